@@ -25,7 +25,7 @@ logger = logging.getLogger("broker")
 
 
 SAME_SIGNAL_S: Final = 1.0
-"""Signals in this time after the first are of the same request: a supervisor signals the process and its
+"""Signals within this time of the first belong to the same request: a supervisor signals the process and its
 group, and a terminal sends SIGINT and SIGHUP.
 """
 
@@ -36,7 +36,7 @@ LATER: Final = {
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
 }
-"""Commands that a start of the broker does without."""
+"""Commands that load lazily, because `weir serve` does not need them."""
 
 
 @click.group(cls=LazyGroup, later=LATER, context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,13 +48,13 @@ def main() -> None:
 @main.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file. Repeatable."
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file. Repeatable."
 )
 @click.option(
     "--forget",
     multiple=True,
     metavar="KEY",
-    help="Takes back what was set for KEY while the broker ran. Repeatable.",
+    help="Deletes the dynamic settings of KEY. Repeatable.",
 )
 @click.option(
     "--rebuild-metadata",
@@ -90,7 +90,7 @@ def serve(
                 reason.place = place_of(reason.key, configuration.places)
             print(f"weir: {reason}", file=sys.stderr)
     except* FatalExitError as fatal:
-        # One error may come by two ways.
+        # The same error can arrive twice.
         for last in dict.fromkeys(_leaves(fatal)):
             assert isinstance(last, FatalExitError)
             status = max(status, last.status)
@@ -100,15 +100,15 @@ def serve(
 
 
 def _take_all_descriptors() -> None:
-    """Each client takes one. A shell's soft limit is for users of select(); the JVM lifts it too."""
+    """Raise the soft limit of file descriptors to the hard limit, as the JVM does."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(configuration: Configuration) -> None:
-    """Runs until SIGTERM, SIGINT or SIGHUP, then drains. A second signal ends the drain, and the log is
-    closed as ever. At the end signals are ignored until the process is gone.
+    """Run until SIGTERM, SIGINT or SIGHUP, then drain. A second signal ends the drain; the log is closed
+    cleanly either way. At the end, signals are ignored until the process exits.
     """
     from broker.app import (
         Started,
@@ -122,7 +122,7 @@ async def _serve(configuration: Configuration) -> None:
         _greet(started)
         await started.stopped.wait()
         nursery.cancel_scope.cancel()
-    # The interpreter gives a handler of Python's back to the system before it ends, and this one it keeps.
+    # The interpreter restores default handlers before it exits, but leaves SIG_IGN in place.
     for number in _stopping_signals():
         signal.signal(number, signal.SIG_IGN)
 
@@ -130,19 +130,15 @@ async def _serve(configuration: Configuration) -> None:
 def _stopping_signals() -> list[signal.Signals]:
     wanted = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        wanted.append(signal.SIGHUP)  # the terminal is gone; under nohup that is nobody's business
+        wanted.append(signal.SIGHUP)  # the terminal was closed; nohup ignores this signal
     return wanted
 
 
 async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
-    """Sets `stop` at the first signal, and cancels `scope` at one that comes `SAME_SIGNAL_S` later, or after
-    that.
-    """
+    """Set `stop` at the first signal, and cancel `scope` at a signal at least `SAME_SIGNAL_S` later."""
 
     def outside(number: int, _frame: object) -> None:
-        """Before the receiver is there, and after it is gone: a signal is forgotten only where it asks for
-        what is being done.
-        """
+        """Handle a signal while the receiver is not open: stop at once unless a stop was already requested."""
         if not stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
@@ -164,13 +160,13 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 
 def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F821
-    """What a first visitor needs: where clients connect, where the console is, and a record to send."""
+    """Print where clients connect, the console's address, and a command that sends a record."""
     address = started.bootstrap[0]
     print(f"Kafka:   {', '.join(started.bootstrap)}")
     if started.console is not None:
         _greet_browsers(started.console, at_terminal=sys.stdout.isatty())
     print(
-        "\nA first record, with the console open beside it:\n\n"
+        "\nSend a first record, with the console open:\n\n"
         f"  echo hello | kcat -b {address} -t greetings -P\n\n"
         "or in Python (pip install confluent-kafka):\n\n"
         "  from confluent_kafka import Producer\n"
@@ -185,22 +181,24 @@ def _greet_browsers(
     *,
     at_terminal: bool,
 ) -> None:
-    """Elsewhere than at a terminal, output is kept in a journal or by a container's runtime. The token is not
-    printed there, and a link at the first start only, which has no other way in.
+    """Print the console's addresses.
+
+    Output that does not go to a terminal is stored in a journal or by a container runtime. There, the token
+    is never printed, and a link only at the first start, where it is the only way to log in.
     """
     is_first = console.token is not None
     if is_first or at_terminal:
         print(f"Console: {console.make_link()}")
-        print("         It signs one browser in, within 15 minutes; `weir console-link` prints another one.")
+        print("         It logs one browser in, within 15 minutes; `weir console-link` prints another.")
     else:
         print(f"Console: {console.url}")
-        print("         `weir console-link` prints a link that signs a browser in.")
+        print("         `weir console-link` prints a link that logs a browser in.")
     print(f"REST:    {console.address}api/v1/")
     if is_first and at_terminal:
         print(f"Token:   {console.token}")
-        print("         The first administrator's, for programs; it is not shown again.")
+        print("         This is the first administrator's token, for programs; it is not shown again.")
     elif is_first:
-        print("Token:   shown at a terminal only; the page Access makes others.")
+        print("Token:   shown at a terminal only; create others on the Access page.")
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -1,8 +1,8 @@
-"""The nursery tree of one broker: opens it, and drains it.
+"""Opens the nursery tree of one broker, and drains it.
 
-The nesting of the nurseries is the shutdown order: the front (acceptors) stops first, then processors and
-console, handlers, timers, storage. There are no stop flags: a nursery is cancelled or a channel is
-closed, and what hangs on it ends.
+The nesting of the nurseries is the shutdown order: acceptors first, then processors and console, handlers,
+timers, storage. There are no stop flags: cancelling a nursery or closing a channel ends the tasks that depend
+on it.
 """
 
 import logging
@@ -43,8 +43,8 @@ TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What `run_broker` reports once clients are served; `console` is None without one. `stopped` is set when
-    everything has ended.
+    """The state that `run_broker` reports once it serves clients. `console` is None if no console is
+    configured. `stopped` is set when all tasks have ended.
     """
 
     bootstrap: tuple[str, ...]
@@ -54,8 +54,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleStarted:
-    """`url` is for browsers, `address` for programs; `make_link` makes a link that signs one browser in.
-    `token` is the first administrator's if it was just made, and is nowhere else.
+    """`url` is for browsers, `address` for programs. `make_link` makes a link that logs one browser in.
+    `token` is the first administrator's if this start issued it; no other copy exists.
     """
 
     url: str
@@ -70,10 +70,10 @@ async def run_broker(
     *,
     task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs the broker until `stop` is set, then drains it for `shutdown.drain.timeout.ms` at most.
+    """Run the broker until `stop` is set, then drain it for at most `shutdown.drain.timeout.ms`.
 
-    Raises ConfigError or OSError where it cannot start. Cancelled, it stops at once; what was acknowledged
-    is in the page cache either way.
+    Raises ConfigError or OSError if it cannot start. If cancelled, it stops without draining; acknowledged
+    records are in the page cache either way.
     """
     server = BrokerServer(configuration, TrioClock())
     try:
@@ -88,7 +88,7 @@ async def run_server(
     *,
     task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The nursery tree. Leaving a block stops what runs in it."""
+    """Run the nursery tree. Leaving a block stops its tasks."""
     trio.lowlevel.add_instrument(server.loop_idle)
     server.task_tree.begin()
     server.tell_bootstrap()
@@ -126,10 +126,10 @@ async def run_server(
                     async with open_supervisor() as front:
                         await server.socket_server.start_connection_quotas(front)
                         server.socket_server.start_acceptors(front)
-                        told = await _start_console(server, console, stop)
+                        console_started = await _start_console(server, console, stop)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
-                            task_status.started(Started(server.place.bootstrap, told, stopped))
+                            task_status.started(Started(server.place.bootstrap, console_started, stopped))
                             await stop.wait()
                         server.socket_server.remove_config_listeners()
                         front.cancel_scope.cancel()
@@ -144,7 +144,7 @@ async def run_server(
 
 
 async def _drain(server: BrokerServer) -> None:
-    """Requests in hand are answered; those that wait get the answer that their time-out would give."""
+    """Finish requests in progress; complete delayed operations with the response of a timeout."""
     release_fetches(server.broker, server.clock.ms())
     release_groups(server.broker)
     server.socket_server.wrap_handlers(None)
@@ -153,7 +153,7 @@ async def _drain(server: BrokerServer) -> None:
     with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
         await server.socket_server.drain()
     if deadline.cancelled_caught:
-        logger.warning("requests were still in hand at the end of the drain")
+        logger.warning("the drain timed out with requests in progress")
 
 
 async def _start_console(
@@ -169,7 +169,7 @@ async def _start_console(
         row = next((row for row in server.broker.views.tokens() if row.name == TOKEN_NAME), None)
         return row if row is not None and links.redeem(code, now_ms) else None
 
-    # Bound before the token is made: a start that fails here has not used up the one time it is shown.
+    # Bind first: if this fails, no token has been issued, which is shown only once.
     host, port = await start_console(
         nursery, stop, settings, server.control, server.broker.views, page, redeem
     )

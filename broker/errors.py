@@ -1,8 +1,8 @@
-"""Whose fault it is: the wire's error codes and the exceptions that cross rooms.
+"""Kafka's error codes, and the exceptions that cross package borders.
 
-`ApiError` is an expected outcome that has a code on the wire; `ProtocolViolation` is their bytes (log once,
-hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task;
-`FatalExitError` ends the process.
+`ApiError` is an expected outcome with an error code. `ProtocolViolation` is the peer's fault: log one line
+and close the connection. `ConfigError` stops the start. `BrokerBug` is the broker's fault and is never caught
+below the top of a task. `FatalExitError` ends the process.
 """
 
 from enum import IntEnum
@@ -150,14 +150,15 @@ class ErrorCode(IntEnum):
 
 
 LONGEST_MESSAGE: Final = 4_096
-"""In characters: what a message quotes may be as long as a string of the protocol, and the answer must be one
-too.
+"""Characters. A message can quote a string of the maximum length of the protocol, and the response must
+encode it.
 """
 
 
 class ApiError(Exception):
-    """An expected refusal of a request, or of one entry of it. `code` and `message` go back over the wire;
-    a message of more than `LONGEST_MESSAGE` characters is cut.
+    """An expected refusal of a request or of one of its entries. The response carries `code` and `message`.
+
+    `message` is truncated to `LONGEST_MESSAGE` characters.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -168,31 +169,32 @@ class ApiError(Exception):
         self.message = message
 
 
-class ProtocolViolation(Exception):  # noqa: N818 - a fact about the peer, not an error of ours
-    """The peer sent bytes that no reading of the protocol allows. The connection is closed with one log
-    line. `partial` is what was read of a large message before, for `broker.protocol.dismantle`.
+class ProtocolViolation(Exception):  # noqa: N818 - describes the peer's input
+    """The peer sent bytes that violate the protocol. The connection is closed with one log line.
+
+    `partial` is the decoded part of a large message, for `broker.protocol.dismantle`.
     """
 
     partial: Any = None
 
 
-class UnreadableRegion(OSError):  # noqa: N818 - a fact about the disk, not an error of ours
-    """Bytes of a file that were to be sent cannot be read; the socket is not to blame. `region` is the part
-    of the response that they belong to.
+class UnreadableRegion(OSError):  # noqa: N818 - describes the disk
+    """Bytes of a file to be sent cannot be read; the socket is intact. `region` is the affected part of the
+    response.
     """
 
     region: Any = None
 
 
 class BrokerBug(Exception):  # noqa: N818
-    """A state that the broker's own code should have made impossible."""
+    """A state that the broker's own code must rule out."""
 
 
 class FatalExitError(BaseException):
-    """The broker cannot go on, and ends with `status`. (Kafka: FatalExitError)
+    """The broker cannot continue, and exits with `status`. (Kafka: FatalExitError)
 
-    Not an Exception: no border that keeps the trouble of one request or connection to itself may take it for
-    such. `task` is the name of the task that it came from; the nearest supervisor fills it in.
+    Not an Exception: handlers that contain the errors of one request or connection must not catch it. `task`
+    is the name of the failed task; the nearest supervisor sets it.
     """
 
     def __init__(self, reason: str, *, task: str | None = None, status: int = 1) -> None:
@@ -206,9 +208,10 @@ class FatalExitError(BaseException):
 
 
 class ConfigError(ValueError):
-    """A configuration value that stops the start, or a dynamic change that is refused whole. `place` is the
-    file and the line where the value stands, empty where that is not known; `warnings` are about other keys
-    of the same file and are still to be told.
+    """An invalid configuration value; stops the start, or rejects a whole dynamic change.
+
+    `place` is the file and line of the value, empty if unknown. `warnings` concern other keys of the same
+    file and have not been logged yet.
     """
 
     def __init__(self, key: str, value: object, allowed: str, place: str = "") -> None:
@@ -225,5 +228,5 @@ class ConfigError(ValueError):
         return f"{self.place}: {sentence}" if self.place else sentence
 
 
-class ChangeRefused(ConfigError):  # noqa: N818 - an answer, as ApiError is
-    """A dynamic change to a value that a start would take; `allowed` is the whole sentence that is told."""
+class ChangeRefused(ConfigError):  # noqa: N818 - an expected outcome, as ApiError is
+    """A dynamic change to a value that is valid at start only. `allowed` is the complete error message."""

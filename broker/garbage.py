@@ -1,10 +1,10 @@
-"""When Python's collector looks for cycles, and how much it walks at once.
+"""Bounds the work of each garbage collection.
 
-Used by `app` around the whole run. A walk holds the thread for as long as it takes, about half a microsecond
-for each object that the caches do not hold; a broker with 10,000 quota rules and as many topics has 200,000
-objects. So the collector walks only what is new: what has survived the walks of its first minute is frozen
-and not walked again. Reference counting frees what is frozen, as everything else; but a cycle of frozen
-objects stays for ever, so nothing that lives long may end as one (tests/endtoend/test_garbage.py).
+`app` wraps the whole run in it. A collection blocks the thread for about half a microsecond per object that
+is not in the CPU caches, and a broker with 10,000 quota rules and as many topics has 200,000 objects. The
+collector therefore traverses new objects only: objects that survive the first minute's collections are
+frozen. Reference counting still frees frozen objects, but a cycle of frozen objects is never freed, so no
+long-lived object may end in a cycle (tests/endtoend/test_garbage.py).
 """
 
 import gc
@@ -15,30 +15,30 @@ from typing import Any, Final
 import trio
 
 YOUNG_OBJECTS: Final = 2_000
-"""Objects made and not freed since the collector last walked the youngest."""
+"""Net allocations since the last collection of the youngest generation that trigger the next one."""
 
 YOUNG_WALKS: Final = 2
-"""Walks of the youngest after which the next takes in what has survived them."""
+"""Collections of the youngest generation before a collection includes its survivors."""
 
 MOST_WALKED: Final = 10_000
-"""Objects. There may be more where old ones are freed while as many are made, which starts no walk; then, all
-are frozen and none is walked.
+"""Objects per collection. There can be more if old objects are freed as fast as new ones are made, which
+triggers no collection; then all are frozen and none is traversed.
 """
 
 NEVER: Final = 2**31 - 1
 CHECK_SECONDS: Final = 1.0
 CHECKS: Final = 60
-"""Checks between two walks of everything that is not frozen."""
+"""Checks between two collections of all objects that are not frozen."""
 
 MOST_SURVIVALS: Final = 1
-"""Walks that began with the survivors of the youngest. After more of them, too much has survived to be
-walked in one go, and it is frozen.
+"""Collections that start with the survivors of the youngest generation. After more of them, the survivors
+are too many for one collection and are frozen.
 """
 
 
 @contextmanager
 def bounded_collections() -> Iterator[None]:
-    """Freezes what there is, and bounds every walk until the block is left."""
+    """Freeze all existing objects, and bound every collection until the block exits."""
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -52,14 +52,14 @@ def bounded_collections() -> Iterator[None]:
 
 
 async def freeze_survivors() -> None:
-    """Until cancelled."""
+    """Freeze surviving objects periodically until cancelled."""
     checks = 0
     while True:
         await trio.sleep(CHECK_SECONDS)
         checks += 1
         survivals = gc.get_count()[2]
         if survivals > MOST_SURVIVALS:
-            gc.collect(1)  # what is garbage already is not to be frozen
+            gc.collect(1)  # frees existing garbage, which must not be frozen
             gc.freeze()
         elif checks < CHECKS:
             continue
@@ -69,7 +69,7 @@ async def freeze_survivors() -> None:
 
 
 def _bound(phase: str, details: dict[str, Any]) -> None:
-    """Python calls it before and after every collection."""
+    """Python calls this before and after every collection."""
     if phase == "start":
         generations = range(details["generation"] + 1)
         if sum(len(gc.get_objects(each)) for each in generations) > MOST_WALKED:

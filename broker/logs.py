@@ -1,7 +1,7 @@
-"""Log lines: one event and its facts, for people or as one JSON object a line. Set up once by `__main__`.
+"""Log lines: an event and its facts, as text or as one JSON object per line. `__main__` calls `set_up` once.
 
-Facts come through logging's `extra`. Control characters in values are escaped, since client ids and names
-are chosen by clients.
+Facts are passed in logging's `extra`. Control characters in values are escaped, because clients choose client
+ids and names.
 """
 
 import json
@@ -14,7 +14,7 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 
 
 def set_up(level: str, form: str) -> None:
-    """Sends every log line of the process to stderr. `level` and `form` as `logging.level` and
+    """Send all log lines of the process to stderr. `level` and `form` are `logging.level` and
     `logging.format`.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -25,7 +25,7 @@ def set_up(level: str, form: str) -> None:
 
 
 def facts(record: logging.LogRecord) -> dict[str, object]:
-    """What the caller passed as `extra`."""
+    """Return what the caller passed as `extra`."""
     return {key: value for key, value in vars(record).items() if key not in _STANDARD}
 
 
@@ -42,7 +42,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time, level, event, logger, and the facts."""
+    """One object per line: time, level, event, logger, and the facts."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {

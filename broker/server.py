@@ -1,6 +1,6 @@
-"""Everything that is built once, before anything runs: every service, wired to those that it needs.
+"""Builds all services of one broker and connects them. Starts no task.
 
-Built by `app`, which runs it. Starts no task.
+Called by `app`, which runs them.
 """
 
 import logging
@@ -84,7 +84,7 @@ METADATA_FILE: Final = "weir-metadata.sqlite"
 
 
 class BrokerServer:
-    """The parts of one broker. Raises ConfigError or OSError where they cannot be built."""
+    """The parts of one broker. Raises ConfigError or OSError if they cannot be built."""
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         self.clock = clock
@@ -202,7 +202,7 @@ class BrokerServer:
         )
         self.place = Place(VERSION, (), "")
         self.task_tree = TaskTree(clock, owned_resources(self.socket_server, self.broker, self.loop_idle))
-        figures = LiveViews(
+        live_views = LiveViews(
             clock,
             self.socket_server,
             self.quotas,
@@ -213,9 +213,9 @@ class BrokerServer:
             self.broker,
         )
         self.broker.views = ControlViews(
-            self.control, figures, self.writer, lambda: self.place, self.broker.telemetry
+            self.control, live_views, self.writer, lambda: self.place, self.broker.telemetry
         )
-        follower = MetadataListener(
+        listener = MetadataListener(
             self.broker, self.socket_server, tuple(self.connection_quotas.values()), self.metadata.image
         )
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
@@ -228,12 +228,12 @@ class BrokerServer:
             self.background,
             self.tell_bootstrap,
         )
-        self.control.prepare(follower.prepare)
-        self.control.subscribe(follower.follow)
+        self.control.prepare(listener.prepare)
+        self.control.subscribe(listener.follow)
         self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.socket_server)))
 
     def close(self) -> None:
-        """What was appended is flushed, and the stores are closed."""
+        """Flush appended records and close the stores."""
         for error in self.log.close():
             logger.error("a log was not closed cleanly", extra={"reason": str(error)})
         self.metadata.close()
@@ -243,7 +243,7 @@ class BrokerServer:
             self.quotas.callback.close()
 
     def keep_console_link(self, link: ConsoleLink) -> None:
-        """`weir console-link` makes links from now on, until the broker is closed."""
+        """Accept links from `weir console-link` until the broker is closed."""
         directory = self.config.log.dirs[0]
         try:
             self._console_link = ConsoleLinkFile(directory, link)
@@ -253,11 +253,11 @@ class BrokerServer:
             )
 
     def tell_bootstrap(self) -> None:
-        """Clients are to be told other addresses."""
+        """Update the advertised addresses in `place`."""
         self.place = replace(self.place, bootstrap=self.socket_server.bootstrap())
 
     def _reapers(self) -> list[Reaper]:
-        """Who ends the waiting of parked requests. Each answers what it ended."""
+        """Return the reapers that expire delayed operations and deliver the responses."""
         broker = self.broker
 
         def expire_parked(now_ms: int) -> None:
@@ -281,7 +281,7 @@ class BrokerServer:
 
 
 def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataStore:
-    """The metadata, which know every partition on the disk. Raises MetadataUnusable, OSError."""
+    """Open the metadata, which must list every partition on disk. Raises MetadataUnusable, OSError."""
     directories, rebuild = configuration.config.log.dirs, configuration.rebuild_metadata
     path = Path(directories[0]) / METADATA_FILE
     path.parent.mkdir(0o750, parents=True, exist_ok=True)
@@ -305,7 +305,7 @@ def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataSt
 def _adopt(
     store: MetadataStore, folders: list[PartitionFolder], config: BrokerConfig, now_wall_ms: int
 ) -> None:
-    """Partitions that the metadata do not know become topics. Raises MetadataUnusable."""
+    """Create topics for partitions that the metadata does not list. Raises MetadataUnusable."""
 
     def settings_of(name: str) -> dict[str, str] | None:
         own = own_topic(name, config.groups, config.events)
@@ -320,7 +320,7 @@ def _adopt(
 
 
 def _log_store(config: LogConfig) -> LogStore:
-    """With as many open files as RLIMIT_NOFILE allows beside connections."""
+    """Open the log store with as many open files as RLIMIT_NOFILE allows beside connections."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     store = LogStore(config, descriptors)
     if store.most_open_files < config.max_open_files:
@@ -336,7 +336,7 @@ def _log_store(config: LogConfig) -> LogStore:
 
 
 def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCallback | None:
-    """`client.quota.callback.class`, told the configuration as it was written. Raises ConfigError."""
+    """Build the callback of `client.quota.callback.class`. Raises ConfigError."""
     name = configuration.config.quotas.callback_class
     if not name:
         return None
@@ -344,19 +344,19 @@ def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCa
 
 
 def _texts(configuration: Configuration) -> dict[str, str]:
-    """The configuration as it was written, for classes that an operator brings along."""
+    """Return the configuration as text, for classes that an operator provides."""
     node = str(configuration.config.broker.node_id)
     return {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
 
 
 def _served(telemetry: bool) -> registry.Registry:
-    """What clients may ask."""
+    """Return the APIs that clients can call."""
     every = registry.load()
     return every if telemetry else every.without(TELEMETRY_APIS)
 
 
 def _report(recovery: Recovery) -> None:
-    """What the start found out about the logs."""
+    """Log the result of recovery."""
     for directory in recovery.unclean:
         logger.warning(
             "the last stop was not clean",
@@ -371,7 +371,7 @@ def _report(recovery: Recovery) -> None:
         _report_exposed(exposed)
     for two in recovery.twice:
         logger.warning(
-            "a partition lay in two log directories",
+            "a partition exists in two log directories",
             extra={
                 "partition": f"{two.topic}-{two.partition}",
                 "kept": two.kept,
@@ -380,7 +380,7 @@ def _report(recovery: Recovery) -> None:
         )
     for cut in recovery.cut:
         logger.warning(
-            "a torn end was cut off",
+            "truncated an incomplete batch at the end of a log",
             extra={
                 "partition": f"{cut.topic}-{cut.partition}",
                 "end": cut.end_offset,
@@ -388,7 +388,7 @@ def _report(recovery: Recovery) -> None:
             },
         )
     for damage in recovery.damage:
-        logger.error("records are damaged and will not be served", extra={"where": str(damage)})
+        logger.error("damaged records are not served", extra={"where": str(damage)})
     for gap in recovery.missing:
         logger.error("records are missing", extra=gap._asdict())
     for lost in recovery.unreadable:
@@ -402,14 +402,16 @@ def _report_exposed(exposed: Exposure) -> None:
     directory = exposed.directory
     if exposed.tightened:
         logger.info(
-            "files that others could read are private now",
+            "made files private that other users could read",
             extra={"directory": directory, "changed": exposed.tightened},
         )
     if exposed.error is not None:
         reason = str(exposed.error)
-        logger.warning("a file stays open to others", extra={"directory": directory, "reason": reason})
+        logger.warning(
+            "a file remains readable by other users", extra={"directory": directory, "reason": reason}
+        )
     if exposed.mode:
         logger.warning(
-            "others on this machine can look into a log directory",
+            "other users of this machine can list a log directory",
             extra={"directory": directory, "mode": f"{exposed.mode:04o}", "way_out": f"chmod o= {directory}"},
         )

@@ -1,6 +1,6 @@
-"""Long work of the pure packages, as generators that stop after each bounded piece of it.
+"""Long operations of the pure packages, as generators that yield after each bounded piece of work.
 
-Whoever runs one decides when others have a turn: `broker.disk.tasks` between the pieces, tests never.
+`broker.disk.tasks` runs other tasks between the pieces; tests run all pieces at once.
 """
 
 from collections.abc import Generator
@@ -9,11 +9,11 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Result]
-"""Yields after each piece, and returns what all of them come to."""
+"""Yields after each piece, and returns the result of all pieces."""
 
 
 def finished(steps: Steps[Result]) -> Result:
-    """The same in one go."""
+    """Run all pieces and return the result."""
     while True:
         try:
             next(steps)

@@ -1,6 +1,4 @@
-"""Hands the console what it may see of the broker, and starts it. Called by `app`; the only file that knows
-both.
-"""
+"""Connects the console to the broker, and starts it. Called by `app`; the only file that imports both."""
 
 import logging
 import ssl
@@ -36,10 +34,10 @@ async def start_console(
     metrics: Callable[[], Iterable[bytes]],
     redeem: Callable[[str, int], TokenRow | None],
 ) -> tuple[str, int]:
-    """The address that the console is really bound to. Raises ConfigError where it cannot be, and for
-    certificates that cannot be used.
+    """Start the console and return the address it is bound to.
 
-    It serves until cancelled: a broker that drains still says so (/readyz), and shows what it waits for.
+    Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during
+    a drain, /readyz reports the drain and the pages show the remaining requests.
     """
     backend = Backend(
         control=control,
@@ -49,7 +47,7 @@ async def start_console(
         lock_of=views.lock_of,
         hash_password=hashed,
         metrics=metrics,
-        ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
+        ready=lambda: not stop.is_set(),  # the console starts after the listeners
     )
     tls = _encryption(settings)
     address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
@@ -57,25 +55,26 @@ async def start_console(
 
 
 def browser_url(settings: ConsoleConfig, host: str, port: int) -> str:
-    """Where browsers find a console that is bound to this address; with a slash at its end."""
+    """Return the URL for browsers of a console bound to this address, with a trailing slash."""
     return OwnHost(settings).url(host, port, is_encrypted=settings.is_encrypted)
 
 
 def program_url(settings: ConsoleConfig, host: str, port: int) -> str:
-    """The same for programs on this machine, by address."""
+    """Return the URL for programs on this machine, by address."""
     return f"{'https' if settings.is_encrypted else 'http'}://{shown_host(host)}:{port}/"
 
 
 def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
-    """What the next connection is to be encrypted with: a certificate that was replaced on the disk is taken
-    without a start. Raises ConfigError for the first.
+    """Return a factory of TLS contexts; it reloads a certificate that was replaced on disk.
+
+    Raises ConfigError if the first certificate is unusable.
     """
     config = settings.tls()
     if config is None:
         return None
     if is_readable_by_others(config):
         logger.warning(
-            "everybody on this machine can read the private key of the console",
+            "every user of this machine can read the console's private key",
             extra={"file": config.keystore_location},
         )
     certificates = Certificates(config)
@@ -84,7 +83,7 @@ def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
         try:
             certificates.renew(monotonic_ms())
         except ConfigError as error:
-            logger.warning("a new certificate of the console cannot be used", extra={"reason": str(error)})
+            logger.warning("the console's new certificate cannot be used", extra={"reason": str(error)})
         return certificates.context
 
     return context

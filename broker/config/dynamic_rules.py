@@ -1,8 +1,7 @@
-"""What a running broker refuses that a start would take. For broker.server, which has it asked before a
-dynamic change is written.
+"""Rules that apply to dynamic changes only. broker.server checks them before a change is written.
 
 (Kafka: DynamicThreadPool.validateReconfiguration, DataPlaneAcceptor.validateReconfiguration,
-DynamicListenerConfig.validateReconfiguration, with their words.)
+DynamicListenerConfig.validateReconfiguration, with their messages.)
 """
 
 from broker.config.sections.network import NetworkConfig
@@ -10,7 +9,7 @@ from broker.errors import ChangeRefused
 
 
 def check_network(old: NetworkConfig, new: NetworkConfig) -> None:
-    """Raises ChangeRefused."""
+    """Raise ChangeRefused for a change that requires a restart."""
     check_threads("num.io.threads", old.num_io_threads, new.num_io_threads)
     was = {each.name: each for each in old.resolved_listeners()}
     for listener in new.resolved_listeners():
@@ -31,8 +30,10 @@ def check_network(old: NetworkConfig, new: NetworkConfig) -> None:
 
 
 def check_threads(key: str, old: int, new: int) -> None:
-    """From half, rounded down, to double at a time, so that a slip of the finger stops nothing. Raises
-    ChangeRefused.
+    """Allow a change from half the current value, rounded down, to double, so that a typing error stops
+    nothing.
+
+    Raises ChangeRefused.
     """
     said = f"Dynamic thread count update validation failed for {key}={new}, value should"
     if new < 1:

@@ -1,9 +1,7 @@
-"""What a configuration value may look like: its type on the wire, its reading, its writing, its allowed
-range.
+"""The kinds of configuration values: type on the wire, parser, formatter, allowed range.
 
-Used by every key of broker.config.sections and by the dynamic changes in broker.control. Knows nothing of
-keys: a `Kind` is shared by all keys that have the same range. Follows Kafka's ConfigDef: values are trimmed,
-numbers are decimal digits.
+Used by every key of broker.config.sections and by dynamic changes in broker.control. Keys with the same range
+share a `Kind`. Follows Kafka's ConfigDef: values are trimmed, numbers are decimal digits.
 """
 
 import re
@@ -34,8 +32,8 @@ class ConfigType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`read` turns trimmed text into a value or raises ValueError; `write` is its inverse; `allowed` says it
-    in words; `bounds` are the least and the greatest of a whole number.
+    """`read` parses trimmed text or raises ValueError; `write` is its inverse; `allowed` describes the valid
+    values; `bounds` are the minimum and maximum of a whole number.
     """
 
     type: ConfigType
@@ -55,7 +53,7 @@ def long(low: int, high: int = LONG_MAX) -> Kind:
 
 def _whole(type_: ConfigType, low: int, high: int) -> Kind:
     def read(text: str) -> int:
-        # int() would take "1_000", " 7 " and the digits of every script; Kafka takes none of them.
+        # int() accepts "1_000", " 7 " and digits of all scripts; Kafka rejects them.
         if len(text) > 20 or not _DIGITS.match(text):
             raise ValueError("not a whole number")
         value = int(text)
@@ -113,7 +111,7 @@ def list_of(
     separator: str = ",",
     least: int = 0,
 ) -> Kind:
-    """Items between separators, trimmed, in order, duplicates dropped; the value is a tuple."""
+    """Return the kind of separated lists: items are trimmed and in order, without duplicates; a tuple."""
 
     def read(text: str) -> tuple[Any, ...]:
         items = [item.strip() for item in text.split(separator)] if text else []
@@ -128,5 +126,5 @@ def list_of(
 
 
 def choices_of(*choices: str) -> Kind:
-    """A list, not empty, of some of the choices."""
+    """Return the kind of non-empty lists of some of the choices."""
     return list_of(one_of(*choices).read, f"a list of {', '.join(choices)}", least=1)

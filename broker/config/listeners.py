@@ -1,6 +1,6 @@
-"""Listener strings: `NAME://host:port`, the protocol map, and `host:port` of the console.
+"""Parses listener strings: `NAME://host:port`, the protocol map, and `host:port` of the console.
 
-Used by broker.config.sections.network and .console. Knows nothing of sockets and resolves no names.
+Used by broker.config.sections.network and .console. Resolves no names.
 """
 
 import re
@@ -16,7 +16,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")
 
 
 class SecurityProtocol(StrEnum):
-    """What a listener speaks: with TLS or without, with a login or without. (Kafka: SecurityProtocol)"""
+    """The protocol of a listener: with or without TLS, with or without SASL. (Kafka: SecurityProtocol)"""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -34,8 +34,8 @@ class SecurityProtocol(StrEnum):
 
 
 class Server(StrEnum):
-    """Which socket server a listener belongs to. Each has connection quotas and request memory of its own.
-    (Kafka: the SocketServer of BrokerServer, that of ControllerServer)
+    """The socket server of a listener. Each has its own connection quotas and request memory. (Kafka: the
+    SocketServer of BrokerServer, that of ControllerServer)
     """
 
     BROKER = "broker"
@@ -43,7 +43,7 @@ class Server(StrEnum):
 
 
 class Plane(StrEnum):
-    """Which queue and handlers serve a listener; the value begins the names of its tasks."""
+    """The queue and handlers that serve a listener; task names start with the value."""
 
     DATA = "data-plane"
     CONTROL = "control-plane"
@@ -57,7 +57,7 @@ class Plane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`host` without brackets; empty means every interface. `port` 0 lets the system choose."""
+    """`host` has no brackets; empty means all interfaces. `port` 0 lets the system choose."""
 
     host: str
     port: int
@@ -68,7 +68,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -79,7 +79,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One entry of `listeners` or `advertised.listeners`; the name is in capitals."""
+    """One entry of `listeners` or `advertised.listeners`; the name is in upper case."""
 
     name: str
     address: Address
@@ -90,9 +90,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """What one acceptor binds and what clients are told. An advertised port of 0 means the port that was
-    bound.
-    """
+    """The bound and the advertised address of one listener. An advertised port of 0 means the bound port."""
 
     name: str
     protocol: SecurityProtocol
@@ -104,30 +102,30 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect."""
         return Address(self.host, self.port).is_loopback
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on loopback, without TLS and without a login."""
+        """Whether it is on loopback, without TLS and without SASL."""
         return self.is_loopback and self.protocol is SecurityProtocol.PLAINTEXT
 
 
 def read_address(text: str) -> Address:
-    """`host:port`, `[v6]:port` or `:port`; raises ValueError."""
+    """Parse `host:port`, `[v6]:port` or `:port`; raise ValueError."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         raise ValueError("an IPv6 address needs brackets")
-    # Five ASCII digits at most: int() would also read other scripts' digits.
+    # At most five ASCII digits: int() also accepts digits of other scripts.
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise ValueError("no port from 0 to 65535")
     return Address(read_host(host) if host else "", int(port))
 
 
 def read_host(text: str) -> str:
-    """A host name or an address without brackets; raises ValueError."""
+    """Parse a host name or an address without brackets; raise ValueError."""
     if not _HOST.match(text):
         raise ValueError("not a host name or address")
     return text

@@ -1,8 +1,8 @@
-"""From the file, the command line and the environment to rooms. Called by broker.__main__ once, and by
-broker.server when a dynamic key changes.
+"""Builds the configuration sections from the file, the command line and the environment.
 
-The command line wins over the file. A key that nobody knows is a warning, for files of Kafka's hold many; a
-value that is not allowed stops the start with ConfigError, naming key, value and what is allowed.
+broker.__main__ calls `load` once; broker.server rebuilds the sections when a dynamic key changes. The command
+line wins over the file. An unknown key is a warning, because Kafka's files contain many. An invalid value
+stops the start with ConfigError, which names the key, the value and what is allowed.
 """
 
 import difflib
@@ -21,27 +21,29 @@ _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _SHORT_TOKEN: Final = 16
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Every client that does not authenticate. (Kafka: KafkaPrincipal.ANONYMOUS)"""
+"""The principal of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
 _MISNOMERS: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
     "connection.creation.rate.window.ms": "quota.window.size.seconds",
     "queued.max.request.size": "queued.max.requests.size.bytes",
     "queued.max.bytes": "queued.max.request.bytes",
 }
-"""What texts about Kafka and AutoMQ call some keys, which never had these names."""
+"""Wrong names of keys in documents about Kafka and AutoMQ."""
 _NO_KEYS: Final = {
-    "queued.max.connections": "in Kafka it is no key but a constant: 20 accepted connections may wait for "
-    "each processor; max.connections bounds the open ones",
+    "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections may wait for each "
+    "processor; max.connections limits the open connections",
 }
-"""What the same texts call keys and Kafka cannot change."""
+"""Constants that the same documents present as keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
-    `forget` are keys whose dynamic settings are taken back at the start; `unknown` are keys that are not the
-    broker's, with their texts. `rebuild_metadata`: partitions that the metadata does not know are adopted.
-    `places` says in which line of the file each key of `static` was set; empty for the command line.
+    """The configuration of one start.
+
+    `static` holds the text of every key set in the file or on the command line, `unknown` that of unknown
+    keys. `warnings` are sentences for the log. `forget` lists keys whose dynamic settings the start deletes.
+    `rebuild_metadata` creates topics for partitions that the metadata does not list. `places` maps each key
+    of `static` to its line in the file; empty for the command line.
     """
 
     static: Mapping[str, str]
@@ -53,7 +55,7 @@ class Configuration:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
-        """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises
+        """Return the sections with the broker's dynamic settings laid over the static ones. Raises
         ConfigError.
         """
         config = build_config({**self.static, **dynamic})
@@ -63,7 +65,7 @@ class Configuration:
 
 
 def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Configuration:
-    """Raises ConfigError; an unreadable file raises OSError. `overrides` are `key=value`."""
+    """Load the configuration; `overrides` are `key=value`. Raises ConfigError, and OSError for the file."""
     properties = _read_file(path) if path is not None else []
     properties += [_read_override(text) for text in overrides]
     static: dict[str, str] = {}
@@ -83,8 +85,8 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
             unknown[entry.key] = entry.value
             places.append((place, entry.key))
     callback = static.get("client.quota.callback.class", "").strip()
-    fate = "only the quota callback is told of it" if callback else "it is ignored"
-    warnings = [f"{place}: there is no key {key}; {fate}{hint(key)}" for place, key in places]
+    fate = "only the quota callback receives it" if callback else "it is ignored"
+    warnings = [f"{place}: unknown key {key}; {fate}{hint(key)}" for place, key in places]
     try:
         config = build_config(static)
     except ConfigError as error:
@@ -100,14 +102,14 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
 
 
 def place_of(key: str, places: Mapping[str, str]) -> str:
-    """Where a key was set, in whatever spelling; empty where it was not."""
+    """Return where a key was set, in any spelling; empty if it was not."""
     known = setting_of(key)
     spellings = () if known is None else (spelling for spelling, _ in known.spellings)
     return next((places[each] for each in (key, *spellings) if each in places), "")
 
 
 def build_config(values: Mapping[str, str]) -> BrokerConfig:
-    """Rooms from texts by key; what is not there has its default. Raises ConfigError."""
+    """Build all sections from texts by key; missing keys have their defaults. Raises ConfigError."""
     config = BrokerConfig(**{name: _fill(section, values) for name, section in SECTION_TYPES.items()})
     config.network.check()
     config.automq.check()
@@ -146,7 +148,7 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
 
 
 def hint(key: str) -> str:
-    """What was probably meant by a key that does not exist, in brackets; empty where nothing is like it."""
+    """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
     if key in _MISNOMERS:
         return f" (Kafka calls it {_MISNOMERS[key]})"
     if key in _NO_KEYS:
@@ -181,17 +183,17 @@ def _read_override(text: str) -> Property:
 def _admin_token(environ: Mapping[str, str]) -> str | None:
     token, file = environ.get(_TOKEN), environ.get(_TOKEN_FILE)
     if token and file:
-        raise ConfigError(_TOKEN_FILE, file, f"not together with {_TOKEN}")
+        raise ConfigError(_TOKEN_FILE, file, f"set either {_TOKEN_FILE} or {_TOKEN}, not both")
     if file:
         try:
             token = Path(file).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(_TOKEN_FILE, file, "a readable file of ASCII text") from error
         if not token:
-            raise ConfigError(_TOKEN_FILE, file, "a file that holds a token")
+            raise ConfigError(_TOKEN_FILE, file, "the file contains no token")
     if not token:
         return None
-    # It travels in an Authorization header.
+    # Clients send it in an Authorization header.
     if not (token.isascii() and token.isprintable()) or " " in token or len(token) > 512:
         raise ConfigError(
             _TOKEN_FILE if file else _TOKEN, "(hidden)", "at most 512 printable ASCII characters, no spaces"
@@ -200,7 +202,7 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
 
 
 def _open_administration(config: BrokerConfig) -> Iterable[str]:
-    """One line for each listener on which other machines may change more than a viewer may."""
+    """Yield a warning for each listener that gives remote clients more rights than a viewer's."""
     security = config.security
     for listener in config.network.resolved_listeners():
         if listener.is_loopback:
@@ -215,10 +217,13 @@ def _open_administration(config: BrokerConfig) -> Iterable[str]:
             setting, role = f"super.users={ANONYMOUS}", "admin"
         if role == "viewer":
             continue
-        reached = "from other machines" if authenticates else "from other machines without authentication"
+        unauthenticated = "" if authenticates else " without authentication"
         who = "every user who logs in" if authenticates else "every client"
         noun = "an administrator" if role == "admin" else "an editor of quotas and topics"
-        yield f"the listener {listener.name} can be reached {reached}, and {setting} makes {who} {noun}"
+        yield (
+            f"other machines can reach the listener {listener.name}{unauthenticated}, and {setting} makes "
+            f"{who} {noun}"
+        )
 
 
 def _doubts(config: BrokerConfig) -> Iterable[str]:
@@ -228,19 +233,19 @@ def _doubts(config: BrokerConfig) -> Iterable[str]:
         only_plain = config.security.for_listener(listener.name).sasl_enabled_mechanisms == ("PLAIN",)
         if listener.protocol.has_login and only_plain and listener.name not in with_users:
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
-            yield f"nobody can log in on the listener {listener.name}: {key} is not set"
+            yield f"clients cannot log in on the listener {listener.name}: {key} is not set"
         if listener.protocol is SecurityProtocol.SASL_SSL and config.tls.client_auth != "none":
             yield (
-                f"ssl.client.auth is not for SASL listeners; for {listener.name} write "
+                f"ssl.client.auth does not apply to SASL listeners; for {listener.name} set "
                 f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth"
             )
     encrypted = {listener.name for listener in listeners if listener.protocol.is_encrypted}
     for endpoint in config.network.listeners:
         if not endpoint.address.is_loopback and endpoint.name not in encrypted:
-            yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
+            yield f"the listener {endpoint} is not encrypted, and other machines can reach it"
     yield from _open_administration(config)
     console = config.console.listener
     if console is not None and not console.is_loopback and not config.console.is_encrypted:
-        yield f"the console at {console} is not encrypted and can be reached from other machines"
+        yield f"the console at {console} is not encrypted, and other machines can reach it"
     for name in sorted(with_users - {listener.name for listener in listeners}):
-        yield f"{LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"
+        yield f"{LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, but there is no such listener"

@@ -1,7 +1,7 @@
-"""`server.properties`, by Java's rules: comments, continued lines, `=` `:` or a space as separator, escapes.
+"""Parses `server.properties` by Java's rules: comments, continued lines, separators `=` `:` or space,
+escapes.
 
-Called by broker.config.load. Follows java.util.Properties.load, except that a file is read as UTF-8. Knows no
-keys.
+Called by broker.config.load. Follows java.util.Properties.load, except that files are UTF-8.
 """
 
 import re
@@ -21,7 +21,7 @@ _SHORT: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One assignment; `line` counts from 1 and is where it begins."""
+    """One assignment; `line` is its first line, counted from 1."""
 
     key: str
     value: str
@@ -29,7 +29,7 @@ class Property:
 
 
 def parse(text: str) -> list[Property]:
-    """All assignments in order; the later one of a key is the one that counts. Raises ConfigError for a bad
+    """Return all assignments in order; for repeated keys, the last one counts. Raises ConfigError for a bad
     `\\u` escape.
     """
     return [_split(line, number) for line, number in _logical_lines(text)]

@@ -24,7 +24,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
-    "broker_quotas": "Quotas of the broker and the cluster, and retry storms",
+    "broker_quotas": "Broker and cluster quotas, retry storms",
     "replication": "Replication throttles",
     "telemetry": "Client telemetry",
     "request_log": "Request log",

@@ -1,10 +1,10 @@
-"""One key of the configuration, written beside the field that it fills.
+"""One configuration key, declared beside the field that it fills.
 
     class FetchConfig:
         max_bytes: int = setting("fetch.max.bytes", 57_671_680, integer(1024), unit="bytes", doc="...")
 
-`broker.config.table` collects the keys of all rooms from their dataclass fields, so a key, its default, its
-range and its words are written once. Knows nothing of files or of rooms.
+`broker.config.table` collects the keys of all sections from their dataclass fields, so each key, default and
+range is declared once.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ LISTENER_PREFIX: Final = "listener.name."
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`also` are coarser or older spellings, (key, factor): used, multiplied by the factor, where `key`
-    itself is not set.
+    """A key and its properties.
 
-    `default_words` says what holds where the default is None. `kafka_default` and `why` are there only where
-    our default is another one; `ours` marks a key that Kafka does not have. `inert` says why a key has no
-    effect here; it is accepted with a warning. `dynamic`: may be changed while the broker runs; `per_broker`:
-    for one broker only, never as the default of all.
-    `per_listener`: is written `listener.name.<name>.<key>`; `listener_too`: may be.
+    `also` are other spellings, (key, factor); if `key` is not set, the first one that is set applies,
+    multiplied by its factor. `default_words` describes a default of None. `kafka_default` and `why` are set
+    only if our default differs; `ours` marks a key that Kafka does not have. `inert` says why a key has no
+    effect; it is accepted with a warning. `dynamic` keys can change while the broker runs; `per_broker` keys
+    only for one broker, not as a default of all. `per_listener` keys are written
+    `listener.name.<name>.<key>`; `listener_too` keys have both forms.
     """
 
     key: str
@@ -49,7 +49,7 @@ class Setting:
     default_words: str = "nothing"
 
     def read(self, text: str, *, key: str | None = None) -> Any:
-        """Raises ConfigError with key, value and what is allowed."""
+        """Parse `text`. Raises ConfigError with key, value and what is allowed."""
         try:
             return self.kind.read(text.strip())
         except ValueError as error:
@@ -57,7 +57,7 @@ class Setting:
             raise ConfigError(key or self.key, shown, self.kind.allowed) from error
 
     def read_spelling(self, key: str, text: str) -> Any:
-        """The value that `text` gives the field under this one of its spellings. Raises ConfigError."""
+        """Parse `text` given under this spelling of the key. Raises ConfigError."""
         factor = dict(self.spellings)[key]
         if factor == 1:
             return self.read(text, key=key)
@@ -69,7 +69,7 @@ class Setting:
             raise ConfigError(key, text, self._allowed_times(factor)) from error
 
     def _allowed_times(self, factor: int) -> str:
-        """What a spelling may be whose values, above 0, are multiplied by `factor`."""
+        """Return the allowed range of a spelling whose positive values are multiplied by `factor`."""
         if self.kind.bounds is None:
             return f"times {factor} {self.kind.allowed}"
         low, high = self.kind.bounds
@@ -80,7 +80,7 @@ class Setting:
 
     @property
     def documentation(self) -> str:
-        """`doc`, and that the key has no effect where that is so; for DescribeConfigs."""
+        """Return `doc`, and why the key has no effect if so; for DescribeConfigs."""
         return f"{self.doc} Without effect here: {self.inert}." if self.inert else self.doc
 
     @property
@@ -89,26 +89,26 @@ class Setting:
 
     @property
     def spellings(self) -> tuple[tuple[str, int], ...]:
-        """The keys that fill the field, the one that wins first."""
+        """Return all spellings of the key in order of precedence."""
         return ((self.key, 1), *self.also)
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSection:
-    """A room some of whose keys may be set for one listener: `overrides` are (listener in capitals, field,
+    """A section with keys that can be set for one listener: `overrides` are (listener in upper case, field,
     value).
     """
 
     overrides: tuple[tuple[str, str, Any], ...] = field(default=(), kw_only=True)
 
     def for_listener(self, name: str) -> Self:
-        """The room as this listener sees it: its own values over the common ones."""
+        """Return the section with this listener's values laid over the common ones."""
         own = {key: value for listener, key, value in self.overrides if listener == name}
         return replace(self, **own) if own else self
 
 
 def split_listener(key: str) -> tuple[str | None, str]:
-    """`listener.name.<name>.<key>` as (name in capitals, key); any other key as (None, key)."""
+    """Split `listener.name.<name>.<key>` into (name in upper case, key); any other key gives (None, key)."""
     if key.startswith(LISTENER_PREFIX):
         name, dot, rest = key[len(LISTENER_PREFIX) :].partition(".")
         if name and dot:
@@ -117,13 +117,13 @@ def split_listener(key: str) -> tuple[str | None, str]:
 
 
 def setting(key: str, default: Any, kind: Kind, doc: str, **more: Any) -> Any:
-    """A dataclass field that is filled from `key`; `more` are the other fields of `Setting`."""
+    """Return a dataclass field that is filled from `key`; `more` are the other fields of `Setting`."""
     described = Setting(key, default, kind, doc, **more)
     return field(default=default, metadata={_METADATA_KEY: described}, repr=not described.sensitive)
 
 
 def settings_of(section: type) -> Iterator[tuple[Field[Any], Setting]]:
-    """The fields of a room that are filled from keys, in the order in which they are written."""
+    """Yield the fields of a section that are filled from keys, in declaration order."""
     for each in fields(section):
         if _METADATA_KEY in each.metadata:
             yield each, each.metadata[_METADATA_KEY]

@@ -1,5 +1,5 @@
-"""Every key there is, collected from the rooms. For broker.config.load, .reference and broker.control's
-DescribeConfigs.
+"""All configuration keys, collected from the sections. For broker.config.load, .reference and DescribeConfigs
+in broker.control.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from broker.config.setting import Setting, settings_of, split_listener
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """All rooms of one broker; broker.server takes them apart."""
+    """All sections of one broker; broker.server passes them to the parts."""
 
     broker: NodeConfig = field(default_factory=NodeConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -81,11 +81,11 @@ SETTINGS: Final[dict[str, Setting]] = {
 SPELLINGS: Final[dict[str, Setting]] = {
     key: described for described in SETTINGS.values() for key, _ in described.spellings
 }
-"""By every spelling, the coarser and the older ones too."""
+"""By every spelling."""
 
 
 def setting_of(key: str) -> Setting | None:
-    """What `key` sets, in any of its spellings and for one listener too; None where there is no such key."""
+    """Return the setting of `key`, in any spelling or for one listener; None if the key is unknown."""
     listener, bare = split_listener(key)
     if listener is None:
         known = SPELLINGS.get(key)
@@ -95,7 +95,7 @@ def setting_of(key: str) -> Setting | None:
 
 
 def read_value(key: str, text: str) -> Any:
-    """The value that `text` gives the setting of this key, which must exist. Raises ConfigError."""
+    """Parse `text` for this key, which must exist. Raises ConfigError."""
     known = setting_of(key)
     assert known is not None, key
     if split_listener(key)[0] is None:

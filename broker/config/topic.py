@@ -1,5 +1,5 @@
-"""A topic's own settings, laid over the broker's. For broker.control (is it allowed?) and broker.services
-(what holds?).
+"""A topic's settings, laid over the broker's. For broker.control (validation) and broker.services (effective
+values).
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ _THROTTLES: Final[dict[str, str]] = {
 
 
 def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> TopicSettings:
-    """What holds for a topic with these settings of its own. Raises ConfigError, KeyError for a key that no
-    topic has.
+    """Return the effective settings of a topic. Raises ConfigError; KeyError for a key that topics do not
+    have.
     """
     if not configs:
         return defaults
@@ -39,7 +39,7 @@ def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> Topic
 
 
 def topic_throttles(configs: Mapping[str, str]) -> TopicThrottles:
-    """Which replicas of a topic with these settings are throttled. Raises ConfigError."""
+    """Return which replicas of a topic are throttled. Raises ConfigError."""
     return TopicThrottles(**_values(_THROTTLES, configs))
 
 
@@ -49,6 +49,6 @@ def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, 
 
 
 def default_text(defaults: TopicSettings, key: str) -> str | None:
-    """What a topic without a setting of its own has, as text."""
+    """Return the default of a topic's key, as text."""
     setting = TOPIC_SETTINGS[key]
     return setting.write(setting.default if key in _THROTTLES else getattr(defaults, _FIELDS[key]))

@@ -1,3 +1,3 @@
-"""What the running broker does when the metadata changes: `metadata` for quotas and topics, `settings` for
-the broker's own keys. Subscribed by `server`, once.
+"""Applies metadata changes to the running broker: `metadata` for quotas and topics, `settings` for the
+broker's keys. `server` registers both.
 """

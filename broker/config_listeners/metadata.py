@@ -1,7 +1,7 @@
-"""What a committed change of quotas, topics and client metrics means to the rooms that live by them.
+"""Applies committed changes of quotas, topics and client metrics to the packages that they concern.
 
-Told by control after each commit and before its answer, so that whoever asked for the change finds it in
-force.
+Called by control after each commit and before its response, so that the change is in force when the client
+receives the response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ from broker.telemetry.subscription import read_subscription
 
 
 class MetadataListener:
-    """Begins with all that the image holds at the start."""
+    """Starts with the contents of the image at start."""
 
     def __init__(
         self, broker: Broker, server: SocketServer, connections: Sequence[ConnectionQuotas], image: Image
@@ -43,15 +43,16 @@ class MetadataListener:
         finished(self._apply_subscriptions(image, image.client_metrics))
 
     def prepare(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
-        """Topics and partitions that a commit makes are there before anybody can learn of them."""
+        """Create the topics and partitions of a commit before any client can see them."""
         for name in delta.topics:
             self._mark_throttled(new, (name,))
             yield
         yield from self._broker.partitions.host_in_steps(new, delta.topics)
 
     def follow(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
-        """A commit: quotas hold from the next request on, topics that it deletes go, and kept answers are
-        forgotten. Stops after each quota and each topic.
+        """Apply a commit: update quotas, delete topics, and invalidate cached responses.
+
+        Yields after each quota and each topic.
         """
         self._server.forget_answers()
         if delta.quotas or delta.shadows:
@@ -65,7 +66,7 @@ class MetadataListener:
             yield from self._broker.unknown_users.follow(old.scram, new.scram, delta.scram)
 
     def _apply_quotas(self, quotas: Sequence[QuotaChange], marks: Sequence[ShadowChange]) -> Steps[None]:
-        """The limits of clients hold from the same moment on. Those of addresses hold one after the other."""
+        """Apply all client limits at once, and the limits of addresses one after the other."""
         limits: list[tuple[Entity, str, float | None]] = []
         for change in quotas:
             entity = Entity.of(change.entity)
@@ -89,14 +90,14 @@ class MetadataListener:
             self._broker.replication.mark(name, None if topic is None else topic_throttles(topic.configs))
 
     def _update_topics(self, image: Image) -> None:
-        """A quota callback may have other limits by that."""
+        """A quota callback can return other limits after a change of topics."""
         quotas, now_ms = self._broker.quotas, self._broker.clock.ms()
         if quotas.callback is not None:
             partitions = {name: topic.partitions for name, topic in image.topics.items()}
             quotas.update_cluster_metadata(image.cluster_id, self._broker.config.node_id, partitions, now_ms)
 
     def _time_requests(self) -> None:
-        """Requests are timed while a rule is there for it."""
+        """Measure request times while a rule limits them."""
         wanted = self._broker.quotas.request.active
         if wanted is not self._times_requests:
             self._times_requests = wanted

@@ -1,7 +1,7 @@
-"""What each room does when one of its settings changes while the broker runs. Called by `server` once.
+"""Applies dynamic settings to the running broker. Called by `server` once.
 
-A room that has dynamic settings has a line here; a key without one takes effect because whoever uses it asks
-`Control.config` each time. See `DynamicConfig.on_change` for when these are called.
+Each package with dynamic settings has an entry here. Other dynamic keys take effect because their users read
+`Control.config` each time. See `DynamicConfig.on_change` for when these callbacks run.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ Tls = tuple[NetworkConfig, TlsConfig]
 
 
 def hold_back_retries(broker: Broker, server: SocketServer, config: BrokerQuotaConfig) -> None:
-    """Whether errors that repeat themselves are delayed from now on; an answer that waits goes on waiting."""
+    """Enable or disable the delay of repeated errors; responses that are already delayed stay so."""
     broker.retry_storm.max_delay_ms = config.retry_storm_max_delay_ms
     if not config.retry_storm_backoff:
         broker.retry_storm.forget()
@@ -45,7 +45,7 @@ def register_config_listeners(
     background: BackgroundThreads,
     listeners_changed: Callable[[], None],
 ) -> None:
-    """`listeners_changed` is called when clients are to be told other addresses."""
+    """Register all listeners; `listeners_changed` is called when the advertised addresses change."""
     control, quotas, partitions = broker.control, broker.quotas, broker.partitions
     on_change = control.live.on_change
 
@@ -70,7 +70,7 @@ def register_config_listeners(
         hold_back_retries(broker, server, new)
 
     def apply_security(_old: SecurityConfig, new: SecurityConfig) -> None:
-        """For logins from now on; who is logged in stays so."""
+        """Applies to new logins; existing sessions continue."""
         broker.security_config = new
         broker.plain = PlainAuthenticator.from_jaas(new.plain_jaas)
 
@@ -80,7 +80,7 @@ def register_config_listeners(
     def check_tls(_old: Tls, new: Tls) -> None:
         server.check_tls(*new)
 
-    # Before the listeners, which are added with the keys of the same change.
+    # Before the listeners, because one change can add keys and listeners.
     on_change(
         lambda config: (config.network, config.tls), lambda _old, new: server.apply_tls(new[1]), check_tls
     )

@@ -1,5 +1,6 @@
-"""The addresses that have a rule or have connected lately, as rows. Called by `reading`; the rules are the
-image's, the use is what the composition root hands in.
+"""Rows of addresses that have a rule or connected recently. Called by `reading`.
+
+The rules come from the image, the use from the live views.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +21,10 @@ UNSEEN: Final[Uses] = (None, None)
 def address_rows(
     image: Image, uses: Iterable[AddressUse], controller_uses: Iterable[AddressUse], ipv6_prefix: int
 ) -> Iterator[AddressRow | None]:
-    """In no order; None where there is no row yet, but some rules were looked at. An address written in two
-    ways is one row, and all that share `ipv6_prefix` bits are one, which stands under the first of them.
+    """Yield rows in no order; None stands for work without a row yet.
+
+    Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
+    bits; the row has the first of them.
     """
     seen: dict[str, Uses] = {use.address: (use, None) for use in uses}
     for use in controller_uses:
@@ -44,7 +47,7 @@ def address_rows(
 
 
 def asked_address(ip: str, ipv6_prefix: int) -> str:
-    """What is looked up for somebody who asks of `ip`; what is no address is looked up as it is."""
+    """Return the key under which `ip` is counted; an invalid address is returned unchanged."""
     try:
         return _counted(ip, ipv6_prefix)
     except ValueError:

@@ -1,7 +1,8 @@
-"""The folders of partitions against the metadata at the start: a broker that does not know the topics on its
-own disk has lost its metadata, and must not serve as if it were new.
+"""Compares the partition folders on disk with the metadata at start.
 
-Used by broker.server before the logs are opened. Decides; `MetadataStore` writes and `log.folders` reads.
+A broker whose metadata does not list the topics on its disk has lost its metadata and must not start as a new
+one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and `log.folders`
+lists the folders.
 """
 
 import os
@@ -15,14 +16,15 @@ from broker.metadata.changes import Change, Kind
 from broker.metadata.store import WAY_OUT, MetadataStore, MetadataUnusable
 
 KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
-"""The settings of an adopted topic: its own are lost, and the defaults might delete what it was to keep."""
+"""The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""
 
 _NAMED: Final = 5
 
 
 def check_metadata_exists(path: Path, folders: Sequence[PartitionFolder]) -> None:
-    """Raises MetadataUnusable where the file is missing or empty and there are partitions. The file may lie
-    in another log directory, if their order was changed.
+    """Raise MetadataUnusable if the file is missing or empty although partitions exist.
+
+    The file can be in another log directory if their order has changed.
     """
     if not folders or (path.exists() and path.stat().st_size):
         return
@@ -30,16 +32,17 @@ def check_metadata_exists(path: Path, folders: Sequence[PartitionFolder]) -> Non
     elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
     elsewhere = [each for each in elsewhere if os.path.abspath(each) != os.path.abspath(path.parent)]
     if elsewhere:
-        words = f"{elsewhere[0]} has such a file: put that directory first in log.dirs"
+        words = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
     else:
         words = WAY_OUT
     state = "is empty" if path.exists() else "is missing"
-    raise MetadataUnusable(f"{path} {state}, and there are folders of topics ({_names(folders)}). {words}")
+    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {words}")
 
 
 def unknown_folders(store: MetadataStore, folders: Sequence[PartitionFolder]) -> list[PartitionFolder]:
-    """Those of topics that the metadata has never known, and of partitions beyond those that a topic has. A
-    folder of a deleted topic is known: a crash can leave it behind.
+    """Return the folders of unknown topics, and of partitions beyond a topic's count.
+
+    The folder of a deleted topic is known: a crash can leave it behind.
     """
     if not folders:
         return []
@@ -60,11 +63,11 @@ def unknown_folders(store: MetadataStore, folders: Sequence[PartitionFolder]) ->
 
 
 def check_all_known(path: Path, store: MetadataStore, folders: Sequence[PartitionFolder]) -> None:
-    """Raises MetadataUnusable where the metadata knows less than the disk."""
+    """Raise MetadataUnusable if the metadata does not list all topics on disk."""
     unknown = unknown_folders(store, folders)
     if unknown:
         raise MetadataUnusable(
-            f"{path} does not know the topics of some folders ({_names(unknown)}). {WAY_OUT}"
+            f"{path} does not list the topics of some folders ({_names(unknown)}). {WAY_OUT}"
         )
 
 
@@ -73,9 +76,11 @@ def changes_to_adopt(
     folders: Sequence[PartitionFolder],
     settings_of: Callable[[str], Mapping[str, str] | None],
 ) -> list[Change]:
-    """What makes the unknown folders' topics known: with the id of their folders, all partitions up to the
-    greatest, and `settings_of` the name, or KEEP_EVERYTHING for None. Raises MetadataUnusable where the
-    folders of a topic do not agree on its id.
+    """Return the changes that create the topics of unknown folders.
+
+    A topic gets the id of its folders, all partitions up to the highest, and the settings that `settings_of`
+    returns for its name, or KEEP_EVERYTHING for None. Raises MetadataUnusable if a topic's folders have
+    different ids.
     """
     wanted: dict[str, list[PartitionFolder]] = {}
     for folder in unknown_folders(store, folders):
@@ -90,7 +95,7 @@ def changes_to_adopt(
             paths = ", ".join(f"{each.path} ({(each.topic_id or b'').hex() or 'none'})" for each in mine)
             raise MetadataUnusable(
                 f"the folders of topic {name} have different topic ids: {paths}. "
-                "Move those away that do not belong to it"
+                "Move the folders that do not belong to it out of the log directories"
             )
         count = max(each.partition for each in mine) + 1
         if topic is None:

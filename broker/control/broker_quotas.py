@@ -1,4 +1,4 @@
-"""The limits of the whole broker as one row, for the console: what is set joined with what is used."""
+"""The limits of the whole broker with their use, as one row for the console."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _SETTINGS: Final = {each.name: setting for each, setting in settings_of(BrokerQu
 
 
 def key_of(field: str) -> str:
-    """The key that fills a field of the room."""
+    """Return the key of a field of the section."""
     return _SETTINGS[field].key
 
 
@@ -30,7 +30,7 @@ def broker_quotas(
     counts: tuple[int, int],
     version: int,
 ) -> BrokerQuotas:
-    """`counts` are the topics and the partitions that there are."""
+    """Return the row; `counts` are the numbers of topics and partitions."""
     topics, partitions = counts
     return BrokerQuotas(
         is_enabled=config.quota_enabled,

@@ -1,8 +1,8 @@
-"""Plans changes of subscriptions to client metrics, the config resource of type 16. (KIP-714; Kafka:
+"""Plans changes of client metrics subscriptions, config resources of type 16. (KIP-714; Kafka:
 ControllerConfigurationValidator)
 
-Called by `configs`. What a subscription may say is broker.telemetry's to decide; here it meets the image. A
-subscription is there while it has a setting: the first one makes it, and the last one takes it away.
+Called by `configs`. broker.telemetry validates subscriptions; this module applies them to the image. A
+subscription exists while it has a setting: the first setting creates it, and removing the last deletes it.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from broker.telemetry.subscription import read_subscription, subscription_settin
 
 
 def current_subscription(alteration: ConfigAlteration, at: Situation) -> Mapping[str, str]:
-    """Its settings as they are. Raises ApiError INVALID_UPDATE_VERSION where the editor saw others."""
+    """Return its current settings. Raises ApiError INVALID_UPDATE_VERSION if the editor saw another version."""
     name, expected = alteration.resource.name, alteration.expected_version
     entry = at.image.client_metrics.get(name)
     version = 0 if entry is None else entry.version
@@ -30,7 +30,7 @@ def current_subscription(alteration: ConfigAlteration, at: Situation) -> Mapping
 
 
 def apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, str]) -> dict[str, str]:
-    """Its settings with the ops applied. Raises ApiError as `read_subscription` does."""
+    """Return its settings with the ops applied. Raises ApiError as `read_subscription` does."""
     wanted = dict(current)
     for op in alteration.ops:
         setting = subscription_setting(op.key)

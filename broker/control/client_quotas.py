@@ -1,8 +1,8 @@
 """Plans AlterClientQuotas: which limits of which entities change. (Kafka: ClientQuotaControlManager, KIP-546)
 
-What an entity and a limit may be is broker.quotas' to say; here they meet the image. A removal of what is
-not there and a limit that is already so change nothing and are fine. The mark of shadow mode, which Kafka
-does not know, goes with the entity's last limit.
+broker.quotas validates entities and limits; this module applies them to the image. Removing a missing limit
+or setting an equal one succeeds and changes nothing. Removing an entity's last limit also removes its shadow
+mode mark, which Kafka does not have.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,10 +22,10 @@ from broker.quotas.entity import Entity
 from broker.steps import Steps
 
 Named = frozenset[tuple[str, str | None]]
-"""An entity, in whatever order its parts came."""
+"""An entity, regardless of the order of its parts."""
 
 LONGEST_NAME: Final = 1_024
-"""Kafka has no bound; ours keeps a page and a log line readable."""
+"""Characters. Kafka has no limit; ours keeps pages and log lines readable."""
 
 
 def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[list[QuotaOutcome]]]:
@@ -54,7 +54,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         if not command.validate_only:
             changes.extend(planned)
-    # Thousands of entities are not freed in one go.
+    # Free thousands of entities in steps.
     while seen:
         seen.pop()
         yield
@@ -66,7 +66,7 @@ def _validated(alteration: QuotaAlteration, twice: Collection[Named], ipv6_prefi
     entity = validate_alteration(alteration.entity, ops, ipv6_prefix)
     for kind, name in alteration.entity:
         _check_name(kind, name or "")
-    # Kafka carries out the first and answers with this; so nobody could tell what holds.
+    # Kafka applies the first and returns this error, which leaves the result unclear.
     if frozenset(alteration.entity) in twice:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}")
     return entity
@@ -102,7 +102,7 @@ def _check_version(alteration: QuotaAlteration, entity: Entity, image: Image) ->
 
 
 class Altered(NamedTuple):
-    """What an entity would have after an alteration: limits by key, and whether they are only measured."""
+    """The limits of an entity after an alteration, by key, and whether it is in shadow mode."""
 
     limits: Mapping[str, float]
     shadow: bool
@@ -111,8 +111,9 @@ class Altered(NamedTuple):
 def proposed(
     alterations: Sequence[QuotaAlteration], image: Image, ipv6_prefix: int
 ) -> Steps[dict[EntityPairs, Altered]]:
-    """What `alterations` would make of their entities, and none is made. Raises ApiError for the first that
-    would be refused.
+    """Return the result of `alterations` for their entities without applying it.
+
+    Raises ApiError for the first alteration that would be refused.
     """
     twice = repeated(frozenset(each.entity) for each in alterations)
     found: dict[EntityPairs, Altered] = {}
@@ -131,16 +132,16 @@ def _altered(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | No
         else:
             limits[op.key] = float(op.value)
     if not limits and alteration.shadow:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no limit of {entity} to measure in shadow")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity} has no limit to put in shadow mode")
     was = entry is not None and entry.shadow
     shadow = bool(limits) and (was if alteration.shadow is None else alteration.shadow)
     if shadow and entity.ip is not None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Limits of an address cannot be in shadow")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Shadow mode does not apply to limits of an address")
     return Altered(limits, shadow)
 
 
 def _changes(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | None) -> list[Change]:
-    """The mark before the limits: undoing the removal of a limit looks for it there."""
+    """Return the changes, the mark before the limits: undoing a removal looks for the mark there."""
     after = _altered(alteration, entity, entry)
     before = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
     text = write_pairs(entity.pairs)

@@ -1,7 +1,6 @@
-"""Client telemetry for whoever looks: the subscriptions of the metadata image, beside the client instances
-that are known now.
+"""Client telemetry views: the subscriptions of the image with the known client instances.
 
-Part of `views`. Every call makes its rows afresh.
+Part of `views`. Every call builds its rows anew.
 """
 
 from collections import Counter
@@ -27,11 +26,11 @@ class ClientTelemetry:
 
     @property
     def known(self) -> int:
-        """How many client instances there are."""
+        """Return the number of known client instances."""
         return len(self._telemetry.manager)
 
     def subscriptions(self) -> list[SubscriptionRow]:
-        """Sorted by name."""
+        """Return all subscriptions, sorted by name."""
         manager = self._telemetry.manager
         counts = Counter(name for each in manager for name in manager.matched(each))
         return [self._subscription(name, counts[name]) for name in sorted(self._image().client_metrics)]
@@ -41,7 +40,7 @@ class ClientTelemetry:
         return None if entry is None else self._subscription(name, self.reach(name, entry.configs).clients)
 
     def reach(self, name: str, configs: Mapping[str, str]) -> MatchReach:
-        """Whom a subscription with these settings would be for. Raises ApiError as a change to them would."""
+        """Return the clients that these settings would match. Raises ApiError as a change to them would."""
         wanted = read_subscription(name, configs)
         manager = self._telemetry.manager
         found = [each for each in manager if wanted.matches(each.client.facts(each.id))]
@@ -49,16 +48,16 @@ class ClientTelemetry:
         return MatchReach(len(found), len(manager), tuple(examples)[:EXAMPLES])
 
     def instances(self) -> list[ClientInstanceRow]:
-        """In the order in which they were heard of last."""
+        """Return all client instances, by the time of their last request."""
         return [self._instance(each) for each in self._telemetry.manager]
 
     def instance(self, instance_id: str) -> ClientInstanceRow | None:
-        """None also for what is no id."""
+        """Return one client instance; None also for an invalid id."""
         found = self._find(instance_id)
         return None if found is None else self._instance(found)
 
     def metrics_of(self, instance_id: str) -> list[ClientMetricRow]:
-        """Sorted by name and attributes; none where the instance is not known."""
+        """Return its metrics, sorted by name and attributes; empty if the instance is unknown."""
         found = self._find(instance_id)
         if found is None:
             return []

@@ -1,8 +1,7 @@
-"""Closes one connection, as an operator asks for. Carried out by `Control`; who has the connections is the
-composition root's to say.
+"""Closes one connection on an operator's request. Run by `Control` through `OpenConnections`.
 
-The trail keeps who closed it, and the connection is closed once that is written. The client may connect
-again at once: to keep it away is what quotas are for.
+The connection closes after the audit trail has recorded who closed it. The client can reconnect at once; use
+quotas to limit it.
 """
 
 from dataclasses import dataclass
@@ -18,17 +17,17 @@ from broker.metadata.changes import Change, Kind
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection(Command["Outcome"]):
-    """Role: editor. Answers Outcome: RESOURCE_NOT_FOUND where it is closed already."""
+    """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
 
     connection_id: str
 
 
 class OpenConnections(Protocol):
     def client_of(self, connection_id: str) -> str | None:
-        """The client id behind an open connection; None where there is no such connection."""
+        """Return the client id of an open connection; None if there is no such connection."""
 
     def close_connection(self, connection_id: str) -> None:
-        """What it has in hand is answered into nothing. Nothing happens where it is closed already."""
+        """Close it and discard the responses of its requests in progress. No-op if it is already closed."""
 
 
 def plan_close(connections: OpenConnections, command: CloseConnection, at: Situation) -> Plan[Outcome]:
@@ -38,6 +37,6 @@ def plan_close(connections: OpenConnections, command: CloseConnection, at: Situa
     connection = command.connection_id
     client = connections.client_of(connection)
     if client is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such connection, or not any more"))
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection"))
     note = Change(Kind.CONNECTION, connection, "closed", client)
     return Plan(Outcome(), (note,), (partial(connections.close_connection, connection),))

@@ -1,10 +1,10 @@
-"""How many topics and partitions there may be in all: `cluster.quota.topic.count` and `.partition.count`.
-(AutoMQ: ReplicationControlManager.checkTopicQuota and checkPartitionQuota)
+"""Limits of the number of topics and partitions: `cluster.quota.topic.count` and `.partition.count`. (AutoMQ:
+ReplicationControlManager.checkTopicQuota and checkPartitionQuota)
 
-Used by the planners of CreateTopics and CreatePartitions, for one command each. Internal topics count like
-any other and are refused like any other, as in AutoMQ. Two things are different here: each topic of a request
-is accepted or refused by itself, and the error is POLICY_VIOLATION where AutoMQ's is
-THROTTLING_QUOTA_EXCEEDED, which clients take as an order to ask again, and asking again does not help.
+Used by the planners of CreateTopics and CreatePartitions, with one instance per command. Internal topics
+count and are refused too, as in AutoMQ. Two things differ: each topic of a request is accepted or refused
+individually, and the error is POLICY_VIOLATION instead of AutoMQ's THROTTLING_QUOTA_EXCEEDED, which clients
+would retry in vain.
 """
 
 from broker.config.kinds import LONG_MAX
@@ -13,7 +13,7 @@ from broker.errors import ApiError, ErrorCode
 
 
 class ClusterQuota:
-    """What is left for one command. Topics are only counted where there is a limit."""
+    """The remaining allowance of one command. Topics are counted only if there is a limit."""
 
     __slots__ = ("_most_partitions", "_most_topics", "_partitions", "_topics")
 
@@ -27,9 +27,7 @@ class ClusterQuota:
         )
 
     def take(self, topics: int, partitions: int) -> None:
-        """So many more of either. Raises ApiError POLICY_VIOLATION, and takes nothing, where that is beyond
-        the limit.
-        """
+        """Use up part of the allowance. Raises ApiError POLICY_VIOLATION, and takes nothing, above a limit."""
         if self._topics + topics > self._most_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
@@ -38,7 +36,7 @@ class ClusterQuota:
         if self._partitions + partitions > self._most_partitions:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
-                f"There are {self._partitions} partitions; {partitions} more would be beyond the "
+                f"There are {self._partitions} partitions; {partitions} more would exceed the "
                 f"{self._most_partitions} that cluster.quota.partition.count allows.",
             )
         self._topics += topics

@@ -1,12 +1,12 @@
-"""Every live change, as a value; and what each answers.
+"""All live changes as values, with their result types.
 
-Built by the Kafka admin handlers (broker.api), the REST endpoints and the pages (webui) and the command line;
-carried out by `Control.apply(command, actor)`, which answers with the command's result type. Knows nothing of
-wire versions, forms or JSON.
+Built by the Kafka admin handlers (broker.api), the REST endpoints and pages (webui) and the command line. Run
+by `Control.apply(command, actor)`, which returns the command's result type. Independent of wire versions,
+forms and JSON.
 
-A command holds what was asked for, unchecked: -1 still means "the default", an entity may still be nonsense.
-One command can hold many entries, and each entry is accepted or refused by itself, as in Kafka; an entry's
-own parts stand or fall together.
+A command holds the unvalidated request: -1 still means "the default", and an entity can be invalid. A command
+can have many entries; each is accepted or refused individually, as in Kafka. The parts of one entry succeed
+or fail together.
 """
 
 from collections.abc import Callable
@@ -61,16 +61,14 @@ Answer = TypeVar("Answer")
 
 
 class Command(Generic[Answer]):
-    """What `Control.apply` takes; `Answer` is what it gives back."""
+    """The argument of `Control.apply`; `Answer` is its result type."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one entry of a command fared: `error` NONE and no message, or Kafka's code and a sentence for the
-    person who asked.
-    """
+    """The result of one entry: `error` NONE without a message, or Kafka's code with a sentence for the user."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -93,12 +91,12 @@ class QuotaOp:
 
 @dataclass(frozen=True, slots=True)
 class QuotaAlteration:
-    """`expected_version` is the version of the `QuotaRow` that the editor saw (0: no such row); None does not
-    ask.
+    """`expected_version` is the version of the `QuotaRow` that the editor saw (0: no such row); None skips
+    the check.
 
-    A row that has moved on answers INVALID_UPDATE_VERSION, so that two administrators cannot overwrite each
-    other. `shadow`: from now on the entity's limits are measured and not enforced, or enforced (False); None
-    leaves that as it is.
+    If the version differs, the result is INVALID_UPDATE_VERSION, so that administrators do not overwrite each
+    other's changes. `shadow`: True measures the entity's limits without enforcing them, False enforces them,
+    None leaves the mode unchanged.
     """
 
     entity: EntityPairs
@@ -109,7 +107,7 @@ class QuotaAlteration:
 
 @dataclass(frozen=True, slots=True)
 class AlterClientQuotas(Command["list[QuotaOutcome]"]):
-    """One answer per entry, in order."""
+    """One result per entry, in order."""
 
     entries: tuple[QuotaAlteration, ...]
     validate_only: bool = False
@@ -117,7 +115,7 @@ class AlterClientQuotas(Command["list[QuotaOutcome]"]):
 
 @dataclass(frozen=True, slots=True)
 class QuotaOutcome(Outcome):
-    """`warnings` are about limits that are accepted and cannot do what they seem to say."""
+    """`warnings` concern accepted limits that cannot have the apparent effect."""
 
     entity: EntityPairs = ()
     warnings: tuple[str, ...] = ()
@@ -131,7 +129,7 @@ class NewTopic:
     """`partitions` and `replication_factor` -1: the broker's default. `assignments`: partition index ->
     broker ids.
 
-    `configs` and `assignments` are pairs and not mappings because a request can name the same thing twice.
+    `configs` and `assignments` are pairs, not mappings, because a request can contain a key twice.
     """
 
     name: str
@@ -142,18 +140,19 @@ class NewTopic:
 
 
 Charge = Callable[[int], None]
-"""Charges who asks for so many partitions that are about to be made or removed, a topic at a time.
-Raises ApiError THROTTLING_QUOTA_EXCEEDED, charging nothing, where that is refused (KIP-599).
+"""Charges the client for partitions that are about to be created or removed, one topic at a time.
+
+Raises ApiError THROTTLING_QUOTA_EXCEEDED, charging nothing, if refused (KIP-599).
 """
 
 
 def free(partitions: int) -> None:
-    """A `Charge` that nobody pays: the operator's own doors, and what the broker does by itself."""
+    """No-op charge for operator and internal changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics(Command["list[TopicOutcome]"]):
-    """One answer per distinct name, in order."""
+    """One result per distinct name, in order."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
@@ -162,7 +161,7 @@ class CreateTopics(Command["list[TopicOutcome]"]):
 
 @dataclass(frozen=True, slots=True)
 class TopicRef:
-    """A topic by name or by its 16-byte id; a request that gives both or neither is refused."""
+    """A topic by name or by its 16-byte id; a request with both or neither is refused."""
 
     name: str | None = None
     topic_id: bytes | None = None
@@ -170,7 +169,7 @@ class TopicRef:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics(Command["list[TopicOutcome]"]):
-    """One answer per distinct reference, in order."""
+    """One result per distinct reference, in order."""
 
     topics: tuple[TopicRef, ...]
     charge: Charge = field(default=free, repr=False, compare=False)
@@ -178,10 +177,9 @@ class DeleteTopics(Command["list[TopicOutcome]"]):
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome(Outcome):
-    """`name` is None only where an unknown id was asked for. The figures are set where the topic was (or
-    would be) made.
+    """`name` is None only for an unknown id. The counts are set if the topic was (or would be) created.
 
-    `configs` holds the topic's own settings, not the defaults.
+    `configs` contains the topic's own settings, not the defaults.
     """
 
     name: str | None = None
@@ -193,7 +191,7 @@ class TopicOutcome(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """`count` is the new total. `assignments`: broker ids of each added partition, or None to let the broker
+    """`count` is the new total. `assignments`: broker ids of each added partition; None lets the broker
     choose.
     """
 
@@ -204,7 +202,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class CreatePartitions(Command["list[PartitionsOutcome]"]):
-    """One answer per distinct topic, in order."""
+    """One result per distinct topic, in order."""
 
     topics: tuple[NewPartitions, ...]
     validate_only: bool = False
@@ -242,10 +240,10 @@ class OpType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """`type` and the op's `op` stay plain ints: a request may hold numbers that nobody knows.
+    """`type` and the op's `op` stay plain ints, because a request can contain unknown numbers.
 
-    A broker and its loggers are named by its node id; the empty name is the cluster-wide default of all
-    brokers.
+    The name of a broker and of its loggers is the node id; the empty name means the cluster-wide default of
+    all brokers.
     """
 
     type: int
@@ -261,7 +259,7 @@ class ConfigOp:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
-    """`expected_version` as in `QuotaAlteration`; brokers and subscriptions to client metrics have one."""
+    """`expected_version` as in `QuotaAlteration`; brokers and client metrics subscriptions have one."""
 
     resource: ConfigResource
     ops: tuple[ConfigOp, ...]
@@ -270,8 +268,8 @@ class ConfigAlteration:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigs(Command["list[ResourceOutcome]"]):
-    """One answer per resource, in order. `replaces`: what a resource has and its ops do not name is removed,
-    which is the elder AlterConfigs.
+    """One result per resource, in order. `replaces` removes the settings of a resource that its ops do not
+    name, as the older AlterConfigs does.
     """
 
     resources: tuple[ConfigAlteration, ...]
@@ -284,12 +282,12 @@ class ResourceOutcome(Outcome):
     resource: ConfigResource = ConfigResource(0, "")
 
 
-# The broker's own. Role: admin.
+# The broker itself. Role: admin.
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds(Command["ProducerIdBlock"]):
-    """Answers a ProducerIdBlock that no other answer, before or after a restart, ever overlaps."""
+    """Returns a ProducerIdBlock that never overlaps another one, also after a restart."""
 
     count: int = 1000
 
@@ -302,11 +300,11 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True)
 class IssueAdminToken(Command["IssuedToken"]):
-    """A new token for the console and the REST API, 256 random bits or the given `secret`. Answers
+    """A new token for the console and the REST API: 256 random bits or the given `secret`. Returns
     IssuedToken.
 
-    A token of the same name is replaced; `expected_version` as in `QuotaAlteration`. From `expires_at_ms`
-    (wall-clock) on it is not good any more; None: good until it is revoked.
+    A token of the same name is replaced; `expected_version` as in `QuotaAlteration`. The token is invalid
+    from `expires_at_ms` (wall-clock) on; None: it does not expire.
     """
 
     name: str
@@ -318,7 +316,7 @@ class IssueAdminToken(Command["IssuedToken"]):
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """The only moment at which the secret is readable: the store holds its hash."""
+    """The only copy of the secret: the store contains its hash."""
 
     name: str
     role: Role
@@ -330,7 +328,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeAdminToken(Command["Outcome"]):
-    """Answers Outcome: RESOURCE_NOT_FOUND where there is none of that name. `expected_version` as in
+    """Returns Outcome: RESOURCE_NOT_FOUND if there is no such token. `expected_version` as in
     `QuotaAlteration`.
     """
 
@@ -340,10 +338,9 @@ class RevokeAdminToken(Command["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class Undo(Command["Outcome"]):
-    """Puts the old value of audit row `seq` back, as a new change. Role: what the change itself needs.
-    Answers Outcome.
+    """Restores the old value of audit row `seq` as a new change. Role: that of the change. Returns Outcome.
 
-    Refused with INVALID_UPDATE_VERSION where the value has been changed again since.
+    Refused with INVALID_UPDATE_VERSION if the value has been changed since.
     """
 
     seq: int
@@ -363,7 +360,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """The client has salted the password already; `salted_password` is as good as it."""
+    """The client has salted the password; `salted_password` is as sensitive as the password."""
 
     user: str
     mechanism: int
@@ -374,7 +371,7 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class AlterUserScramCredentials(Command["list[UserOutcome]"]):
-    """One answer per distinct user, in order; a user can be altered once in a command."""
+    """One result per distinct user, in order; a command can alter a user once."""
 
     alterations: tuple[ScramDeletion | ScramUpsertion, ...]
 

@@ -1,6 +1,4 @@
-"""What control needs of the metadata store, without a thread or a lock of its own. Implemented by
-broker.server.
-"""
+"""The part of the metadata store that control uses, without threads and locks. Implemented by broker.server."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,22 +14,22 @@ Result = TypeVar("Result")
 
 
 class Committer(Protocol):
-    """`exclusive` is held from the reading of the image to the publication of the next, so no two changes
+    """`exclusive` covers everything from reading the image to publishing the next, so that changes do not
     interleave.
 
-    A commit that has begun is not abandoned when its task is cancelled: either the image comes back or
-    ApiError.
+    Cancelling its task does not abandon a commit that has started: it returns the image or raises ApiError.
     """
 
     def exclusive(self) -> AbstractAsyncContextManager[object]: ...
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
-        """`MetadataStore.commit`, called inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+        """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
-        """What `steps` come to; whenever some of them took long, others have a turn. `to_the_end`: also where
-        the task is cancelled.
+        """Return the result of `steps`, and yield to other tasks whenever some of them take long.
+
+        `to_the_end`: finish all steps even if the task is cancelled.
         """
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
-        """`MetadataStore.history`, called outside `exclusive` and waiting for it."""
+        """Run `MetadataStore.history`, outside `exclusive`, and wait for it."""

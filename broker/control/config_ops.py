@@ -1,6 +1,6 @@
-"""What one op of IncrementalAlterConfigs may be, and does to one setting, whatever the resource. (KIP-339)
+"""Validates and applies one op of IncrementalAlterConfigs, for all resource types. (KIP-339)
 
-APPEND and SUBTRACT begin from the value that holds, set or default, as in Kafka.
+APPEND and SUBTRACT start from the effective value, set or default, as in Kafka.
 """
 
 from broker.config.kinds import ConfigType
@@ -11,7 +11,7 @@ from broker.errors import ApiError, ErrorCode
 
 
 def check_ops(ops: tuple[ConfigOp, ...]) -> None:
-    """Raises ApiError INVALID_REQUEST: a key twice, no value, an op that nobody knows."""
+    """Raise ApiError INVALID_REQUEST for a duplicate key, a null value or an unknown op."""
     if repeated(op.key for op in ops):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [op.key for op in ops if op.value is None and op.op != OpType.DELETE]
@@ -23,9 +23,7 @@ def check_ops(ops: tuple[ConfigOp, ...]) -> None:
 
 
 def check_node_id(name: str, node_id: int) -> None:
-    """That a broker's resource is this broker's, or without a name that of all. Raises ApiError
-    INVALID_REQUEST.
-    """
+    """Check that the name is this broker's id, or empty for all brokers. Raises ApiError INVALID_REQUEST."""
     if name in ("", str(node_id)):
         return
     if not (name.isascii() and name.isdigit()):
@@ -36,8 +34,8 @@ def check_node_id(name: str, node_id: int) -> None:
 
 
 def apply_op(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:
-    """Carries the op out on `wanted`; `base` is what APPEND and SUBTRACT begin from. Raises ApiError
-    INVALID_CONFIG where the setting is no list.
+    """Apply the op to `wanted`; APPEND and SUBTRACT start from `base`. Raises ApiError INVALID_CONFIG if the
+    setting is not a list.
     """
     value = op.value or ""
     if op.op == OpType.SET:

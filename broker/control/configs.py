@@ -1,8 +1,8 @@
-"""Plans IncrementalAlterConfigs on topics, brokers, their loggers and client metrics, and AlterConfigs as the
-incremental one that leads there. (KIP-339; Kafka: ConfigAdminManager, ConfigurationControlManager)
+"""Plans IncrementalAlterConfigs on topics, brokers, their loggers and client metrics; converts AlterConfigs
+to it. (KIP-339; Kafka: ConfigAdminManager, ConfigurationControlManager)
 
-All ops of one resource stand or fall together. What Kafka answers with INVALID_REQUEST for a broker it
-answers with INVALID_CONFIG for a topic (KAFKA-13609).
+All ops of one resource succeed or fail together. The error code INVALID_REQUEST for a broker is
+INVALID_CONFIG for a topic, as in Kafka (KAFKA-13609).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
 def _changes(
     alteration: ConfigAlteration, brokers: dict[str, Mapping[str, str]], at: Situation, *, replaces: bool
 ) -> Iterator[Change]:
-    """`brokers` are the brokers' settings as the resources before this one leave them."""
+    """Yield the changes of one resource; `brokers` are the brokers' settings after the previous resources."""
     resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
@@ -87,7 +87,7 @@ def _changes(
             wanted = apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Groups have no settings of their own here.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group configurations are not supported.")
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
     return (
@@ -98,7 +98,7 @@ def _changes(
 
 
 def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: bool) -> tuple[ConfigOp, ...]:
-    """What the alteration asks for, and what it takes away by not naming it."""
+    """Return the requested ops, and with `replaces` a deletion of each setting that they do not name."""
     named = {op.key for op in alteration.ops}
     gone = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
     return (*alteration.ops, *gone)
@@ -165,7 +165,7 @@ def _apply_to_broker(
     try:
         for op in ops:
             if op.key in wanted:
-                # Also where another level hides it: that level may go first.
+                # Also if another level hides the value: that level can be deleted first.
                 read_value(op.key, wanted[op.key])
                 check_location(
                     op.key,

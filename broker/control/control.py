@@ -1,9 +1,8 @@
-"""The one door for live changes: the Kafka handlers, the REST endpoints, the pages and the command line all
-come in here.
+"""The single path for live changes from the Kafka handlers, the REST endpoints, the pages and the command
+line.
 
-Built by broker.server. A change is planned against the current image, written to the metadata log, published,
-and only then answered; no two changes interleave. Knows neither threads nor locks: the injected `Committer`
-has both.
+Built by broker.server. Plans a change against the current image, writes it to the metadata log, publishes it,
+and only then returns; changes never interleave. The injected `Committer` provides threads and locks.
 """
 
 from collections.abc import Callable
@@ -66,11 +65,11 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
 
 class Control:
     """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
-    replaced, never edited. `live` is where a room hears of its own settings.
+    replaced, never modified. `live` registers listeners for settings.
     """
 
     def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
-        """Raises ConfigError where the image's dynamic settings do not fit the configuration."""
+        """Raises ConfigError if the image's dynamic settings conflict with the configuration."""
         self._publisher = Publisher(image)
         self._configuration = configuration
         self._committer = committer
@@ -81,7 +80,7 @@ class Control:
     def add_planner(
         self, command: type[Command[Answer]], planner: Callable[[Any, Situation], Plan[Answer]]
     ) -> None:
-        """For a command about something that only the composition root has, such as the connections."""
+        """Register a planner of a command about state outside the metadata, such as connections."""
         self._planners[command] = planner
 
     @property
@@ -97,21 +96,21 @@ class Control:
         return self._configuration
 
     def prepare(self, subscriber: Subscriber) -> None:
-        """The same, before `image` is the new one: for what must be there when somebody learns of it."""
+        """As `subscribe`, but before `image` is replaced: for what must exist before a client can see it."""
         self._publisher.prepare(subscriber)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber(old, new, delta)` is called after each commit, before its answer; `config` is up to
-        date by then, and who follows it has done so.
+        """Call `subscriber(old, new, delta)` after each commit and before its response. `config` and its
+        listeners are up to date by then.
         """
         self._publisher.subscribe(subscriber)
 
     async def apply(self, command: Command[Answer], actor: Actor) -> Answer:
-        """Carries `command` out and answers.
+        """Run `command` and return its result.
 
-        Commands with entries answer every refusal entry by entry, missing roles and a full disk too; the
-        others raise ApiError. Cancelled before the commit nothing has happened; a commit that has begun is
-        finished and published.
+        Commands with entries report every refusal per entry, including missing roles and a full disk; others
+        raise ApiError. If cancelled before the commit, nothing has changed; a started commit is finished and
+        published.
         """
         if isinstance(command, Undo):
             return cast(Answer, await self._undo(command, actor))
@@ -136,20 +135,20 @@ class Control:
         return plan.answer
 
     async def _publish(self, image: Image, delta: Delta) -> None:
-        """What is on the disk holds, whoever is cancelled. A room that cannot follow it would serve something
-        else from now on, and the next start will not.
+        """Publish a durable change, even if the caller is cancelled. If a subscriber fails, the process
+        exits: otherwise it would serve a state that differs from the metadata.
         """
         try:
             await self._committer.in_slices(self._publisher.in_steps(image, delta), to_the_end=True)
         except Exception as error:
             raise FatalExitError(
-                f"a change is in the metadata and could not be followed: {type(error).__name__}: {error}"
+                f"a committed metadata change could not be applied: {type(error).__name__}: {error}"
             ) from error
 
     async def _undo(self, command: Undo, actor: Actor) -> Outcome:
         rows = await self._committer.history(AuditFilter(seq=command.seq))
         if not rows:
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change with number {command.seq}")
         before = await self._committer.history(beside(rows[0]))
         async with self._committer.exclusive():
             try:
@@ -169,7 +168,7 @@ class Control:
 
 
 def _unwritten(answer: Any, error: ApiError) -> Any:
-    """The answer of a plan that the disk refused: every entry that was fine is not."""
+    """Return the result of a plan that could not be written: every successful entry failed."""
     match answer:
         case list():
             return [_refused(each, error) if each.ok else each for each in answer]

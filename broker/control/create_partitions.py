@@ -1,4 +1,4 @@
-"""Plans CreatePartitions. (Kafka: ReplicationControlManager.createPartitions, in its codes and words)"""
+"""Plans CreatePartitions. (Kafka: ReplicationControlManager.createPartitions, with its codes and messages)"""
 
 from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome

@@ -1,7 +1,6 @@
-"""Plans CreateTopics. (Kafka: ReplicationControlManager.createTopics, in its codes and words)
+"""Plans CreateTopics. (Kafka: ReplicationControlManager.createTopics, with its codes and messages)
 
-There is one broker, so every partition has one replica and it is here. Planning decides; the logs follow the
-image.
+With one broker, every partition has one replica, on this broker. The logs are created when the image changes.
 """
 
 import secrets
@@ -136,8 +135,8 @@ def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:
 
 
 def _new_topic_id(at: Situation) -> bytes:
-    """16 random bytes that no topic has, and that no tool takes for an option when it prints them in base
-    64.
+    """Return 16 random bytes that no topic has and whose base64 form does not look like a command-line
+    option.
     """
     while True:
         topic_id = secrets.token_bytes(16)

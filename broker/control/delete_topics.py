@@ -1,4 +1,4 @@
-"""Plans DeleteTopics, by name or by id. (Kafka: ControllerApis.deleteTopics, in its codes and words)"""
+"""Plans DeleteTopics, by name or by id. (Kafka: ControllerApis.deleteTopics, with its codes and messages)"""
 
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation

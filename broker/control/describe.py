@@ -1,8 +1,8 @@
-"""What DescribeConfigs answers: every setting of a topic, of the broker, of its loggers or of a subscription
-to client metrics, its value, and where the value comes from.
+"""Describes every setting of a topic, the broker, its loggers or a client metrics subscription, for
+DescribeConfigs: value and source.
 
-(Kafka: ConfigHelper, KIP-226.) Read by `ControlViews`; a topic's setting is looked for on the topic, then on
-this broker, on all brokers, in the file, and is the default at last.
+(Kafka: ConfigHelper, KIP-226.) Called by `ControlViews`. A topic's setting comes from the topic, else from
+this broker, all brokers, the file, or the default.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,14 +35,14 @@ class Source(IntEnum):
 
 
 def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
-    """Raises ApiError: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION."""
+    """Raise ApiError INVALID_REQUEST, INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION on failure."""
     return finished(describe_in_steps(resource, image, configuration))
 
 
 def describe_in_steps(
     resource: ConfigResource, image: Image, configuration: Configuration
 ) -> Steps[list[ConfigRow]]:
-    """`describe`, one setting of a broker after the other: there are hundreds."""
+    """As `describe`, yielding after each of the broker's hundreds of settings."""
     match resource.type:
         case ResourceType.TOPIC:
             validate_topic_name(resource.name)
@@ -57,12 +57,12 @@ def describe_in_steps(
         case ResourceType.BROKER_LOGGER:
             return _describe_loggers(resource.name, configuration)
         case ResourceType.GROUP:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Groups have no settings of their own here.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Group configurations are not supported.")
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
 
 
 def named_resources(image: Image, configuration: Configuration) -> dict[ResourceType, list[str]]:
-    """The names of what can be described, by type, in the order in which Kafka lists them."""
+    """Return the names of all describable resources by type, in Kafka's order."""
     brokers = [str(configuration.config.broker.node_id)]
     return {
         ResourceType.GROUP: [],
@@ -74,7 +74,7 @@ def named_resources(image: Image, configuration: Configuration) -> dict[Resource
 
 
 def describe_topic(configs: Mapping[str, str], image: Image, configuration: Configuration) -> list[ConfigRow]:
-    """Every setting of a topic with these settings of its own; also for one that was only validated."""
+    """Return every setting of a topic with these settings; the topic need not exist."""
     rows = []
     for key, setting in sorted(TOPIC_SETTINGS.items()):
         synonyms = list(_broker_synonyms(setting, image, configuration))
@@ -85,7 +85,7 @@ def describe_topic(configs: Mapping[str, str], image: Image, configuration: Conf
 
 
 def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
-    """One that does not exist has the defaults, as in Kafka; a default is no synonym here."""
+    """Return the subscription's settings. As in Kafka, an unknown one has the defaults, without synonyms."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     entry = image.client_metrics.get(name)
@@ -149,7 +149,7 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> S
 
 
 def _describe_override(key: str, setting: Setting, image: Image, configuration: Configuration) -> ConfigRow:
-    """`listener.name.<name>.<key>`: behind it stands what holds for listeners without one of their own."""
+    """Describe `listener.name.<name>.<key>`; the common value is its last synonym."""
     own = [
         ConfigSynonym(key, values[key], source)
         for values, source in _places(image, configuration)
@@ -160,7 +160,7 @@ def _describe_override(key: str, setting: Setting, image: Image, configuration: 
 
 
 def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], Source], ...]:
-    """Where a value is looked for, in this order."""
+    """Return the sources of a value in order of precedence."""
     node_id = configuration.config.broker.node_id
     return (
         (image.broker_configs.get(str(node_id), {}), Source.DYNAMIC_BROKER),
@@ -181,7 +181,7 @@ def _row(key: str, setting: Setting, synonyms: list[ConfigSynonym], *, read_only
     first = synonyms[0]
     value = first.value
     if value is not None and first.name != key and first.name in dict(setting.spellings):
-        # One hour under the coarser spelling is 3600000 under the key that is asked for.
+        # One hour in the coarser spelling is 3600000 under the requested key.
         value = setting.write(setting.read_spelling(first.name, value))
     if setting.sensitive:
         value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]

@@ -1,8 +1,7 @@
-"""The configuration that holds now, and who follows it. (Kafka: DynamicBrokerConfig, BrokerReconfigurable)
+"""The effective configuration and its listeners. (Kafka: DynamicBrokerConfig, BrokerReconfigurable)
 
-Held by `Control`; broker.server lets each room follow its own part. A change is checked against everything
-that runs before it is written, and carried out after it has been, before its answer. Knows no keys: a part
-is whatever a follower picks out of the rooms.
+Owned by `Control`; broker.server registers a listener for each part. All listeners check a change before it
+is written, and apply it before its response. A part is any selection from the sections.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ class _Listener:
 
 
 class DynamicConfig:
-    """`config` is replaced, never edited."""
+    """`config` is replaced, never modified."""
 
     __slots__ = ("_followers", "config")
 
@@ -37,23 +36,23 @@ class DynamicConfig:
         apply: Callable[[Part, Part], Steps[None] | None],
         check: Callable[[Part, Part], None] | None = None,
     ) -> None:
-        """`apply(old, new)` is called, on the event loop, each time that this part of the rooms has become
-        another; it must neither block nor raise. Where it has much to do it answers the steps that do it.
-        `check(old, new)` is called before, while the change can
-        still be refused, which it does with ConfigError; it changes nothing, for the change may only be
-        validated.
+        """Register a listener for a part of the configuration.
+
+        `apply(old, new)` runs on the event loop each time the part changes; it must neither block nor raise.
+        If it has much to do, it returns the steps. `check(old, new)` runs before, and can refuse the change
+        with ConfigError; it must not change anything, because the change may only be validated.
         """
         self._followers.append(_Listener(part, apply, check))
 
     def check(self, new: BrokerConfig) -> None:
-        """Whether the running broker can go over to `new`. Raises ConfigError."""
+        """Check that the running broker can switch to `new`. Raises ConfigError."""
         for each in self._followers:
             before, after = each.part(self.config), each.part(new)
             if each.check is not None and before != after:
                 each.check(before, after)
 
     def adopt(self, new: BrokerConfig) -> Steps[None]:
-        """`new` holds from the first step on; each room has followed at the last."""
+        """Switch to `new` at the first step; all listeners have applied it after the last."""
         old, self.config = self.config, new
         for each in self._followers:
             before, after = each.part(old), each.part(new)

@@ -1,8 +1,8 @@
-"""The way back from a setting that was changed while the broker ran and now keeps it from starting.
+"""Removes dynamic settings that prevent the broker from starting.
 
-Used by broker.server before anything else is built: `--forget KEY` takes the setting back, and a start that
-fails because of one says so. (Kafka ignores such a setting and goes on; here what is described is what
-holds.)
+Used by broker.server before it builds anything: `--forget KEY` deletes the setting, and a start that fails
+because of a dynamic setting says so. (Kafka ignores such a setting and continues; here, described settings
+are always in force.)
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,8 @@ from broker.metadata.image import Image
 
 
 def changes_to_forget(keys: Iterable[str], image: Image) -> list[Change]:
-    """Takes these settings of brokers back, at whichever level they were made; what is not set is not
-    there.
+    """Return the changes that delete these settings of brokers at all levels; keys that are not set are
+    skipped.
     """
     wanted = set(keys)
     return [
@@ -29,12 +29,12 @@ def changes_to_forget(keys: Iterable[str], image: Image) -> list[Change]:
 
 
 def not_forgotten(keys: Iterable[str], image: Image) -> list[str]:
-    """A sentence for each of these keys that `changes_to_forget` finds nowhere, for the log."""
+    """Return a log sentence for each of these keys that `changes_to_forget` does not find."""
     was_set = {key for settings in image.broker_configs.values() for key in settings}
     return [
-        f"--forget {key}: there is no such key, nothing is taken back{hint(key)}"
+        f"--forget {key}: unknown key, nothing deleted{hint(key)}"
         if setting_of(key) is None
-        else f"--forget {key}: it was not set while the broker ran, nothing is taken back"
+        else f"--forget {key}: the key has no dynamic setting, nothing deleted"
         for key in dict.fromkeys(keys)
         if key not in was_set
     ]
@@ -42,11 +42,11 @@ def not_forgotten(keys: Iterable[str], image: Image) -> list[str]:
 
 @contextmanager
 def blaming_dynamic(image: Image, node_id: int) -> Iterator[None]:
-    """Around what may raise ConfigError at the start: says where the setting comes from, and what to do."""
+    """Add to any ConfigError raised in the block that the setting is dynamic, and how to delete it."""
     try:
         yield
     except ConfigError as error:
         if error.key not in image.dynamic_configs(node_id):
             raise
-        words = f"{error.allowed}. It was set while the broker ran; --forget {error.key} takes that back"
+        words = f"{error.allowed}. It is a dynamic setting; --forget {error.key} deletes it"
         raise ConfigError(error.key, error.value, words) from error

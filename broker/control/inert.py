@@ -1,7 +1,7 @@
-"""Settings that are accepted and have no effect here: the log says so where one is set, and at every start.
+"""Logs settings that are accepted but have no effect: when they change, and at every start.
 
-Told by `Control` of what it commits, and by `server` of what is kept from before. What a file or the command
-line sets is `broker.config.load`'s.
+`Control` passes committed changes, `server` the settings from before the start. `broker.config.load` warns of
+settings in the file and on the command line.
 """
 
 import logging
@@ -17,11 +17,11 @@ from broker.steps import Steps
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 32
-"""Changes that are looked at between two pauses."""
+"""Changes per step."""
 
 
 def warn_of_changes(changes: Iterable[Change]) -> Steps[None]:
-    """Warns of each setting of a topic or a broker that these changes make in vain."""
+    """Warn of each setting without effect that these changes make on a topic or a broker."""
     for number, change in enumerate(changes):
         if number % AT_ONCE == AT_ONCE - 1:
             yield
@@ -30,7 +30,7 @@ def warn_of_changes(changes: Iterable[Change]) -> Steps[None]:
 
 
 def warn_of_kept(image: Image) -> None:
-    """Warns of each such setting that was made before the start."""
+    """Warn of each setting without effect that was made before the start."""
     for broker, configs in image.broker_configs.items():
         for key in configs:
             _warn(Kind.BROKER_CONFIG, broker, key)

@@ -1,8 +1,8 @@
-"""The levels of the broker's own loggers, seen and changed while it runs: the config resource of type 8.
-(KIP-412; Kafka: RuntimeLoggerManager, Log4jController)
+"""Describes and changes the levels of the broker's loggers at run time: config resources of type 8. (KIP-412;
+Kafka: RuntimeLoggerManager, Log4jController)
 
-Called by `configs` and `describe`. Levels are the process's and not the metadata's: the next start begins
-with `logging.level` again, as in Kafka. They go by Kafka's names; TRACE is everything.
+Called by `configs` and `describe`. Levels belong to the process, not to the metadata: the next start uses
+`logging.level` again, as in Kafka. Level names are Kafka's; TRACE logs everything.
 """
 
 import logging
@@ -29,14 +29,15 @@ LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """Every logger there is, the parts that they lie in too, with the level that holds for it."""
+    """Return the effective level of every logger, including the packages that contain loggers."""
     known = logging.root.manager.loggerDict
     return {ROOT: _level_of(ROOT)} | {name: _level_of(name) for name in sorted(known)}
 
 
 def plan_levels(alteration: ConfigAlteration, at: Situation) -> list[Effect]:
-    """What sets the levels; a deleted level is that of the part of the house around it. Raises ApiError
-    INVALID_REQUEST or INVALID_CONFIG, and then none of them is set.
+    """Return the effects that set the levels; a deleted level falls back to that of the enclosing package.
+
+    Raises ApiError INVALID_REQUEST or INVALID_CONFIG; then no level changes.
     """
     check_ops(alteration.ops)
     check_node_id(alteration.resource.name or "''", at.node_id)
@@ -44,7 +45,7 @@ def plan_levels(alteration: ConfigAlteration, at: Situation) -> list[Effect]:
 
 
 def _level(op: ConfigOp) -> int:
-    """The level that the op asks for; NOTSET where it takes one away."""
+    """Return the level that the op sets; NOTSET if it deletes the level."""
     if op.op not in (OpType.SET, OpType.DELETE):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -78,12 +79,12 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _level_of(name: str) -> str:
-    """Kafka's name of the least serious line that this logger lets through; without a level that has a name,
-    the next one above.
+    """Return Kafka's name of the lowest level that this logger emits; for a level without a name, the next
+    higher.
     """
     known = logging.root.manager.loggerDict.get(name)
     while name != ROOT and not isinstance(known, logging.Logger):
-        # A part of the house that has loggers in it and is none itself, yet.
+        # A package that contains loggers but has no logger itself yet.
         name = name.rpartition(".")[0] or ROOT
         known = logging.root.manager.loggerDict.get(name)
     effective = _logger(name).getEffectiveLevel()

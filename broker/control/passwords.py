@@ -1,8 +1,8 @@
-"""Plans the passwords of those who have a token, and says whether a secret is somebody's.
+"""Plans password changes, and checks passwords and tokens.
 
-A password is a second way in to the same name and role, until the same day; it needs a token of that name and
-goes with it. Administrators set anybody's, everybody else their own, once they have shown the present one or
-the token. Hashing and comparing are slow: `hashed` and `Lock.opens` are for worker threads, the rest is not.
+A password is an alternative to a token: it has the token's name, role and expiry, and is deleted with it.
+Administrators set all passwords; other users set their own after proving the current password or the token.
+`hashed` and `Lock.opens` are slow and belong in worker threads.
 """
 
 import json
@@ -23,7 +23,7 @@ _NOBODYS = passwords.nobodys()
 
 @dataclass(frozen=True, slots=True)
 class HashedPassword:
-    """What `hashed` made of a password."""
+    """The result of `hashed`."""
 
     salt: bytes = field(repr=False)
     n: int
@@ -34,11 +34,11 @@ class HashedPassword:
 
 @dataclass(frozen=True, slots=True)
 class SetPassword(Command["Outcome"]):
-    """A second way in to the name, the role and the expiry of a token; `password` None takes it away. Answers
-    Outcome: RESOURCE_NOT_FOUND where there is no token of that name.
+    """Set the password of a token's name; `password` None deletes it. Returns Outcome: RESOURCE_NOT_FOUND if
+    there is no such token.
 
-    Whoever is no administrator changes his own, and `proven` says that he has shown the present password or
-    the token. `expected_version` as in `QuotaAlteration`.
+    Users who are not administrators change only their own; `proven` says that they have proved the current
+    password or the token. `expected_version` as in `QuotaAlteration`.
     """
 
     name: str
@@ -50,15 +50,17 @@ class SetPassword(Command["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What stands before a name. `row` is None where nobody is called so; who asks is told neither that nor
-    anything else of it before `opens` has said yes.
+    """The credentials of a name. `row` is None for an unknown name; do not reveal anything about the row
+    before `opens` returns True.
     """
 
     row: TokenRow | None
     token: AdminToken | None
 
     def opens(self, secret: str) -> bool:
-        """Whether it is the password or the token of this name. Takes as long where there is neither."""
+        """Check whether `secret` is the password or the token of this name. Takes equally long for unknown
+        names.
+        """
         token = self.token
         shown = token is not None and tokens.matches(secret, token.salt, token.digest)
         return passwords.matches(secret, self._stored()) or shown
@@ -71,7 +73,7 @@ class Lock:
 
 
 def hashed(password: str, name: str) -> HashedPassword:
-    """What `SetPassword` takes. Raises ApiError INVALID_REQUEST for what is too easily guessed."""
+    """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
     complaint = passwords.complaint(password, name)
     if complaint is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, complaint)
@@ -84,11 +86,11 @@ def plan_set_password(command: SetPassword, at: Situation) -> Plan[Outcome]:
     if refusal is not None and command.name != at.actor.name:
         return Plan(refusal)
     if refusal is not None and not command.proven:
-        message = "Your own password is changed by showing the present one, or your token"
+        message = "To change your own password, prove the current password or your token"
         return Plan(Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
     known = at.image.tokens.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name"))
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         return Plan(stale)

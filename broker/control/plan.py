@@ -1,8 +1,8 @@
-"""What a command comes to: its answer, and the changes that make it true.
+"""The result of planning a command: its result value and the changes to commit.
 
-Every planner of this room is a function (command, situation) -> Plan that touches nothing; `Control` commits
-the changes, does the effects, and only then gives the answer. Planners of commands with entries are
-generators that yield None after every PLANNED_AT_ONCE of them, and return the plan.
+Every planner in this package is a pure function (command, situation) -> Plan. `Control` commits the changes,
+runs the effects, and only then returns the result. Planners of commands with entries are generators that
+yield None after every PLANNED_AT_ONCE entries and return the plan.
 """
 
 from collections.abc import Callable
@@ -19,15 +19,15 @@ from broker.metadata.image import Image
 
 Answer = TypeVar("Answer")
 PLANNED_AT_ONCE: Final = 128
-"""Entries between two yields; ours. One takes up to ten microseconds."""
+"""Entries between two yields; ours. Planning an entry takes up to ten microseconds."""
 
 Effect = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Answer]):
-    """`effects` are for what is not kept: done once the changes hold, and not when they could not be written.
-    They must not fail.
+    """`effects` change state outside the metadata; they run after the commit, only if it succeeds, and must
+    not fail.
     """
 
     answer: Answer
@@ -37,8 +37,8 @@ class Plan(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Who asks, and what holds: `configuration` is what the start fixed, `config` adds the image's dynamic
-    settings. `check_config` raises ConfigError where the running broker cannot go over to other ones.
+    """The actor and the current state: `configuration` is fixed at start, `config` adds the image's dynamic
+    settings. `check_config` raises ConfigError if the running broker cannot switch to another configuration.
     """
 
     image: Image
@@ -52,10 +52,12 @@ class Situation:
         return self.config.broker.node_id
 
     def refusal(self, needed: Role, code: ErrorCode) -> Outcome | None:
-        """What an actor of too low a role is told; None where the role is enough. Every planner begins with
-        this.
+        """Return the refusal for an actor without the needed role; None if the role suffices. All planners
+        call this first.
         """
         if self.actor.role >= needed:
             return None
         held, wanted = self.actor.role.name.lower(), needed.name.lower()
-        return Outcome(code, f"{self.actor.name} has the role {held}, and this needs the role {wanted}")
+        return Outcome(
+            code, f"{self.actor.name} has the role {held}; this operation requires the role {wanted}"
+        )

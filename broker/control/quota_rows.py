@@ -1,7 +1,7 @@
-"""The rules of the metadata image with what the clients under them do: the rows of the table of quotas.
+"""The rows of the quota table: the rules of the image with their clients' use.
 
-Made by `reading`. Ten thousand rules take a tenth of a second and are looked at every second or two while a
-page of them is open, so the rows of those that nobody uses are kept until their rule changes.
+Used by `reading`. Ten thousand rows take a tenth of a second, and an open page requests them every second or
+two, so the rows of unused rules are cached until their rule changes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +27,8 @@ class QuotaRows:
     def each(
         self, quotas: Quotas, wanted: Callable[[EntityPairs], bool] | None = None
     ) -> Iterator[QuotaRow | None]:
-        """Those of the entities that are `wanted`, in no order; None first, for each step of finding out who
-        uses them. `quotas` are an image's, of which a change makes another mapping.
+        """Yield the rows of the entities that are `wanted`, in no order. Yields None first, for each step of
+        collecting their use. Each change of an image's `quotas` creates a new mapping.
         """
         uses: dict[EntityPairs, dict[str, QuotaUse]] = {}
         for use in self._live.quota_use():
@@ -46,7 +46,7 @@ class QuotaRows:
                 if entity not in quotas:
                     kept.pop(entity, None)
         for entity, entry in quotas.items():
-            # Taken out, so that the uses of thousands of rules are not freed in one go.
+            # Removed here, so that the uses of thousands of rules are freed in steps.
             used = uses.pop(entity, _UNUSED) if uses else _UNUSED
             if wanted is not None and not wanted(entity):
                 yield None

@@ -1,7 +1,7 @@
-"""The views as they are: the metadata image joined with the live figures that broker.server hands in.
+"""Implements the views: the metadata image joined with the live views that broker.server passes in.
 
-Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh, but for those of
-rules that nobody uses (`quota_rows`).
+Read by the pages, the REST API and the Describe handlers. Every call builds its rows anew, except those of
+unused rules (`quota_rows`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -57,7 +57,7 @@ from broker.steps import Steps
 from broker.telemetry.state import Telemetry
 
 ANONYMOUS: Final = "ANONYMOUS"
-"""The user of a connection that has not logged in, as in Kafka."""
+"""The user of a connection before login, as in Kafka."""
 
 _MATCHES: Final = {
     MatchType.EXACT: filters.MatchType.EXACT,
@@ -67,7 +67,7 @@ _MATCHES: Final = {
 
 
 class ControlViews:
-    """A `Views`."""
+    """Implements `Views`."""
 
     def __init__(
         self,
@@ -232,12 +232,12 @@ class ControlViews:
         return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
 
     def identify(self, secret: str) -> TokenRow | None:
-        """The token that this secret belongs to; some microseconds for each token there is."""
+        """Return the token with this secret; takes some microseconds per existing token."""
         token = identify(secret, self._control.image)
         return None if token is None else _token_row(token)
 
     def lock_of(self, name: str) -> Lock:
-        """What stands before a name, whether somebody is called so or not."""
+        """Return the credentials of a name; never fails for unknown names."""
         token = self._control.image.tokens.get(name)
         return Lock(None if token is None else _token_row(token), token)
 
@@ -253,7 +253,7 @@ class ControlViews:
 
 
 def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
-    """Named entities before the default of the same type."""
+    """Sort named entities before the default of the same type."""
     return [(kind, name is None, name or "") for kind, name in row.entity]
 
 

@@ -1,6 +1,6 @@
-"""What the topic planners share: manual assignments on the one broker there is, and the bound on a request.
+"""Checks that the topic planners share: manual assignments on the only broker, and the maximum per request.
 
-(Kafka: ReplicationControlManager, in its codes and words)
+(Kafka: ReplicationControlManager, with its codes and messages)
 """
 
 from collections import Counter
@@ -13,19 +13,19 @@ from broker.steps import Steps
 Item = TypeVar("Item", bound=Hashable)
 
 KEYS_AT_ONCE: Final = 128
-"""Names that are compared between two pauses."""
+"""Names compared per step."""
 
 MOST_PARTITIONS: Final = 10_000
-"""In one request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
+"""Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
 
 
 def repeated(items: Iterable[Item]) -> set[Item]:
-    """Those that occur more than once."""
+    """Return the items that occur more than once."""
     return {item for item, count in Counter(items).items() if count > 1}
 
 
 def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
-    """The same; stops after every few items."""
+    """As `repeated`, in steps of KEYS_AT_ONCE items."""
     seen: set[Item] = set()
     twice: set[Item] = set()
     for number, item in enumerate(items):
@@ -36,7 +36,7 @@ def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
 
 
 def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None:
-    """Raises ApiError INVALID_REPLICA_ASSIGNMENT unless each partition is on this broker, once."""
+    """Raise ApiError INVALID_REPLICA_ASSIGNMENT unless each partition is on this broker exactly once."""
     for brokers in assignments:
         strangers = [broker for broker in brokers if broker != node_id]
         if not brokers:
@@ -53,13 +53,13 @@ def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None
 
 
 class PartitionAllowance:
-    """How many more partitions one request may make."""
+    """The number of partitions that one request can still create."""
 
     def __init__(self) -> None:
         self._left = MOST_PARTITIONS
 
     def take(self, count: int) -> None:
-        """Raises ApiError POLICY_VIOLATION, and takes nothing, where `count` is more than is left."""
+        """Use up `count`. Raises ApiError POLICY_VIOLATION, and takes nothing, if fewer are left."""
         if count > self._left:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         self._left -= count

@@ -1,11 +1,11 @@
-"""Which rule governs a client, what it does now, and what would be if other rules were there.
+"""Finds the rule that applies to a client, its current use, and the result under other rules.
 
-Asked by `reading` for REST, pages and the preview of an edit. Looks the rules up in the metadata image as the
-quota managers do in their tables, so that rules can be looked at that nobody has made.
+Called by `reading` for REST, pages and the preview of an edit. Looks rules up in the metadata image in the
+order of the quota managers, so that hypothetical rules can be resolved too.
 
-What a client does now is what its sensor says, where the same clients share one before and after. Otherwise,
-where no rule has measured them together yet, it is the sum of what the accounts say of them: every byte that
-their connections sent or got, which is a little more than quotas count.
+If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
+measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
+slightly more than quotas count.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,14 +26,14 @@ USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
     "consumer_byte_rate": lambda usage: usage.bytes_out_per_s,
     "request_percentage": lambda usage: usage.request_percentage,
 }
-"""What accounts know of a client; of mutations they know nothing."""
+"""The client's account by quota key; accounts do not count controller mutations."""
 
 Group = tuple[EntityPairs, str | None, str | None]
-"""Who shares a sensor: the rule, and the user and client id that it tells apart."""
+"""The clients that share a sensor: the rule, and the user and client id that it distinguishes."""
 
 
 class Who(NamedTuple):
-    """Of whom is asked; `ip` "" where nobody asks for the limit of an address."""
+    """The client in question; `ip` "" leaves out address limits."""
 
     user: str
     client_id: str
@@ -47,7 +47,7 @@ class Matched(NamedTuple):
 
 
 class Rules:
-    """The rules of the image, with others in the place of some."""
+    """The rules of the image, with some of them replaced."""
 
     def __init__(
         self, quotas: Mapping[EntityPairs, QuotaEntry], others: Mapping[EntityPairs, Altered]
@@ -56,7 +56,7 @@ class Rules:
         self._others = others
 
     def at(self, entity: EntityPairs, key: str) -> Matched | None:
-        """What exactly this entity has."""
+        """Return the entity's own limit."""
         other = self._others.get(entity)
         if other is not None:
             bound = other.limits.get(key)
@@ -66,14 +66,12 @@ class Rules:
         return None if entry is None or limit is None else Matched(entity, limit.value, entry.shadow)
 
     def match(self, steps: Iterable[EntityPairs], key: str) -> Matched | None:
-        """The first that has a limit."""
+        """Return the first limit found."""
         return next((found for step in steps if (found := self.at(step, key)) is not None), None)
 
 
 class Resolver:
-    """One look at the rules as they are, and as they would be with `others`. `live` is asked for each figure
-    once.
-    """
+    """A view of the current rules and of the rules with `others`. Reads each live view at most once."""
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class Resolver:
         self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
 
     def resolve(self, who: Who, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
-        """As it is, and as it would be. The first look at what all clients do is long."""
+        """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
         steps = steps_for(who, key)
         decided = None if key in IP_KEYS else self._live.decided(who.user, who.client_id, key)
         if decided is not None:
@@ -102,9 +100,7 @@ class Resolver:
         return now, (yield from self._limit(who, key, steps, self._then, future, present))
 
     def _told(self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided) -> ResolvedLimit:
-        """Where a callback decides, rules are only what it is told; what it makes of other ones is not
-        known.
-        """
+        """Return the limit that a callback decides. Its result under hypothetical rules is unknown."""
         found = [(step, rules.at(step, key)) for step in steps]
         rows = tuple(
             ProbeRow(step, None if at is None else at.bound, False, _shadow(at)) for step, at in found
@@ -123,7 +119,7 @@ class Resolver:
         matched: Matched | None,
         present: Matched | None,
     ) -> Steps[ResolvedLimit]:
-        """`present` is the rule that governs now, by which the sensor is found."""
+        """Return the limit; `present` is the current rule, which identifies the sensor."""
         rows = []
         for step in steps:
             found = rules.at(step, key)
@@ -143,7 +139,7 @@ class Resolver:
         use = USE_OF.get(key)
         if matched is not None and present is not None and matched.entity == present.entity:
             group = _group(matched.entity, who.user, who.client_id)
-            # Others may come under the limit, or leave it, by the same edit.
+            # The same edit can move other clients under the limit or away from it.
             same = rules is self._now or use is None
             if not same:
                 now, then = (yield from self._sum_of(self._now, key)), (yield from self._sum_of(rules, key))
@@ -161,7 +157,7 @@ class Resolver:
         return figure, None if figure is None else MeasuredBy.CONNECTIONS
 
     def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, float]]:
-        """What those who would share a sensor do together, by whom that is."""
+        """Return the total use of the clients that would share a sensor, by group."""
         if (rules, key) not in self._sums:
             sums: dict[Group, float] = {}
             for each in (yield from self._clients()).values():
@@ -187,14 +183,14 @@ class Resolver:
 def resolved(
     looking: Steps[Resolver], who: Who, keys: Collection[str]
 ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-    """For each of the keys that there are for `who`; `looking` comes to the resolver."""
+    """Resolve every key that exists for `who`; `looking` returns the resolver."""
     return (yield from _resolved((yield from looking), who, keys))
 
 
 def all_resolved(
     looking: Steps[Resolver], clients: Iterable[tuple[str, str]], keys: Collection[str]
 ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
-    """For each of the clients; None where there is nothing yet, but it took time."""
+    """Resolve every client; None stands for work without a result yet."""
     resolver = yield from looking
     for user, client_id in clients:
         yield (yield from _resolved(resolver, Who(user, client_id), keys))
@@ -215,14 +211,14 @@ def keys_for(who: Who) -> tuple[str, ...]:
 
 
 def steps_for(who: Who, key: str) -> list[EntityPairs]:
-    """The entities that are looked for, in order."""
+    """Return the entities to look up, in order."""
     if key in IP_KEYS:
         return [((IP, who.ip),), ((IP, None),)]
     return [_pairs(*rule) for rule in probes(who.user, who.client_id)]
 
 
 def _pairs(user: Name, client_id: Name) -> EntityPairs:
-    """`Entity(user, client_id).pairs`, for the thousands of probes of a preview."""
+    """Return `Entity(user, client_id).pairs`, optimized for the thousands of probes of a preview."""
     of_user = () if user is None else ((USER, None if user is DEFAULT else user),)
     of_client = () if client_id is None else ((CLIENT_ID, None if client_id is DEFAULT else client_id),)
     return of_user + of_client

@@ -1,7 +1,7 @@
-"""Plans AlterUserScramCredentials: which users can log in by SCRAM. (Kafka: ScramControlManager, in its
-codes and words; KIP-554)
+"""Plans AlterUserScramCredentials: which users can log in by SCRAM. (Kafka: ScramControlManager, with its
+codes and messages; KIP-554)
 
-What is written is what a proof is checked with; the salted password itself is nowhere.
+Only the keys that verify a proof are stored, never the salted password.
 """
 
 import json
@@ -21,11 +21,11 @@ from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MOST_ITERATIONS, Sc
 from broker.steps import Steps
 
 LONGEST_USER: Final = 1_024
-"""Kafka has no bound; ours keeps a page and a log line readable, as for quotas."""
+"""Characters. Kafka has no limit; ours keeps pages and log lines readable, as for quotas."""
 
 LONGEST_SECRET: Final = 1_024
-"""Bytes of a salt and of a salted password, which is as long as a hash. Kafka has no bound; the broker hashes
-the whole of it, which takes 0.4 s for a request of 100 MB.
+"""Bytes of a salt and of a salted password, which is as long as a hash. Kafka has no limit; the broker hashes
+all of it, which takes 0.4 s for a request of 100 MB.
 """
 
 COUNTED_AT_ONCE: Final = 2_048

@@ -1,9 +1,9 @@
-"""In which folders a client may say that the broker's key stores and trust stores lie.
+"""Restricts the folders of key stores and trust stores that dynamic settings can name.
 
-Asked by `configs` for what is to be changed while the broker runs. Whoever may set a location makes the
-broker read a file and say what it thinks of it. So a location outside of these folders is refused before
-anything of it is looked at, in the words that a file gets which is not there. What the properties file says
-is not asked about. (Kafka reads any path; its config providers have `allowed.paths`, KIP-993.)
+Called by `configs`. A client that sets a location makes the broker read a file and report errors about it. A
+location outside these folders is therefore refused before the file is accessed, with the message for a
+missing file. The configuration file is not restricted. (Kafka reads any path; its config providers have
+`allowed.paths`, KIP-993.)
 """
 
 import os
@@ -19,8 +19,10 @@ CONSOLE: Final = "console."
 
 
 def check_location(key: str, text: str, directories: tuple[str, ...], static: Mapping[str, str]) -> None:
-    """`directories` are those of the setting; without any, those count in which the stores lie that `static`
-    names. Raises ConfigError.
+    """Check a location against `directories`; if empty, against the folders of the stores that `static`
+    names.
+
+    Raises ConfigError.
     """
     if not text or not is_location(key):
         return
@@ -40,6 +42,6 @@ def _directories_of(static: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_within(text: str, directory: str) -> bool:
-    """By their names; whoever makes links in such a folder means what they say."""
+    """Compare by name only; links in such a folder are trusted."""
     folder, path = os.path.abspath(directory), os.path.abspath(text)
     return os.path.commonpath([folder, path]) == folder and path != folder

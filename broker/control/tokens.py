@@ -1,8 +1,7 @@
-"""Plans the admin tokens, and tells whose a secret is.
+"""Plans changes of admin tokens, and identifies the token of a secret.
 
-What a token looks like and how it is stored is broker.security's; who has which role is the image's. One
-administrator's token that does not expire is always left: without it a day would come on which nobody gets
-in any more.
+broker.security defines the format and the stored form of tokens; the image contains the roles. At least one
+administrator's token without expiry always remains, so that administrators are never locked out.
 """
 
 import json
@@ -20,8 +19,8 @@ LONGEST_NAME: Final = 64
 
 
 def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
-    """Raises ApiError: a missing role, INVALID_UPDATE_VERSION, or INVALID_REQUEST for a name that cannot be
-    shown and for what would leave no administrator for ever.
+    """Raise ApiError for a missing role, INVALID_UPDATE_VERSION for a stale edit, and INVALID_REQUEST for an
+    unprintable name or if no permanent administrator's token would remain.
     """
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
@@ -29,24 +28,25 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     name = command.name
     if not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name):
         raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"A token's name has 1 to {LONGEST_NAME} printable characters"
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid token name: expected 1 to {LONGEST_NAME} printable characters",
         )
     if command.secret == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "A token cannot be empty")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid token: it must not be empty")
     known = at.image.tokens.get(name)
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         raise ApiError(stale.error, stale.message)
     secret = tokens.new_secret() if command.secret is None else command.secret
     issued = IssuedToken(name, command.role, secret)
-    # The token of WEIR_ADMIN_TOKEN is issued at every start, and need not fill the trail.
+    # Each start issues the token of WEIR_ADMIN_TOKEN again; an unchanged one adds no audit row.
     if known is not None and _is_as_asked(known, command, secret):
         return Plan(issued)
     stays = command.role is Role.ADMIN and command.expires_at_ms is None
     if not stays and _is_last_to_stay(name, at.image):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            "This is the last administrator's token that does not expire, and has to stay one",
+            "This is the last administrator's token without expiry and must remain one",
         )
     stored = tokens.store(secret)
     value: dict[str, str | int] = {
@@ -65,7 +65,7 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
         return Plan(refusal)
     known = at.image.tokens.get(command.name)
     if known is None:
-        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name"))
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         return Plan(stale)
@@ -73,7 +73,7 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
         return Plan(
             Outcome(
                 ErrorCode.INVALID_REQUEST,
-                "The last administrator's token that does not expire cannot be revoked",
+                "The last administrator's token without expiry cannot be revoked",
             )
         )
     gone = ("token",) if known.password is None else ("token", "password")
@@ -81,8 +81,9 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
-    """Whose secret this is, expired or not. Every token is tried, so that the time does not tell which one
-    came near.
+    """Return the token of this secret, expired or not.
+
+    Compares every token, so that the time does not depend on which one matches.
     """
     found = None
     for token in image.tokens.values():
@@ -92,7 +93,7 @@ def identify(secret: str, image: Image) -> AdminToken | None:
 
 
 def version_refusal(known: AdminToken | None, expected: int | None) -> Outcome | None:
-    """What an edit is told that was made of another version; None where it was not."""
+    """Return the refusal of an edit based on another version; None if the version matches."""
     version = 0 if known is None else known.version
     if expected is None or expected == version:
         return None

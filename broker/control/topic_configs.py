@@ -1,6 +1,4 @@
-"""One setting of one topic: is there such a key, and may it have this value? (Kafka: LogConfig.validate, in
-its words)
-"""
+"""Looks up and parses one setting of a topic. (Kafka: LogConfig.validate, with its messages)"""
 
 from typing import Any
 
@@ -11,7 +9,7 @@ from broker.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
 
 
 def topic_setting(key: str) -> Setting:
-    """Raises ApiError INVALID_CONFIG where no topic has such a key."""
+    """Return the setting. Raises ApiError INVALID_CONFIG for an unknown key."""
     setting = TOPIC_SETTINGS.get(key)
     if setting is None:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
@@ -19,7 +17,7 @@ def topic_setting(key: str) -> Setting:
 
 
 def read_topic_config(key: str, text: str) -> Any:
-    """The value. Raises ApiError INVALID_CONFIG."""
+    """Parse the value. Raises ApiError INVALID_CONFIG."""
     try:
         return topic_setting(key).read(text, key=key)
     except ConfigError as error:

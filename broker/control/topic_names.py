@@ -1,6 +1,6 @@
-"""What a topic may be called. (Kafka: Topic.validate, in its words)
+"""Validates topic names. (Kafka: Topic.validate, with its messages)
 
-Used by every planner that is handed a name. Because of these rules a name can be part of a path.
+Every planner with a topic name uses it. A valid name is safe as part of a path.
 """
 
 import re
@@ -13,7 +13,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises ApiError INVALID_TOPIC_EXCEPTION."""
+    """Raise ApiError INVALID_TOPIC_EXCEPTION for an invalid name."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -28,5 +28,5 @@ def validate_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Equal for names that metrics cannot tell apart, since they write both '.' and '_' as '_'."""
+    """Return equal keys for names that collide in metrics, which write both '.' and '_' as '_'."""
     return name.replace(".", "_")

@@ -1,6 +1,6 @@
-"""Turns one row of the audit trail into the command that puts its old value back.
+"""Converts an audit row into the command that restores its old value.
 
-That command is then planned and checked as if somebody had typed it, roles included.
+The command is planned and checked like any other, including roles.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from broker.metadata.image import Image
 from broker.metadata.sealing import Unreadable
 
 LARGEST_ENTITY: Final = 8
-"""Rows of one entity that one change can have: its limits, and the mark of shadow mode."""
+"""Maximum rows of one entity in one change: its limits and the shadow mode mark."""
 
 
 def beside(row: AuditRow) -> AuditFilter:
-    """The rows that `inverse_of` wants to see as well: those of the same entity just before."""
+    """Return a filter for the rows that `inverse_of` also needs: those of the same entity just before."""
     return AuditFilter(row.kind, row.entity, before_seq=row.seq, limit=LARGEST_ENTITY)
 
 
 def inverse_of(
     row: AuditRow, before: Sequence[AuditRow], image: Image, *, validate_only: bool = False
 ) -> Command[Any]:
-    """Raises ApiError: INVALID_REQUEST for what cannot be undone, INVALID_UPDATE_VERSION where it has changed
-    since.
+    """Return the inverse command. Raises ApiError INVALID_REQUEST if the change cannot be undone, and
+    INVALID_UPDATE_VERSION if the value has changed since.
     """
     match row.kind:
         case Kind.CLIENT_QUOTA:
@@ -45,7 +45,9 @@ def inverse_of(
         case Kind.TOPIC_CONFIG:
             topic = image.topics.get(row.entity)
             if topic is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is gone")
+                raise ApiError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {row.entity} no longer exists"
+                )
             _check(topic.configs.get(row.key), row.new)
             return _config_command(ResourceType.TOPIC, row, validate_only)
         case Kind.BROKER_CONFIG:
@@ -69,7 +71,7 @@ def _quota_command(
     limit = None if entry is None else entry.limits.get(row.key)
     _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
     op = QuotaOp(row.key, None if row.old is None else float(row.old))
-    # A limit that was only measured went together with its mark, and is not to be enforced when it is back.
+    # The removed limit was in shadow mode; restore its mark too, so that it is not enforced.
     went_too = entry is None and any(
         each.batch == row.batch and each.key == SHADOW and each.new is None for each in before
     )
@@ -80,12 +82,12 @@ def _quota_command(
 
 def _check(current: object, written: object) -> None:
     if current != written:
-        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, "This has been changed again since")
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, "The value has been changed since")
 
 
 def _config_command(kind: ResourceType, row: AuditRow, validate_only: bool) -> IncrementalAlterConfigs:
     if isinstance(row.old, Unreadable):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "The key that the old value was encrypted with is not here")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The encryption key of the old value is not available")
     op = ConfigOp(row.key, OpType.DELETE if row.old is None else OpType.SET, row.old)
     alteration = ConfigAlteration(ConfigResource(kind, row.entity), (op,))
     return IncrementalAlterConfigs((alteration,), validate_only)

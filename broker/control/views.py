@@ -1,11 +1,10 @@
-"""What the console and the REST API can see: rows, as values.
+"""The views of the console and the REST API: rows, as values.
 
-`Views` (broker.control.reading) answers them from the metadata image and from the live figures that the
-composition root hands in as a `LiveViewSource`. Nothing here is on a client's path: rows are made when
-somebody looks. Knows nothing of HTML, JSON or Prometheus, and of the broker's rooms only what the rows say.
+`Views` (implemented in broker.control.reading) combines the metadata image with a `LiveViewSource`. Rows are
+built on request, never while a client waits. Independent of HTML, JSON and Prometheus.
 
 Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are
-wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota entity is written as in
+wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quota entities have the form of
 `commands.EntityPairs`.
 """
 
@@ -90,24 +89,24 @@ __all__ = [
 
 
 class LiveViewSource(Protocol):
-    """What the composition root hands in. Every call is cheap and synchronous, and answers the moment's
+    """The live views that broker.server passes in. All calls are fast and synchronous, and return the current
     state.
     """
 
     def figures(self) -> Figures: ...
 
     def broker_limits(self) -> Sequence[BrokerLimit]:
-        """The four rates of the broker's own quota."""
+        """Return the four rates of the broker quota."""
 
     def retry_storm(self) -> RetryStormUse: ...
 
     def flow(self) -> Flow: ...
 
     def throttled(self) -> Iterable[ThrottledRow]:
-        """Those who are held at the beginning, made as they are taken."""
+        """Yield the connections that were throttled at the time of the call; rows are built lazily."""
 
     def connections(self) -> Iterable[ConnectionRow]:
-        """Made as they are taken: one may do something else in between."""
+        """Yield rows built lazily, so that the caller can pause between them."""
 
     def addresses(self) -> Sequence[AddressUse]: ...
 
@@ -116,37 +115,35 @@ class LiveViewSource(Protocol):
     def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
 
     def quota_use(self) -> Iterable[QuotaUse | None]:
-        """Of every rule under which somebody has been seen lately. None: there is nothing yet, but some of
-        many sensors were looked at.
-        """
+        """Yield the use of every rule with recent clients. None stands for sensors visited without a result."""
 
     def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
-        """The same of one entity."""
+        """Return the use of one entity."""
 
     def shadow_use(self) -> Sequence[ShadowUse]:
-        """Of every limit in shadow mode."""
+        """Return the use of every limit in shadow mode."""
 
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
-        """None where no callback decides."""
+        """Return the callback's decision; None without a callback."""
 
     def usage(self) -> Iterable[ClientUsage]:
-        """Of every client that has done something lately; the idlest of very many are forgotten. Made as they
-        are taken.
+        """Yield every recently active client, built lazily. With very many clients, the least active are
+        dropped.
         """
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
-        """What the sensor measures that counts for this client now, or this address; None without one."""
+        """Return the value of the sensor of this client or address; None without a sensor."""
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
-        """What a client is told that has done so much for as long as is looked at; 0 up to the bound."""
+        """Return the throttle time for this use over the whole window; 0 up to the bound."""
 
     def topic_size(self, name: str) -> TopicSize: ...
 
     def partitions(self, topic: str) -> Iterable[PartitionRow]:
-        """By index, made as they are taken."""
+        """Yield rows by index, built lazily."""
 
     def groups(self) -> Iterable[GroupRow]:
-        """Made as they are taken."""
+        """Yield rows built lazily."""
 
     def group(self, group_id: str) -> GroupDetail | None: ...
 
@@ -154,38 +151,36 @@ class LiveViewSource(Protocol):
 
 
 class Views(Protocol):
-    """The surface that webui builds on; reading needs the role viewer, which the door has checked by letting
-    one in.
-    """
+    """The interface that webui builds on. Reading needs the role viewer, which authentication has checked."""
 
     @property
     def version(self) -> int:
-        """Of the metadata image: changes whenever anything that an operator can edit has changed."""
+        """The version of the metadata image; it changes with every change by an operator."""
 
     @property
     def client_telemetry(self) -> ClientTelemetry: ...
 
     @property
     def quota_callback(self) -> str:
-        """The class that decides in the place of the quota rules, "" where they do."""
+        """The class of the quota callback that replaces the rules; "" without one."""
 
     def overview(self) -> Overview: ...
 
     def throttled(self) -> list[ThrottledRow]:
-        """Longest remaining first."""
+        """Return throttled connections, the longest remaining time first."""
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
-        """As `throttled`, in no order, and made as they are taken."""
+        """As `throttled`, in no order, built lazily."""
 
     def broker_quotas(self) -> BrokerQuotas:
-        """The limits of the whole broker and of the cluster, with their use."""
+        """Return the limits of the whole broker and of the cluster, with their use."""
 
     def flow(self) -> Flow:
-        """How connections are held up and let go again."""
+        """Return how connections are muted and unmuted."""
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
-        """Kafka's filter semantics (KIP-546): all components must match; strict: and no other entity type may
-        be there.
+        """Filter as Kafka does (KIP-546): all components must match; strict excludes entities with other
+        types.
 
         Raises ApiError INVALID_REQUEST or UNSUPPORTED_VERSION as DescribeClientQuotas does.
         """
@@ -193,9 +188,8 @@ class Views(Protocol):
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
     ) -> Iterator[QuotaRow | None]:
-        """As `quotas`, in no order, and made as they are taken: ten thousand take a tenth of a second, and
-        who goes through them can let others have the thread in between. The rules are of one moment all the
-        same. None: there is no row yet, but it has taken time.
+        """As `quotas`, in no order, built lazily: ten thousand rows take a tenth of a second, and the caller
+        can pause between them. All rules are from the same image. None stands for work without a row yet.
         """
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None: ...
@@ -207,10 +201,10 @@ class Views(Protocol):
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
     ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        """For each key the probes, the match and the use, as they are and as they would be after `changes`.
-        None as user is an anonymous connection; the limit of an address is left out without one.
+        """Return the probes, the match and the use for each key, before and after `changes`.
 
-        Raises ApiError INVALID_REQUEST as AlterClientQuotas would for `changes`.
+        None as user is an anonymous connection; without `ip`, the address limit is left out. Raises ApiError
+        INVALID_REQUEST as AlterClientQuotas would for `changes`.
         """
 
     def resolve_all(
@@ -219,60 +213,59 @@ class Views(Protocol):
         keys: Collection[str],
         changes: Sequence[QuotaAlteration] = (),
     ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
-        """`resolve` of many (user, client id), for these keys only; None where there is nothing yet. The use
-        is gathered once for all of them, which makes thousands bearable: some 30 us for each client and key.
+        """Resolve many (user, client id) pairs for these keys; None stands for work without a result yet.
+        Collects the use once for all of them; each client and key takes about 30 us.
         """
 
     def usage(self) -> list[ClientUsage]:
-        """The busiest first, by bytes in and out."""
+        """Return client usage, the busiest by bytes in and out first."""
 
     def each_usage(self) -> Iterator[ClientUsage]:
-        """As `usage`, in no order, and made as they are taken."""
+        """As `usage`, in no order, built lazily."""
 
     def connections(self) -> list[ConnectionRow]: ...
 
     def each_connection(self) -> Iterator[ConnectionRow]:
-        """As `connections`, made as they are taken: of those that were open at the beginning."""
+        """As `connections`, built lazily, for those that were open at the time of the call."""
 
     def addresses(self) -> list[AddressRow]:
-        """Those with a `connection_creation_rate`, and those that have connected in the last hour."""
+        """Return addresses with a `connection_creation_rate` or a connection in the last hour."""
 
     def each_address(self) -> Iterator[AddressRow | None]:
-        """As `addresses`, made as they are taken. None: there is no row yet, but it has taken time."""
+        """As `addresses`, built lazily. None stands for work without a row yet."""
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
-        """The broker's, then each listener's; then those of the controller's server, where there is one."""
+        """Return the broker's row, each listener's, then those of the controller's server, if there is one."""
 
     def topics(self) -> list[TopicRow]: ...
 
     def each_topic(self) -> Iterator[TopicRow]:
-        """As `topics`, made as they are taken."""
+        """As `topics`, built lazily."""
 
     def topic(self, name: str) -> TopicRow | None: ...
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
-        """By index, made as they are taken; empty where there is no such topic."""
+        """Yield rows by index, built lazily; empty for an unknown topic."""
 
     def groups(self) -> list[GroupRow]: ...
 
     def each_group(self) -> Iterator[GroupRow]:
-        """As `groups`, in no order, and made as they are taken."""
+        """As `groups`, in no order, built lazily."""
 
     def group(self, group_id: str) -> GroupDetail | None: ...
 
     def tasks(self) -> list[TaskRow]: ...
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
-        """Every setting of a topic or of the broker, sorted by name, with where its value comes from.
+        """Return every setting of a topic or of the broker with its source, sorted by name.
 
-        Raises ApiError as DescribeConfigs does. The broker of the empty name shows what is set for all
-        brokers.
+        Raises ApiError as DescribeConfigs does. The empty broker name means the settings of all brokers.
         """
 
     def broker_config_version(self, name: str) -> int:
-        """Of what was set for the broker of this node id while it ran; "" for all of them."""
+        """Return the version of the dynamic settings of the broker with this node id; "" means all brokers."""
 
     def tokens(self) -> list[TokenRow]: ...
 
     async def audit(self, query: AuditFilter) -> Iterable[AuditEntry]:
-        """Newest first, made as they are taken. The values of secrets read "(secret)"."""
+        """Return rows, the newest first, built lazily. Values of secrets read "(secret)"."""

@@ -1,9 +1,7 @@
-"""What each room of the broker is told: one small frozen dataclass per room, every field with its key beside
-it.
+"""The configuration sections: small frozen dataclasses with each field's key beside it.
 
-Filled by broker.config.load; handed out by broker.server, to each room its own and never the whole. In a
-test, `LogConfig()` is a room with every default, and `LogConfig(dirs=(tmp_path,))` one with a directory of
-its own.
+broker.config.load fills them; broker.server passes each package only its own section. In a test,
+`LogConfig()` has all defaults, and `LogConfig(dirs=(tmp_path,))` its own directory.
 """
 
 from broker.config.sections.automq import AutomqConfig

@@ -1,4 +1,4 @@
-"""AutoMQ's way of moving requests, and its limits. For broker.network.automq."""
+"""AutoMQ's request pipeline and its limits. For broker.network.automq."""
 
 from dataclasses import dataclass
 
@@ -13,17 +13,18 @@ class AutomqConfig:
         "socket.server.mode",
         "kafka",
         one_of("kafka", "automq"),
-        "How requests move. `kafka`: one queue for all handlers, one request of a connection at a time. "
-        "`automq`: a queue per handler, chosen by the connection; several requests of a connection at once; "
-        "their answers leave in the order of the requests. See docs/concurrency.md.",
+        "How requests move from connections to handlers. `kafka`: one queue for all handlers, one request "
+        "of a connection at a time. `automq`: one queue per handler, several requests of a connection at a "
+        "time; a connection always uses the same queue, and responses keep the order of the requests. See "
+        "docs/concurrency.md.",
         ours=True,
     )
     queued_requests_size: int = setting(
         "queued.max.requests.size.bytes",
         104_857_600,
         integer(1),
-        "Bytes of requests that may wait for a handler in mode `automq`; when they are that many, no more "
-        "are read. A larger request waits until it can have all of them. AutoMQ's key.",
+        "Bytes of requests that can wait for a handler in mode `automq`; at this limit, reading stops. A "
+        "request larger than the limit waits until all of it is free. AutoMQ's key.",
         unit="bytes",
         ours=True,
     )
@@ -31,7 +32,8 @@ class AutomqConfig:
         "pipeline.high.watermark",
         64,
         integer(1),
-        "Requests of one connection that may be in hand in mode `automq`; with so many it is not read.",
+        "Requests of one connection that can be in progress in mode `automq`; at this limit, the "
+        "connection is not read.",
         unit="requests",
         ours=True,
     )
@@ -39,14 +41,14 @@ class AutomqConfig:
         "pipeline.low.watermark",
         8,
         integer(1),
-        "A connection that reached `pipeline.high.watermark` is read again when fewer than this many of its "
-        "requests are in hand.",
+        "A connection that reached `pipeline.high.watermark` is read again when fewer than this many of "
+        "its requests are in progress.",
         unit="requests",
         ours=True,
     )
 
     def check(self) -> None:
-        """The rule between keys. Raises ConfigError."""
+        """Check the rule between keys. Raises ConfigError."""
         if self.pipeline_low > self.pipeline_high:
             raise ConfigError(
                 "pipeline.low.watermark",

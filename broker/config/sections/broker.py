@@ -1,4 +1,4 @@
-"""Who this broker is, and how it speaks and stops. For broker.server."""
+"""The broker's id, logging and shutdown. For broker.server."""
 
 from dataclasses import dataclass
 
@@ -12,16 +12,16 @@ class NodeConfig:
         "node.id",
         1,
         integer(0),
-        "This broker's id, as clients see it in Metadata and name it in a broker resource.",
+        "This broker's id, as Metadata reports it and as broker resources name it.",
         also=(("broker.id", 1),),
         kafka_default="none",
-        why="One broker needs no numbering by hand.",
+        why="With one broker, no manual numbering is necessary.",
     )
     drain_timeout_ms: int = setting(
         "shutdown.drain.timeout.ms",
         3_000,
         integer(0),
-        "How long a stopping broker waits for requests in hand before it closes their connections.",
+        "How long a stopping broker waits for requests in progress before it closes their connections.",
         unit="ms",
         ours=True,
     )
@@ -29,13 +29,13 @@ class NodeConfig:
         "logging.level",
         "info",
         one_of("debug", "info", "warning", "error"),
-        "The least severe log lines that are written.",
+        "The lowest level of log lines that is written.",
         ours=True,
     )
     logging_format: str = setting(
         "logging.format",
         "text",
         one_of("text", "json"),
-        "Log lines for people, or one JSON object a line.",
+        "Log lines as text, or one JSON object per line.",
         ours=True,
     )

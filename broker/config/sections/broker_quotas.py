@@ -1,5 +1,6 @@
-"""AutoMQ's limits of the whole broker and of the cluster. For broker.quotas.broker_quota,
-broker.control.cluster_quota and broker.quotas.retry_storm.
+"""AutoMQ's limits of the whole broker and of the cluster.
+
+For broker.quotas.broker_quota, broker.control.cluster_quota and broker.quotas.retry_storm.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from broker.config.setting import setting
 UNLIMITED: Final = float_info.max
 
 _BYTES: Final = decimal(1, UNLIMITED)
-_NAMES: Final = list_of(str, "names between commas")
+_NAMES: Final = list_of(str, "a list of names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class BrokerQuotaConfig:
         "broker.quota.enabled",
         False,
         BOOLEAN,
-        "Whether the `broker.quota` limits hold. They are for all clients together, beside each client's "
-        "own quota; the longer throttle counts. AutoMQ's key.",
+        "Whether the `broker.quota` limits apply. They apply to all clients together, in addition to each "
+        "client's own quota; the longer throttle time wins. AutoMQ's key.",
         dynamic=True,
         ours=True,
     )
@@ -48,10 +49,9 @@ class BrokerQuotaConfig:
         "broker.quota.slow.fetch.bytes",
         UNLIMITED,
         _BYTES,
-        "Bytes per second of those Fetch responses whose records are not all in the page cache; they count "
-        "for `broker.quota.fetch.bytes` too. Where the file system cannot tell, records that are not in a "
-        "partition's active segment count as such. AutoMQ's key, for which a fetch is slow that its caches "
-        "cannot answer.",
+        "Bytes per second of Fetch responses with records outside the page cache; these also count for "
+        "`broker.quota.fetch.bytes`. If the file system cannot report this, records outside a partition's "
+        "active segment count. AutoMQ's key, where a slow fetch is one that its caches cannot serve.",
         unit="bytes/s",
         dynamic=True,
         ours=True,
@@ -69,7 +69,7 @@ class BrokerQuotaConfig:
         "broker.quota.white.list.user",
         (),
         _NAMES,
-        "Users whom the `broker.quota` limits neither count nor throttle. AutoMQ's key.",
+        "Users that the `broker.quota` limits do not count or throttle. AutoMQ's key.",
         dynamic=True,
         ours=True,
     )
@@ -77,8 +77,8 @@ class BrokerQuotaConfig:
         "broker.quota.white.list.client.id",
         (),
         _NAMES,
-        "Client ids that the `broker.quota` limits neither count nor throttle; those that begin with "
-        "`__automq_client_` never are. AutoMQ's key.",
+        "Client ids that the `broker.quota` limits do not count or throttle, in addition to all that start "
+        "with `__automq_client_`. AutoMQ's key.",
         dynamic=True,
         ours=True,
     )
@@ -86,7 +86,7 @@ class BrokerQuotaConfig:
         "broker.quota.white.list.listener",
         (),
         _NAMES,
-        "Listeners whose clients the `broker.quota` limits neither count nor throttle. AutoMQ's key.",
+        "Listeners whose clients the `broker.quota` limits do not count or throttle. AutoMQ's key.",
         dynamic=True,
         ours=True,
     )
@@ -94,8 +94,8 @@ class BrokerQuotaConfig:
         "cluster.quota.topic.count",
         LONG_MAX,
         long(0),
-        "The most topics that there may be, internal ones included. A topic beyond is refused, be it created "
-        "by request or automatically. AutoMQ's key.",
+        "Maximum number of topics, including internal ones. The broker refuses further topics, created by "
+        "request or automatically. AutoMQ's key.",
         unit="topics",
         dynamic=True,
         ours=True,
@@ -104,7 +104,7 @@ class BrokerQuotaConfig:
         "cluster.quota.partition.count",
         LONG_MAX,
         long(0),
-        "The most partitions that all topics together may have, internal ones included. AutoMQ's key.",
+        "Maximum number of partitions of all topics, including internal ones. AutoMQ's key.",
         unit="partitions",
         dynamic=True,
         ours=True,
@@ -113,7 +113,7 @@ class BrokerQuotaConfig:
         "automq.retry.storm.backoff.enabled",
         False,
         BOOLEAN,
-        "Whether a client that meets the same error again at once is answered later: see "
+        "Whether the broker delays the response to a client that repeats a failing request at once: see "
         "[quotas.md](quotas.md). AutoMQ's key.",
         dynamic=True,
         ours=True,
@@ -122,7 +122,7 @@ class BrokerQuotaConfig:
         "automq.retry.storm.backoff.max.delay.ms",
         1_000,
         long(0, 10_000),
-        "How much later; 0: not at all. AutoMQ's key.",
+        "The length of this delay; 0: none. AutoMQ's key.",
         unit="ms",
         dynamic=True,
         ours=True,

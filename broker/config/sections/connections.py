@@ -1,4 +1,4 @@
-"""How many connections there may be and how fast they may come. For broker.network's connection gate."""
+"""Limits on the number and the rate of connections. For broker.network's connection gate."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _COUNT: Final = integer(0)
 
 
 def _read_override(text: str) -> tuple[str, int]:
-    """`host:count`; raises ValueError."""
+    """Parse `host:count`; raise ValueError."""
     host, colon, count = text.rpartition(":")
     if not colon:
         raise ValueError("no count")
@@ -54,7 +54,7 @@ def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]
 
 
 def users_with(least: int) -> Kind:
-    """`user:number,...`. A user's name may have commas and colons in it, as those of certificates have."""
+    """Return the kind of `user:number,...`. Users can contain commas and colons, as those of certificates do."""
     return Kind(
         ConfigType.STRING,
         f"a list of user:number, the numbers from {least} to 2147483647",
@@ -65,16 +65,16 @@ def users_with(least: int) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig(ListenerSection):
-    """A listener without a value of its own has the broker's, for itself; so does the protected one."""
+    """A listener without its own value uses the broker's value for itself; so does the inter-broker listener."""
 
     max_connections: int = setting(
         "max.connections",
         INT_MAX,
         integer(1),
-        "Connections there may be at once. At the limit no more are accepted until one ends; the "
-        "inter-broker listener goes on to its own limit, and connections of the others are closed for it: "
-        "those whose peer is gone, then the least recently used. The controller's listeners are counted "
-        "by themselves, under the same limit.",
+        "Maximum number of open connections. At the limit, accepting stops until a connection closes. The "
+        "inter-broker listener accepts up to its own limit; for each such connection, another listener's "
+        "connection is closed: one whose peer is gone, else the least recently used. The controller's "
+        "listeners are counted separately under the same limit.",
         unit="connections",
         dynamic=True,
         listener_too=True,
@@ -83,8 +83,8 @@ class ConnectionConfig(ListenerSection):
         "max.connection.creation.rate",
         INT_MAX,
         integer(1),
-        "Connections accepted in a second, over quota.window.*. Beyond it accepting waits, one window at "
-        "most; the inter-broker listener is bound by its own limit only.",
+        "Maximum rate of accepted connections per second, measured over quota.window.*. Above it, "
+        "accepting pauses for at most one window. Only its own limit applies to the inter-broker listener.",
         unit="connections/s",
         dynamic=True,
         listener_too=True,
@@ -93,8 +93,8 @@ class ConnectionConfig(ListenerSection):
         "max.connections.per.ip",
         INT_MAX,
         integer(0),
-        "Connections of one address at once; one more is closed. 0 leaves only the addresses of "
-        "max.connections.per.ip.overrides, and is refused where that key is empty.",
+        "Maximum number of connections per address; further ones are closed. 0 allows only the addresses "
+        "of max.connections.per.ip.overrides, and is invalid if that key is empty.",
         unit="connections",
         dynamic=True,
     )
@@ -102,17 +102,17 @@ class ConnectionConfig(ListenerSection):
         "max.connections.per.ip.overrides",
         (),
         OVERRIDES,
-        "The same for particular addresses, or hosts, whose names are looked up when the key is set and "
-        "stand for all of their addresses: `10.0.0.7:100,bastion:5`.",
+        "The same for particular addresses or hosts: `10.0.0.7:100,bastion:5`. A host name is resolved "
+        "when the key is set and covers all of its addresses.",
         dynamic=True,
     )
     ipv6_prefix_length: int = setting(
         "connection.address.ipv6.prefix.length",
         128,
         integer(16, 128),
-        "How many bits of an IPv6 address say whose it is, for max.connections.per.ip, its overrides and the "
-        "quota connection_creation_rate: with 64, all addresses of a /64, which is what one host is usually "
-        "given, are one. Link-local addresses are each their own, and IPv4 addresses are not concerned.",
+        "Prefix length that groups IPv6 addresses for max.connections.per.ip, its overrides and the quota "
+        "connection_creation_rate. With 64, all addresses of a /64, the usual allocation of a host, count "
+        "as one address. Link-local addresses count individually; IPv4 addresses are not affected.",
         unit="bits",
         ours=True,
     )
@@ -120,10 +120,9 @@ class ConnectionConfig(ListenerSection):
         "max.connections.per.user",
         INT_MAX,
         integer(0),
-        "Connections of one user, as SASL or a client's certificate says, at once on all of the broker's "
-        "listeners, and as many on the controller's; one more is refused. 0 leaves only the users of "
-        "max.connections.per.user.overrides. Connections without authentication are nobody's and not "
-        "counted.",
+        "Maximum number of connections per user (from SASL or the client certificate) on all listeners of "
+        "the broker together, and as many on the controller's; further ones are refused. 0 allows only the "
+        "users of max.connections.per.user.overrides. Unauthenticated connections are not counted.",
         unit="connections",
         dynamic=True,
         ours=True,
@@ -140,8 +139,8 @@ class ConnectionConfig(ListenerSection):
         "max.connection.creation.rate.per.user",
         INT_MAX,
         integer(1),
-        "Connections of one user in a second, over quota.window.*. One that comes too fast is held, one "
-        "window at most, and refused if its user is not within the rate by then.",
+        "Maximum rate of connections per user and second, measured over quota.window.*. A connection above "
+        "the rate is delayed for at most one window, and refused if the user still exceeds the rate.",
         unit="connections/s",
         dynamic=True,
         ours=True,
@@ -158,9 +157,9 @@ class ConnectionConfig(ListenerSection):
         "ip.throttle.mode",
         "kip",
         one_of("kafka", "kip"),
-        "What becomes of a connection that breaks its address's connection_creation_rate, once the time that "
-        "repays it is over: `kafka` closes it, as Kafka does; `kip` looks again, as KIP-612 says, and serves "
-        "it if the address is within its rate by then.",
+        "Treatment of a connection above its address's connection_creation_rate after its throttle time: "
+        "`kafka` closes it, as Kafka does; `kip` checks again, as KIP-612 says, and serves it if the "
+        "address is within its rate.",
         dynamic=True,
         ours=True,
     )
@@ -169,9 +168,10 @@ class ConnectionConfig(ListenerSection):
         "max.throttled.connections",
         1_000,
         integer(0),
-        "Connections that may be held at once because their address (on each listener) or their user (on all "
-        "listeners together) connects too fast. For one more, the held one of an address whose time ends "
-        "first is closed, and a login is refused. 0 holds none.",
+        "Maximum number of connections that are throttled at once because their address (on each listener) "
+        "or their user (on all listeners together) exceeds its rate. For a further one, the broker closes "
+        "the throttled connection of an address with the earliest deadline, and refuses a login. 0: "
+        "connections are not throttled but closed.",
         unit="connections",
         dynamic=True,
         ours=True,
@@ -181,9 +181,9 @@ class ConnectionConfig(ListenerSection):
         "max.unauthenticated.connections.per.ip",
         1_000,
         integer(1),
-        "Connections of one address at once whose TLS handshake or SASL login is not done, on all listeners. "
-        "For one more, the eldest is closed for which the broker has nothing to do before its client says "
-        "more; where there is none, the new one.",
+        "Maximum number of connections per address, on all listeners, with an unfinished TLS handshake or "
+        "SASL login. For a further one, the broker closes the oldest one that waits for its client; if "
+        "none does, the new one.",
         unit="connections",
         dynamic=True,
         ours=True,
@@ -192,9 +192,9 @@ class ConnectionConfig(ListenerSection):
         "max.unauthenticated.byte.rate.per.ip",
         2_097_152,
         integer(1_024),
-        "Bytes in a second that one address may send before it has logged in, on listeners with SASL or TLS. "
-        "What it does not use is kept for ten seconds, so that many clients behind one address may log in at "
-        "once. A connection beyond it is closed.",
+        "Bytes per second that one address can send before login, on listeners with SASL or TLS. Unused "
+        "bytes accumulate for ten seconds, so that many clients behind one address can log in at once. A "
+        "connection above the limit is closed.",
         unit="bytes/s",
         dynamic=True,
         ours=True,
@@ -203,15 +203,15 @@ class ConnectionConfig(ListenerSection):
         "max.unauthenticated.frame.rate.per.ip",
         1_000,
         integer(1),
-        "The same for requests; a TLS handshake counts for 4. A login takes three or four, and one that has "
-        "begun may end.",
+        "The same for requests; a TLS handshake counts as 4. A login needs three or four; one that has "
+        "started can finish.",
         unit="requests/s",
         dynamic=True,
         ours=True,
     )
 
     def check(self) -> None:
-        """The rule between keys. Raises ConfigError. (Kafka: KafkaConfig.validateValues)"""
+        """Check the rule between keys. Raises ConfigError. (Kafka: KafkaConfig.validateValues)"""
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
             raise ConfigError(
                 "max.connections.per.ip",

@@ -1,4 +1,4 @@
-"""The admin page and its REST API. For webui, by way of broker.web."""
+"""The console and its REST API. For webui, through broker.web."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ def _read_url(text: str) -> str:
     if not text:
         return ""
     parts = urlsplit(text)
-    # An empty port, or one that is none, raises ValueError.
+    # An empty or invalid port raises ValueError.
     has_port = parts.port is not None or not parts.netloc.endswith(":")
     bare = parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
     if parts.scheme not in ("http", "https") or not parts.hostname or not bare or not has_port:
@@ -25,12 +25,12 @@ def _read_url(text: str) -> str:
 
 
 PUBLIC_URL: Final = Kind(
-    ConfigType.STRING, "http://host, https://host, either with a port, or nothing at all", _read_url
+    ConfigType.STRING, "http://host or https://host, optionally with a port, or empty", _read_url
 )
 
 
 class ConsoleTls(TlsConfig):
-    """TLS of the console, whose keys are spelled with `console.` before them."""
+    """TLS of the console; its keys have the prefix `console.`."""
 
     __slots__ = ()
 
@@ -44,32 +44,32 @@ class ConsoleConfig:
         "console.listener",
         Address("127.0.0.1", 8080),
         OPTIONAL_ADDRESS,
-        "Where the console and the REST API listen; empty: nowhere. Port 0 lets the system choose.",
+        "Address of the console and the REST API; empty: disabled. Port 0 lets the system choose.",
         ours=True,
     )
     allowed_hosts: tuple[str, ...] = setting(
         "console.allowed.hosts",
         (),
         list_of(read_host, "a list of host names or addresses, without ports"),
-        "Host names by which browsers may reach the console, besides localhost, loopback addresses and the "
-        "host of console.listener. Any other Host header is refused, which is what stops DNS rebinding.",
+        "Host names by which browsers can reach the console, besides localhost, loopback addresses and the "
+        "host of console.listener. Other Host headers are refused, which prevents DNS rebinding.",
         ours=True,
     )
     public_url: str = setting(
         "console.public.url",
         "",
         PUBLIC_URL,
-        "Where browsers reach the console, such as https://weir.example: its host is answered, the printed "
-        "link has it, and pages that are asked for by an IP address or as localhost redirect there. Without "
-        "it, the pages of a console without TLS that listens on 127.0.0.1, or on every address, are at "
-        "http://weir-<port>.localhost:<port>, since cookies ignore ports.",
+        "The console's public URL, such as https://weir.example: the console accepts its host, the printed "
+        "link contains it, and pages requested by IP address or as localhost redirect to it. If it is "
+        "empty and the console listens without TLS on 127.0.0.1 or on all addresses, the pages are at "
+        "http://weir-<port>.localhost:<port>, because cookies ignore ports.",
         ours=True,
     )
     session_idle_ms: int = setting(
         "console.session.idle.ms",
         3_600_000,
         long(60_000),
-        "A browser session ends after this long without a request.",
+        "A browser session ends after this time without a request.",
         unit="ms",
         ours=True,
     )
@@ -77,7 +77,7 @@ class ConsoleConfig:
         "console.session.max.ms",
         43_200_000,
         long(60_000),
-        "A browser session ends after this long in any case.",
+        "A browser session ends after this time in any case.",
         unit="ms",
         ours=True,
     )
@@ -85,7 +85,7 @@ class ConsoleConfig:
         "console.request.max.bytes",
         1_048_576,
         integer(1_024),
-        "The largest body that the REST API reads where it holds a list; any other has 4096 bytes at most.",
+        "Maximum size of a REST request body that contains a list; other bodies are limited to 4096 bytes.",
         unit="bytes",
         ours=True,
     )
@@ -93,9 +93,9 @@ class ConsoleConfig:
         "console.max.connections",
         512,
         integer(1),
-        "Connections of the console at once. For one more, the one is closed that has been idle longest of "
-        "the address with the most idle ones. Where none is idle, 16 more are taken that answer health "
-        "checks only.",
+        "Maximum number of the console's connections. For a further one, the console closes the longest "
+        "idle connection of the address with the most idle connections. If none is idle, it accepts 16 "
+        "more for health checks only.",
         unit="connections",
         ours=True,
     )
@@ -103,8 +103,8 @@ class ConsoleConfig:
         "console.max.connections.per.ip",
         256,
         integer(1),
-        "The same for one address; of IPv6, for one /64. For one more, that connection of the address is "
-        "closed that has been idle longest. All browsers behind a proxy have the proxy's address.",
+        "The same per address, or per /64 for IPv6. For a further one, the console closes the longest idle "
+        "connection of the address. All browsers behind a proxy share the proxy's address.",
         unit="connections",
         ours=True,
     )
@@ -112,7 +112,7 @@ class ConsoleConfig:
         "console.max.streams",
         200,
         integer(1),
-        "Live streams at once: every page that is open and seen has one. One more is refused with 503.",
+        "Maximum number of live streams; each visible page uses one. Further ones are refused with 503.",
         unit="streams",
         ours=True,
     )
@@ -120,8 +120,8 @@ class ConsoleConfig:
         "console.max.streams.per.token",
         100,
         integer(1),
-        "The same for one token, its sessions included. One more is refused with 429, and no older one ends: "
-        "its page would connect again at once and end another.",
+        "The same per token, including its sessions. Further ones are refused with 429; no older stream is "
+        "closed, because its page would reconnect at once and close another.",
         unit="streams",
         ours=True,
     )
@@ -129,8 +129,8 @@ class ConsoleConfig:
         "console.max.sessions.per.token",
         100,
         integer(1),
-        "Browser sessions of one token at once. For one more, the session ends that has been idle longest: a "
-        "browser that was left open must not keep its owner out.",
+        "Maximum number of browser sessions per token. For a further one, the longest idle session ends, "
+        "so that a browser left open does not lock its owner out.",
         unit="sessions",
         ours=True,
     )
@@ -138,37 +138,38 @@ class ConsoleConfig:
         "insights.warehouse",
         "",
         TEXT,
-        "The folder into which `weir pipeline` writes its tables, for the page Insights; empty: there is "
-        "none. It is read with the package deltalake, by a process of its own that runs while somebody asks.",
+        "The folder of the tables that `weir pipeline` writes, for the Insights page; empty: none. A "
+        "separate process, which runs while requests arrive, reads it with the package deltalake.",
         ours=True,
     )
     ssl_keystore_location: str = setting(
         "console.ssl.keystore.location",
         "",
         TEXT,
-        "A PEM file with the console's private key and certificate chain, its own certificate first. With it "
-        "the console speaks TLS, 1.2 at least, and nothing else. It is read again when it changes.",
+        "A PEM file with the console's private key and certificate chain, its own certificate first. If it "
+        "is set, the console serves only HTTPS with TLS 1.2 or later. The console reloads the file when it "
+        "changes.",
         ours=True,
     )
     ssl_keystore_certificate_chain: str = setting(
         "console.ssl.keystore.certificate.chain",
         "",
         SECRET,
-        "The certificate chain itself, as PEM, in place of a file.",
+        "The certificate chain as PEM text, instead of a file.",
         ours=True,
     )
     ssl_keystore_key: str = setting(
         "console.ssl.keystore.key",
         "",
         SECRET,
-        "The private key itself, as PEM, in place of a file.",
+        "The private key as PEM text, instead of a file.",
         ours=True,
     )
     ssl_key_password: str = setting(
         "console.ssl.key.password",
         "",
         SECRET,
-        "What the private key is encrypted with.",
+        "The password that decrypts the private key.",
         ours=True,
     )
 
@@ -178,7 +179,7 @@ class ConsoleConfig:
         return bool(self.ssl_keystore_location or inline)
 
     def tls(self) -> ConsoleTls | None:
-        """None: it speaks HTTP. Raises ConfigError for a password of nothing."""
+        """Return the TLS settings; None means HTTP. Raises ConfigError for a password without a key."""
         if self.is_encrypted:
             return ConsoleTls(
                 keystore_location=self.ssl_keystore_location,
@@ -187,6 +188,6 @@ class ConsoleConfig:
                 key_password=self.ssl_key_password,
             )
         if self.ssl_key_password:
-            allowed = "nothing without console.ssl.keystore.location, or a key and its chain"
+            allowed = "set it only with console.ssl.keystore.location, or with a key and its chain"
             raise ConfigError("console.ssl.key.password", "(hidden)", allowed)
         return None

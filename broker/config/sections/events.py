@@ -1,4 +1,4 @@
-"""What the broker writes down about itself, for whoever reads its event topics. For broker.events."""
+"""The broker's own events, written to event topics. For broker.events."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from broker.config.kinds import integer, list_of, long, one_of
 from broker.config.setting import setting
 
 EVENTS: Final = ("requests", "throttles", "connections", "quota_changes")
-"""What there is to write down; the topics are called __weir_requests and so on."""
+"""The events; their topics are __weir_requests and so on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class EventConfig:
     topics: tuple[str, ...] = setting(
         "events.topics",
         EVENTS,
-        list_of(one_of(*EVENTS).read, f"a list of {', '.join(EVENTS)}; empty: nothing is written"),
-        "Which of the broker's own events are written to their topics, once a second.",
+        list_of(one_of(*EVENTS).read, f"a list of {', '.join(EVENTS)}, or empty"),
+        "The broker's own events that are written to their topics once a second; empty: none.",
         ours=True,
         dynamic=True,
     )
@@ -24,8 +24,8 @@ class EventConfig:
         "events.max.rows.per.second",
         10_000,
         integer(1),
-        "Of each topic. Clients beyond that are added up in one row without names; what cannot be added up "
-        "is left out and counted.",
+        "Maximum rows per second of each topic. Further clients are summed in one row without names; rows "
+        "that cannot be summed are dropped and counted.",
         unit="rows",
         ours=True,
     )
@@ -33,7 +33,7 @@ class EventConfig:
         "events.retention.ms",
         604_800_000,
         long(-1),
-        "retention.ms of an event topic when it is made.",
+        "retention.ms of an event topic at its creation.",
         unit="ms",
         ours=True,
     )
@@ -41,7 +41,7 @@ class EventConfig:
         "events.retention.bytes",
         1_073_741_824,
         long(-1),
-        "retention.bytes of an event topic when it is made.",
+        "retention.bytes of an event topic at its creation.",
         unit="bytes",
         ours=True,
     )

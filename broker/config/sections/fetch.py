@@ -1,4 +1,4 @@
-"""Limits of Produce and Fetch that hold for all topics. For broker.services and broker.api."""
+"""Limits of Produce and Fetch for all topics. For broker.services and broker.api."""
 
 from dataclasses import dataclass
 
@@ -12,28 +12,29 @@ class FetchConfig:
         "fetch.max.bytes",
         57_671_680,
         integer(1_024),
-        "The most bytes of records in one Fetch answer; a first batch that is larger is sent all the same.",
+        "Maximum bytes of records in one Fetch response; a larger first batch is sent all the same.",
         unit="bytes",
     )
     max_incremental_sessions: int = setting(
         "max.incremental.fetch.session.cache.slots",
         1_000,
         integer(0),
-        "Fetch sessions that are kept; a client without one sends its whole list of partitions every time.",
+        "Maximum number of fetch sessions; a client without a session sends its whole list of partitions "
+        "every time.",
     )
     fetch_purge_interval: int = setting(
         "fetch.purgatory.purge.interval.requests",
         1_000,
         integer(0),
-        "Finished waiting fetches that may lie in the purgatory before it is swept.",
+        "Completed fetches that can remain in the purgatory before it is purged.",
         unit="requests",
     )
     produce_purge_interval: int = setting(
         "producer.purgatory.purge.interval.requests",
         1_000,
         integer(0),
-        "Finished waiting produces that may lie in the purgatory before it is swept; a produce waits where "
-        "flush.messages makes it wait for the disk.",
+        "Completed produces that can remain in the purgatory before it is purged; a produce waits only if "
+        "flush.messages requires a flush.",
         unit="requests",
     )
     delete_records_purge_interval: int = setting(
@@ -42,7 +43,7 @@ class FetchConfig:
         integer(0),
         "As the two above, for DeleteRecords.",
         unit="requests",
-        inert="with one replica the answer of DeleteRecords is known at once, and nothing waits",
+        inert="with one replica, DeleteRecords completes immediately",
     )
     share_fetch_purge_interval: int = setting(
         "share.fetch.purgatory.purge.interval.requests",
@@ -50,5 +51,5 @@ class FetchConfig:
         integer(0),
         "As the others, for ShareFetch.",
         unit="requests",
-        inert="share groups are not served, and nothing waits",
+        inert="share groups are not supported",
     )

@@ -13,14 +13,14 @@ class GroupConfig:
         "group.min.session.timeout.ms",
         6_000,
         integer(1),
-        "The shortest session time-out that a member may ask for.",
+        "The shortest session timeout that a member can request.",
         unit="ms",
     )
     max_session_timeout_ms: int = setting(
         "group.max.session.timeout.ms",
         1_800_000,
         integer(1),
-        "The longest session time-out that a member may ask for.",
+        "The longest session timeout that a member can request.",
         unit="ms",
     )
     initial_rebalance_delay_ms: int = setting(
@@ -34,36 +34,36 @@ class GroupConfig:
         "group.max.size",
         INT_MAX,
         integer(1),
-        "The most members of one group.",
+        "Maximum number of members of one group.",
     )
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",
         4_096,
         integer(0),
-        "The longest metadata string that may be committed with an offset.",
+        "Maximum length of the metadata string that is committed with an offset.",
         unit="bytes",
     )
     offsets_retention_minutes: int = setting(
         "offsets.retention.minutes",
         10_080,
         integer(1),
-        "Committed offsets are kept for this long after their group has become empty.",
+        "Committed offsets are kept for this time after their group becomes empty.",
         unit="minutes",
     )
     offsets_retention_check_interval_ms: int = setting(
         "offsets.retention.check.interval.ms",
         600_000,
         long(1),
-        "How often expired offsets are looked for.",
+        "How often the broker checks for expired offsets.",
         unit="ms",
     )
     offsets_topic_partitions: int = setting(
         "offsets.topic.num.partitions",
         1,
         integer(1),
-        "Partitions of __consumer_offsets; fixed when that topic is first made.",
+        "Partitions of __consumer_offsets; fixed at its creation.",
         kafka_default="50",
-        why="One broker has nothing to spread.",
+        why="With one broker, there is no load to distribute.",
     )
     offsets_topic_segment_bytes: int = setting(
         "offsets.topic.segment.bytes",
@@ -78,7 +78,7 @@ class GroupConfig:
         return self.offsets_retention_minutes * 60_000
 
     def check(self) -> None:
-        """The rule between keys. Raises ConfigError."""
+        """Check the rule between keys. Raises ConfigError."""
         if self.min_session_timeout_ms > self.max_session_timeout_ms:
             raise ConfigError(
                 "group.min.session.timeout.ms",

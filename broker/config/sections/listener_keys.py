@@ -1,8 +1,8 @@
-"""Where the broker listens, and what each of its listeners is for. The listeners' part of `NetworkConfig`.
+"""Listener addresses and roles: the listeners' part of `NetworkConfig`.
 
-(Kafka: SocketServerConfigs, AbstractKafkaConfig.validateValues.) Clients use the data plane. A controller
-listener is one for administrators, with queue and handlers of its own (KIP-919); a control plane is the
-same for the other brokers of clusters that still had one (KIP-291).
+(Kafka: SocketServerConfigs, AbstractKafkaConfig.validateValues.) Clients use the data plane. Controller
+listeners are for administrators, with their own queue and handlers (KIP-919); the control plane is the same
+for other brokers, in clusters that still have one (KIP-291).
 """
 
 from collections.abc import Iterator
@@ -32,15 +32,16 @@ EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 @dataclass(frozen=True, slots=True)
 class ListenerKeys(ListenerSection):
-    """The keys, and what they come to together."""
+    """The keys, and the listeners they define."""
 
     listeners: tuple[Endpoint, ...] = setting(
         "listeners",
         (Endpoint("PLAINTEXT", Address("127.0.0.1", 9092)),),
         LISTENERS,
-        "Where the broker listens. An empty host is every interface; port 0 lets the system choose.",
+        "The addresses that the broker listens on. An empty host means all interfaces; port 0 lets the "
+        "system choose.",
         kafka_default="PLAINTEXT://:9092",
-        why="Nothing without a password listens to the outside unless it is told to.",
+        why="Without authentication, the broker does not listen on external interfaces by default.",
         dynamic=True,
         per_broker=True,
     )
@@ -48,8 +49,8 @@ class ListenerKeys(ListenerSection):
         "advertised.listeners",
         (),
         ADVERTISED,
-        "What clients are told to connect to, by listener name; a listener that is not named here is "
-        "advertised as it is bound, which must not be on every interface (0.0.0.0, ::).",
+        "The addresses that clients connect to, by listener name. A listener that is not listed here "
+        "advertises its bound address, which must not be a wildcard (0.0.0.0, ::).",
         dynamic=True,
         per_broker=True,
     )
@@ -57,7 +58,7 @@ class ListenerKeys(ListenerSection):
         "listener.security.protocol.map",
         tuple((protocol.value, protocol) for protocol in SecurityProtocol),
         PROTOCOL_MAP,
-        "The security protocol of each listener name. That of a listener that is served cannot change.",
+        "The security protocol of each listener name. It cannot change while the listener is open.",
         dynamic=True,
         per_broker=True,
     )
@@ -65,51 +66,50 @@ class ListenerKeys(ListenerSection):
         "inter.broker.listener.name",
         "",
         LISTENER_NAME,
-        "The listener for other brokers. max.connections and max.connection.creation.rate do not bind it "
-        "while the broker has another listener; a controller's listener is not one of the broker's. Nothing: "
-        "the one that is named like security.inter.broker.protocol, if there is one.",
+        "The listener for other brokers. max.connections and max.connection.creation.rate do not limit it "
+        "while the broker has another listener (controller listeners do not count). Empty: the listener "
+        "named like security.inter.broker.protocol, if it exists.",
     )
     security_inter_broker_protocol: str = setting(
         "security.inter.broker.protocol",
         SecurityProtocol.PLAINTEXT.value,
         one_of(*SecurityProtocol),
-        "Names the listener for other brokers where inter.broker.listener.name does not.",
+        "Names the listener for other brokers if inter.broker.listener.name is not set.",
     )
     process_roles: tuple[str, ...] = setting(
         "process.roles",
         ("broker",),
         choices_of("broker", "controller"),
-        "`broker`, or `broker,controller` to serve the listeners of controller.listener.names too. This "
-        "broker keeps its own metadata in either.",
+        "`broker`, or `broker,controller` to also serve the listeners of controller.listener.names. The "
+        "broker stores its own metadata either way.",
         kafka_default="none",
-        why="A broker is what this is.",
+        why="Weir is a broker.",
     )
     controller_listener_names: tuple[str, ...] = setting(
         "controller.listener.names",
         (),
         LISTENER_NAMES,
-        "Listeners for administrators alone, that serve `--bootstrap-controller`; only with the role "
-        "`controller`. They have a request queue, handlers, connection quotas and request memory of their "
-        "own; every limit on connections and queued.max.request.bytes holds for them and for the other "
-        "listeners separately.",
+        "Listeners for administrators, which serve `--bootstrap-controller`; valid only with the role "
+        "`controller`. They have their own request queue, handlers, connection quotas and request memory; "
+        "all limits on connections and queued.max.request.bytes apply to them separately.",
     )
     control_plane_listener_name: str = setting(
         "control.plane.listener.name",
         "",
         LISTENER_NAME,
-        "A listener with one processor, one handler and a queue of 20 requests, that the others cannot hold "
-        "up. It shares connection quotas and request memory with the broker's other listeners, as in Kafka, "
-        "which had it up to 3.9. Nothing: none.",
+        "A listener with its own processor, handler and queue of 20 requests, which the load of other "
+        "listeners does not delay. It shares connection quotas and request memory with the broker's other "
+        "listeners, as in Kafka up to 3.9. Empty: none.",
     )
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener for other brokers, whether there is one now or not."""
+        """Return the name of the listener for other brokers; the listener need not exist."""
         return self.inter_broker_listener_name or self.security_inter_broker_protocol
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """The socket servers that have a listener; the broker's comes first."""
+        """Return the socket servers that have a listener, the broker's first."""
         served = {self.plane_of(endpoint.name).server for endpoint in self.listeners}
         return tuple(server for server in Server if server in served)
 
@@ -119,16 +119,14 @@ class ListenerKeys(ListenerSection):
         return Plane.CONTROLLER if name in self.controller_listener_names else Plane.DATA
 
     def resolved_listeners(self) -> tuple[Listener, ...]:
-        """Each listener with its protocol and its advertised address. Raises ConfigError where they do not
-        fit together.
-        """
+        """Return each listener with its protocol and advertised address. Raises ConfigError if they conflict."""
         protocols = dict(self.protocol_map)
         advertised = {endpoint.name: endpoint.address for endpoint in self.advertised_listeners}
         names = [endpoint.name for endpoint in self.listeners]
         if len(set(names)) < len(names):
             raise ConfigError("listeners", ",".join(map(str, self.listeners)), "each listener name once")
         if meeting := _meeting(self.listeners):
-            raise ConfigError("listeners", ",".join(map(str, meeting)), "a port of its own for each listener")
+            raise ConfigError("listeners", ",".join(map(str, meeting)), "a separate port for each listener")
         if unknown := sorted(set(advertised) - set(names)):
             raise ConfigError(
                 "advertised.listeners", ",".join(unknown), f"only names in listeners: {', '.join(names)}"
@@ -163,7 +161,7 @@ class ListenerKeys(ListenerSection):
         )
 
     def _misfits(self, names: list[str]) -> Iterator[tuple[str, str, str]]:
-        """What the roles of listeners have against each other: key, value, what is allowed."""
+        """Yield conflicts between listener roles: key, value, what is allowed."""
         controllers = ",".join(self.controller_listener_names)
         served = [name for name in self.controller_listener_names if name in names]
         if "broker" not in self.process_roles:
@@ -174,7 +172,7 @@ class ListenerKeys(ListenerSection):
             yield (
                 "controller.listener.names",
                 controllers,
-                "none of listeners without process.roles=controller",
+                "process.roles=controller is required for names in listeners",
             )
         for_brokers = [name for name in names if self.plane_of(name) is not Plane.CONTROLLER]
         if not any(self.plane_of(name) is Plane.DATA for name in names):
@@ -188,7 +186,7 @@ class ListenerKeys(ListenerSection):
 
 
 def _meeting(listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, Endpoint] | None:
-    """Two that cannot both be bound: the same port of the same address, or of one and of all."""
+    """Return two listeners that cannot both be bound: the same port on the same or a wildcard address."""
     for one, other in combinations(listeners, 2):
         hosts = {one.address.host, other.address.host}
         same_place = len(hosts) == 1 or not hosts.isdisjoint({"", *EVERYWHERE})

@@ -1,4 +1,4 @@
-"""Where records lie and how they are kept safe. For broker.log; what can differ by topic is in .topics."""
+"""Storage and durability of records. For broker.log; settings that can differ by topic are in .topics."""
 
 from dataclasses import dataclass
 
@@ -12,37 +12,38 @@ class LogConfig:
         "log.dirs",
         ("./data",),
         list_of(TEXT.read, "a list of directories", least=1),
-        "Where the partitions lie; the metadata lies in the first. They are made when they are missing.",
+        "The directories of the partitions; the first one also contains the metadata. Missing directories "
+        "are created.",
         also=(("log.dir", 1),),
         kafka_default="/tmp/kafka-logs",  # noqa: S108 - Kafka's default, quoted
-        why="Records should survive a restart of the machine.",
+        why="Records must survive a restart of the machine.",
     )
     retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         300_000,
         long(1),
-        "How often segments that may be deleted are looked for.",
+        "How often the broker checks for segments to delete.",
         unit="ms",
     )
     flush_scheduler_interval_ms: int = setting(
         "log.flush.scheduler.interval.ms",
         LONG_MAX,
         long(1),
-        "How often partitions that flush.ms says are due are looked for.",
+        "How often the broker checks for partitions to flush by flush.ms.",
         unit="ms",
     )
     flush_offset_checkpoint_interval_ms: int = setting(
         "log.flush.offset.checkpoint.interval.ms",
         60_000,
         integer(0),
-        "How often the recovery point of each partition is written down.",
+        "How often the broker saves the recovery point of each partition.",
         unit="ms",
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",
         86_400_000,
         integer(1),
-        "An idempotent producer's sequence is forgotten after this long without a record from it.",
+        "An idempotent producer's state expires after this time without a record from it.",
         unit="ms",
         dynamic=True,
     )
@@ -50,38 +51,38 @@ class LogConfig:
         "producer.id.expiration.check.interval.ms",
         600_000,
         integer(1),
-        "How often expired producers are looked for.",
+        "How often the broker checks for expired producers.",
         unit="ms",
     )
     background_threads: int = setting(
         "background.threads",
         10,
         integer(1),
-        "Threads for blocking work that no request waits for: retention, timed flushes, recovery points and "
-        "moves between directories. While the broker runs: from half to double of what there are.",
+        "Threads for blocking work outside requests: retention, timed flushes, recovery points and moves "
+        "between directories. A dynamic change can at most halve or double the number.",
         dynamic=True,
     )
     max_open_files: int = setting(
         "log.max.open.files",
         512,
         integer(16, 1_000_000),
-        "Segment and index files held open at once; the longest unused one is closed for the next. "
-        "Never more than half of RLIMIT_NOFILE.",
+        "Maximum number of open segment and index files; for a further one, the least recently used is "
+        "closed. Limited to half of RLIMIT_NOFILE.",
         ours=True,
     )
     transfer: str = setting(
         "log.transfer",
         "mmap",
         one_of("mmap", "sendfile"),
-        "How fetched records go from the page cache to the socket. A page of a mapped file that the disk "
-        "cannot read kills the process; sendfile answers with an error instead, and is slower.",
+        "How fetched records move from the page cache to the socket. With mmap, a disk read error in a "
+        "mapped page kills the process; with sendfile, which is slower, it is an error of that response.",
         ours=True,
     )
     mapped_max_bytes: int = setting(
         "log.mapped.max.bytes",
         67_108_864,
         long(1_048_576),
-        "The most bytes of segments mapped at once with log.transfer=mmap.",
+        "Maximum bytes of segments mapped at once with log.transfer=mmap.",
         unit="bytes",
         ours=True,
     )

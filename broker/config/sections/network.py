@@ -9,8 +9,8 @@ from broker.config.setting import setting
 from broker.errors import ConfigError
 
 REQUEST_MEMORY_SHARE: Final = 4
-"""The divisor of the memory limit where `queued.max.request.bytes` is not set; ours. Buffers are powers of
-two, so requests take half of the memory at most, and the other half is for everything else.
+"""The divisor of the memory limit if `queued.max.request.bytes` is not set; ours. Buffer sizes are powers of
+two, so requests use at most half of the memory; the other half is for everything else.
 """
 
 
@@ -20,10 +20,10 @@ class NetworkConfig(ListenerKeys):
         "num.network.threads",
         1,
         integer(1, 64),
-        "Processors of each listener; each serves its share of the connections. While the broker runs: from "
-        "half to double of what there are.",
+        "Processors of each listener; each serves a share of the connections. A dynamic change can at most "
+        "halve or double the number.",
         kafka_default="3",
-        why="Processors are tasks of one thread: one that sees all ready connections wastes no wake-up.",
+        why="Processors are tasks of one thread; a single one handles all ready connections per wake-up.",
         dynamic=True,
         listener_too=True,
     )
@@ -31,36 +31,36 @@ class NetworkConfig(ListenerKeys):
         "num.io.threads",
         8,
         integer(1, 256),
-        "Request handlers. While the broker runs: from half to double of what there are.",
+        "Request handlers. A dynamic change can at most halve or double the number.",
         dynamic=True,
     )
     queued_max_requests: int = setting(
         "queued.max.requests",
         500,
         integer(1),
-        "Requests that may wait for a handler; when they are that many, no more are read.",
+        "Requests that can wait for a handler; at this limit, reading stops.",
         unit="requests",
     )
     queued_max_request_bytes: int | None = setting(
         "queued.max.request.bytes",
         None,
         long(-1),
-        "Memory for requests that are read and not yet handled; 0 or -1: no bound. When it is used up, none "
-        "is read: connections wait in line, and TCP slows their clients down. A request may begin while one "
-        "byte is free, so up to socket.request.max.bytes - 1 more are in use. By default only requests of "
-        "more than 64 KiB count, which costs the others nothing; where the key is set, all do.",
+        "Memory for requests that have been read but not handled; 0 or -1: no limit. At the limit, reading "
+        "stops: connections queue for memory, and TCP slows their clients. A request is admitted if one "
+        "byte is free, so usage can exceed the limit by socket.request.max.bytes - 1. By default, only "
+        "requests over 64 KiB count; if the key is set, all do.",
         unit="bytes",
         default_words="a quarter of the memory limit of the control group (cgroup), or of the machine's "
-        "memory where that is less; at least socket.request.max.bytes",
+        "memory if that is less; at least socket.request.max.bytes",
         kafka_default="-1",
-        why="A hundred connections may announce 100 MB each.",
+        why="A hundred connections can announce 100 MB each.",
     )
     queued_request_stall_timeout_ms: int = setting(
         "queued.request.stall.timeout.ms",
         5_000,
         integer(1),
-        "While connections wait for memory (queued.max.request.bytes), one that has memory for a request "
-        "must bring 64 KiB of it, or its end, in this time; else it is closed.",
+        "While connections wait for memory (queued.max.request.bytes), a connection that has memory for a "
+        "request must send 64 KiB of it, or the rest, in this time; otherwise it is closed.",
         unit="ms",
         ours=True,
     )
@@ -68,68 +68,69 @@ class NetworkConfig(ListenerKeys):
         "socket.request.max.bytes",
         104_857_600,
         integer(1),
-        "The largest request; the connection of a larger one is closed.",
+        "Maximum size of a request; a connection that announces a larger one is closed.",
         unit="bytes",
     )
     socket_send_buffer_bytes: int = setting(
         "socket.send.buffer.bytes",
         -1,
         integer(-1),
-        "SO_SNDBUF of each connection; -1: the system's.",
+        "SO_SNDBUF of each connection; -1: the system default.",
         unit="bytes",
         kafka_default="102400",
-        why="The system grows a buffer with what its connection can use, and a fetch of 1 MB is one write.",
+        why="The system adapts the buffer to the connection, and a fetch of 1 MB is one write.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
         -1,
         integer(-1),
-        "SO_RCVBUF of each connection; -1: the system's.",
+        "SO_RCVBUF of each connection; -1: the system default.",
         unit="bytes",
         kafka_default="102400",
-        why="The system grows a buffer with what its connection can use.",
+        why="The system adapts the buffer to the connection.",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
         1_024,
         integer(1),
-        "Connections that may wait to be accepted; the system's net.core.somaxconn bounds it too.",
+        "Connections that can wait to be accepted; the system's net.core.somaxconn also applies.",
         kafka_default="50",
-        why="One thread accepts and serves. A connection that finds no room tries again after a second.",
+        why="One thread accepts and serves. A client whose connection finds the backlog full retries after "
+        "a second.",
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,
         long(LONG_MIN),
-        "A connection without a request for this long is closed; a negative number: never. 0 is refused, "
-        "because connection.failed.authentication.delay.ms must be less.",
+        "A connection without a request for this time is closed; negative: never. 0 is invalid because "
+        "connection.failed.authentication.delay.ms must be less.",
         unit="ms",
     )
     connection_failed_authentication_delay_ms: int = setting(
         "connection.failed.authentication.delay.ms",
         100,
         integer(0),
-        "How long the connection of a failed login is kept before it is closed.",
+        "Delay before the connection of a failed login is closed.",
         unit="ms",
     )
     connection_authentication_timeout_ms: int = setting(
         "connection.authentication.timeout.ms",
         10_000,
         integer(1),
-        "A connection whose TLS handshake and login are not done after this long is closed.",
+        "A connection with an unfinished TLS handshake or login is closed after this time.",
         unit="ms",
         ours=True,
     )
 
     def request_memory(self, memory_limit: int) -> int | None:
-        """Bytes that requests may take of a process that may have `memory_limit`; None: no bound."""
+        """Return the bytes available to requests under `memory_limit`; None: no limit."""
         wanted = self.queued_max_request_bytes
         if wanted is None:
             return max(memory_limit // REQUEST_MEMORY_SHARE, self.socket_request_max_bytes)
         return wanted if wanted > 0 else None
 
     def check(self) -> None:
-        """The rules between keys. Raises ConfigError."""
+        """Check the rules between keys. Raises ConfigError."""
         self.resolved_listeners()
         if 0 < (self.queued_max_request_bytes or 0) < self.socket_request_max_bytes:
             raise ConfigError(

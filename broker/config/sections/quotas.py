@@ -12,41 +12,42 @@ class QuotaConfig:
         "quota.window.num",
         11,
         integer(1),
-        "Windows over which a client's rate is measured.",
+        "Number of samples over which a client's rate is measured.",
     )
     window_size_seconds: int = setting(
         "quota.window.size.seconds",
         1,
         integer(1),
-        "The length of one window.",
+        "Length of one sample.",
         unit="s",
     )
     controller_window_num: int = setting(
         "controller.quota.window.num",
         11,
         integer(1),
-        "Windows whose worth of controller mutations a client can save up.",
+        "Number of samples whose quota of controller mutations a client can accumulate.",
     )
     controller_window_size_seconds: int = setting(
         "controller.quota.window.size.seconds",
         1,
         integer(1),
-        "The length of one of them.",
+        "Length of one of these samples.",
         unit="s",
     )
     callback_class: str = setting(
         "client.quota.callback.class",
         "",
         TEXT,
-        "A Python class, `package.module:Class`, that decides in the place of the rules who shares a client "
-        "quota and how high it is (KIP-257, [quota-callback.md](quota-callback.md)). It is told all keys, "
-        "also those that the broker does not know.",
+        "A Python class, `package.module:Class`, that replaces the rules: it decides which clients share a "
+        "quota and the limit (KIP-257, [quota-callback.md](quota-callback.md)). It receives all keys, "
+        "including unknown ones.",
     )
     metrics_max_entities: int = setting(
         "quota.metrics.max.entities",
         1_000,
         integer(0),
-        "Entities with series of their own on /metrics, for each kind of quota: those that use most.",
+        "Maximum number of entities with their own series on /metrics, for each kind of quota: those with "
+        "the highest usage.",
         dynamic=True,
         ours=True,
     )
@@ -54,16 +55,17 @@ class QuotaConfig:
         "quota.bandwidth.algorithm",
         "paced",
         one_of("paced", "rate", "token_bucket"),
-        "How a client that broke its byte rate is brought down to it: `rate` is Kafka's rule alone, which "
-        "lets ten seconds' worth through in one burst and then waits; `paced` goes on evenly from the same "
-        "first wait; `token_bucket` lets quota.bandwidth.burst.seconds' worth through beyond the rate.",
+        "How the broker limits a client above its byte rate: `rate` is Kafka's rule, which admits ten "
+        "seconds of quota in one burst and then throttles; `paced` has the same first throttle and then "
+        "spreads requests evenly; `token_bucket` admits quota.bandwidth.burst.seconds of quota above the "
+        "rate.",
         ours=True,
     )
     bandwidth_burst_seconds: float = setting(
         "quota.bandwidth.burst.seconds",
         1.0,
         decimal(0.1, 3600),
-        "How many seconds' worth a client may send at once where quota.bandwidth.algorithm is token_bucket.",
+        "Seconds of quota that a client can send at once if quota.bandwidth.algorithm is token_bucket.",
         unit="s",
         ours=True,
     )
@@ -71,7 +73,7 @@ class QuotaConfig:
         "quota.max.throttle.ms",
         -1,
         long(-1),
-        "The longest that a byte-rate quota mutes a connection at once; -1: as long as the formula says.",
+        "Maximum time that a byte-rate quota mutes a connection at once; -1: unlimited.",
         unit="ms",
         dynamic=True,
         ours=True,
@@ -79,12 +81,12 @@ class QuotaConfig:
 
     @property
     def longest_throttle_ms(self) -> int | None:
-        """None for as long as the formula says."""
+        """Return the maximum throttle time; None: unlimited."""
         return None if self.max_throttle_ms < 0 else self.max_throttle_ms
 
     @property
     def burst_ms(self) -> int | None:
-        """What a bucket of bandwidth holds, as milliseconds of its rate; None where there are none."""
+        """Return the capacity of a bandwidth bucket, in milliseconds of its rate; None without buckets."""
         return (
             round(self.bandwidth_burst_seconds * 1000) if self.bandwidth_algorithm == "token_bucket" else None
         )

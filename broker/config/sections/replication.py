@@ -1,6 +1,6 @@
-"""How fast replicas may be copied, and which of them. For broker.quotas; what is throttled is said on topics.
+"""Replication throttles: rates, and the throttled replicas. For broker.quotas; topics set the replicas.
 
-The rates are dynamic only in Kafka; a file may name them here too.
+In Kafka, the rates are dynamic only; here, the file can set them too.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from broker.config.setting import setting
 
 ALL_REPLICAS: Final = "*"
 
-_FOLLOWS_NONE: Final = "this broker reads no replicas from other brokers"
+_FOLLOWS_NONE: Final = "this broker does not replicate from other brokers"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationConfig:
-    """Rates are bytes per second."""
+    """Rates are in bytes per second."""
 
     leader_rate: int = setting(
         "leader.replication.throttled.rate",
         LONG_MAX,
         long(0),
-        "The most that replicas may read from this broker together, of the partitions that "
-        "leader.replication.throttled.replicas of their topic names.",
+        "Maximum rate at which replicas read from this broker, over all partitions in "
+        "leader.replication.throttled.replicas of their topics.",
         unit="bytes/s",
         dynamic=True,
     )
@@ -31,8 +31,8 @@ class ReplicationConfig:
         "follower.replication.throttled.rate",
         LONG_MAX,
         long(0),
-        "The most that this broker may read from other brokers, of the partitions that "
-        "follower.replication.throttled.replicas of their topic names.",
+        "Maximum rate at which this broker reads from other brokers, over all partitions in "
+        "follower.replication.throttled.replicas of their topics.",
         unit="bytes/s",
         dynamic=True,
         inert=_FOLLOWS_NONE,
@@ -41,7 +41,7 @@ class ReplicationConfig:
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG_MAX,
         long(0),
-        "The most that is copied by all partitions together that move between directories of log.dirs.",
+        "Maximum rate of all moves of partitions between directories of log.dirs.",
         unit="bytes/s",
         dynamic=True,
     )
@@ -49,32 +49,32 @@ class ReplicationConfig:
         "replication.quota.window.num",
         11,
         integer(1),
-        "Windows over which the two replication rates are measured.",
+        "Number of samples over which the two replication rates are measured.",
     )
     window_size_seconds: int = setting(
         "replication.quota.window.size.seconds",
         1,
         integer(1),
-        "The length of one of them.",
+        "Length of one of these samples.",
         unit="s",
     )
     alter_log_dirs_window_num: int = setting(
         "alter.log.dirs.replication.quota.window.num",
         11,
         integer(1),
-        "Windows over which the rate of moves between directories is measured.",
+        "Number of samples over which the rate of moves between directories is measured.",
     )
     alter_log_dirs_window_size_seconds: int = setting(
         "alter.log.dirs.replication.quota.window.size.seconds",
         1,
         integer(1),
-        "The length of one of them.",
+        "Length of one of these samples.",
         unit="s",
     )
 
 
 def _read_replicas(text: str) -> Any:
-    """`*`, or (partition, broker) of each; empty items may stand at the end.
+    """Parse `*`, or (partition, broker) pairs; trailing empty items are allowed.
 
     (Kafka: ThrottledReplicaListValidator)
     """
@@ -112,20 +112,20 @@ THROTTLED_REPLICAS: Final = Kind(
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottles:
-    """What only a topic has: which of its replicas are held to the rates above."""
+    """Topic-only keys: which replicas the rates above apply to."""
 
     leader: Any = setting(  # noqa: RUF009 - a field, typed for what `*` and pairs share
         "leader.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas that are throttled where they are read from, as partition:broker, or * for all.",
+        "The replicas that are throttled on the leader's side, as partition:broker, or * for all.",
         topic_key="leader.replication.throttled.replicas",
     )
     follower: Any = setting(  # noqa: RUF009
         "follower.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas that are throttled where they are written, as partition:broker, or * for all.",
+        "The replicas that are throttled on the follower's side, as partition:broker, or * for all.",
         topic_key="follower.replication.throttled.replicas",
         inert=_FOLLOWS_NONE,
     )

@@ -1,6 +1,4 @@
-"""Which requests are written to the log. For broker.network.metrics.request_log; Kafka's
-kafka.request.logger.
-"""
+"""Which requests are logged. For broker.network.metrics.request_log; Kafka's kafka.request.logger."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +6,7 @@ from typing import Final
 from broker.config.kinds import integer, list_of
 from broker.config.setting import setting
 
-NAMES: Final = list_of(str, "a list of names; * stands for all of them")
+NAMES: Final = list_of(str, "a list of names; * means all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +15,7 @@ class RequestLogConfig:
         "request.log.apis",
         (),
         NAMES,
-        "Every request of these APIs (Produce, FetchConsumer, ...) is logged once it is answered.",
+        "Logs every request of these APIs (Produce, FetchConsumer, ...) after its response.",
         ours=True,
         dynamic=True,
     )
@@ -25,7 +23,7 @@ class RequestLogConfig:
         "request.log.client.ids",
         (),
         NAMES,
-        "Every request of these client ids is logged once it is answered.",
+        "Logs every request of these client ids after its response.",
         ours=True,
         dynamic=True,
     )
@@ -33,7 +31,7 @@ class RequestLogConfig:
         "request.log.max.per.second",
         100,
         integer(1, 10_000),
-        "No more lines than this are written in a second; the next line says how many were left out.",
+        "Maximum lines per second; the next line reports how many were dropped.",
         unit="lines",
         ours=True,
         dynamic=True,

@@ -1,4 +1,4 @@
-"""Who may connect and what they may change. For broker.security and broker.server."""
+"""Authentication and roles. For broker.security and broker.server."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -8,7 +8,7 @@ from broker.config.setting import ListenerSection, setting
 
 _ROLE: Final = one_of("viewer", "editor", "admin")
 WIRE_ROLE: Final = Kind(
-    _ROLE.type, f"{_ROLE.allowed}, or nothing at all", lambda text: _ROLE.read(text) if text else ""
+    _ROLE.type, f"{_ROLE.allowed}, or empty", lambda text: _ROLE.read(text) if text else ""
 )
 
 
@@ -17,8 +17,8 @@ def _max_reauth_ms(mechanism: str) -> Any:
         f"{mechanism.lower()}.connections.max.reauth.ms",
         (),
         long(0),
-        f"connections.max.reauth.ms for the logins of one listener with {mechanism}. <name> in the key is "
-        "the listener, in small letters.",
+        f"connections.max.reauth.ms for logins with {mechanism} on one listener. <name> in the key is the "
+        "listener, in lower case.",
         unit="ms",
         per_listener=True,
     )
@@ -26,9 +26,11 @@ def _max_reauth_ms(mechanism: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SecurityConfig(ListenerSection):
-    """`plain_jaas` holds (listener name in capitals, value) pairs. `admin_token` comes from the environment
-    (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file. `local_listeners` are the names of the
-    PLAINTEXT listeners on a loopback address; `broker.config.load` derives them from `listeners`.
+    """`plain_jaas` contains (listener name in upper case, value) pairs.
+
+    `admin_token` comes from the environment (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file.
+    `local_listeners` are the PLAINTEXT listeners on a loopback address; `broker.config.load` derives them
+    from `listeners`.
     """
 
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
@@ -41,7 +43,7 @@ class SecurityConfig(ListenerSection):
         ),
         "SASL mechanisms of the SASL listeners.",
         kafka_default="GSSAPI",
-        why="PLAIN is what a listener's own users log in with; SCRAM needs users that somebody has made.",
+        why="PLAIN is for the listener's own users; SCRAM requires users created beforehand.",
         dynamic=True,
         per_broker=True,
         listener_too=True,
@@ -60,15 +62,15 @@ class SecurityConfig(ListenerSection):
         "sasl.server.max.receive.size",
         524_288,
         integer(1),
-        "The largest request before a login has succeeded.",
+        "Maximum size of a request before the login succeeds.",
         unit="bytes",
     )
     connections_max_reauth_ms: int = setting(
         "connections.max.reauth.ms",
         0,
         long(0),
-        "How long a SASL login lasts. A client logs in again on the same connection before it ends "
-        "(KIP-368); a connection that sends anything else afterwards is closed. 0: logins do not end.",
+        "Lifetime of a SASL login. A client logs in again on the same connection before it expires "
+        "(KIP-368); otherwise its next request closes the connection. 0: no expiry.",
         unit="ms",
         listener_too=True,
     )
@@ -79,15 +81,15 @@ class SecurityConfig(ListenerSection):
         "super.users",
         (),
         list_of(TEXT.read, "a list of User:<name>, separated by semicolons", separator=";"),
-        "Principals that may change everything through the Kafka protocol, whatever wire.role says.",
+        "Principals that can change everything through the Kafka protocol, regardless of wire.role.",
     )
     wire_role: str = setting(
         "wire.role",
         "",
         WIRE_ROLE,
-        "What other Kafka clients may change: nothing; quotas, topics and their settings; everything. "
-        "Unset, it is `admin` on PLAINTEXT listeners on a loopback address and `viewer` on all others. "
-        "Kafka without an authorizer is `admin`.",
+        "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics and their "
+        "settings, `admin` everything. The default is `admin` on PLAINTEXT listeners on a loopback address "
+        "and `viewer` on all others. Kafka without an authorizer equals `admin`.",
         ours=True,
         listener_too=True,
     )
@@ -95,36 +97,36 @@ class SecurityConfig(ListenerSection):
         "config.secret.key.file",
         "",
         TEXT,
-        "A file with the key that passwords among the dynamic settings (plain.sasl.jaas.config, "
-        "ssl.key.password, ssl.keystore.key and the like) are encrypted with in the metadata: 32 random "
-        "bytes in base64, mode 0600, as `openssl rand -base64 32` makes them. It must be there. Nothing: "
-        "weir-secret.key beside the metadata, which the first start makes; it protects copies of the "
-        "metadata that come without it.",
+        "A file with the key that encrypts passwords among the dynamic settings (plain.sasl.jaas.config, "
+        "ssl.key.password, ssl.keystore.key and similar keys) in the metadata: 32 random bytes in base64, "
+        "mode 0600, as `openssl rand -base64 32` prints them. The file must exist. Empty: weir-secret.key "
+        "beside the metadata, which the first start creates; it protects only copies of the metadata "
+        "without it.",
         ours=True,
     )
     secret_old_key_file: str = setting(
         "config.secret.old.key.file",
         "",
         TEXT,
-        "The file with the key that was in config.secret.key.file before. A start encrypts with the new key "
-        "what the old one encrypted; from then on the old one is not needed.",
+        "The file with the previous key of config.secret.key.file. The start encrypts all values with the "
+        "new key; afterwards the old key is no longer needed.",
         ours=True,
     )
     admin_token: str | None = field(default=None, repr=False)
     local_listeners: frozenset[str] = frozenset()
 
     def role_on(self, listener: str) -> str:
-        """The role of the listener's clients, without those that super.users names."""
+        """Return the role of the listener's clients other than super users."""
         role = self.for_listener(listener).wire_role
         return role or ("admin" if listener in self.local_listeners else "viewer")
 
     def session_ms(self, listener: str, mechanism: str | None) -> int:
-        """How long a login with this mechanism lasts; 0: it does not end."""
+        """Return the lifetime of a login with this mechanism; 0: no expiry."""
         of_mechanism = dict(self._reauth_by_mechanism().get(mechanism or "", ()))
         return of_mechanism.get(listener, self.for_listener(listener).connections_max_reauth_ms)
 
     def logins_end(self, listener: str) -> bool:
-        """Whether any does there."""
+        """Whether any login on this listener expires."""
         return any(self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism())
 
     def _reauth_by_mechanism(self) -> dict[str, tuple[tuple[str, int], ...]]:

@@ -1,6 +1,4 @@
-"""What clients may push of their own metrics (KIP-714). For broker.telemetry; what is asked of them is
-metadata.
-"""
+"""Client telemetry (KIP-714). For broker.telemetry; the metadata contains the subscriptions."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -32,7 +30,7 @@ def _write_headers(pairs: tuple[tuple[str, str], ...]) -> str:
     return ",".join(f"{name}={value}" for name, value in pairs)
 
 
-_URL = Kind(ConfigType.STRING, "an http or https URL, or nothing", _read_url)
+_URL = Kind(ConfigType.STRING, "an http or https URL, or empty", _read_url)
 _HEADERS = Kind(ConfigType.PASSWORD, "a list of name=value", _read_headers, _write_headers)
 
 
@@ -42,22 +40,22 @@ class TelemetryConfig:
         "telemetry.enabled",
         True,
         BOOLEAN,
-        "Whether clients are offered GetTelemetrySubscriptions and PushTelemetry at all. Without a "
-        "subscription they ask once in five minutes and push nothing.",
+        "Whether the broker offers GetTelemetrySubscriptions and PushTelemetry. Without a subscription, "
+        "clients ask once in five minutes and push nothing.",
         ours=True,
     )
     max_bytes: int = setting(
         "telemetry.max.bytes",
         1_048_576,
         integer(1),
-        "The most that a client may push at once, as it is sent, which is compressed as a rule.",
+        "Maximum size of a push as sent, usually compressed.",
         unit="bytes",
     )
     max_inflated_bytes: int = setting(
         "telemetry.max.inflated.bytes",
         2_097_152,
         integer(1),
-        "The most that a push may unpack to.",
+        "Maximum size of a push after decompression.",
         unit="bytes",
         ours=True,
     )
@@ -65,46 +63,46 @@ class TelemetryConfig:
         "telemetry.max.client.instances",
         16_384,
         integer(1),
-        "Client instances that are remembered; of more, those that were heard of least lately are forgotten. "
-        "Kafka remembers as many, and that cannot be changed there.",
+        "Maximum number of client instances in the cache; the least recently active are evicted. Kafka's "
+        "limit is the same, but fixed.",
         ours=True,
     )
     max_series: int = setting(
         "telemetry.prometheus.max.series",
         5_000,
         integer(0),
-        "Figures of clients that are remembered for /metrics and the console, a tenth of them of one client; "
-        "0 remembers none.",
+        "Maximum number of client metrics kept for /metrics and the console, at most a tenth of them for "
+        "one client; 0 keeps none.",
         ours=True,
     )
     receivers: tuple[str, ...] = setting(
         "telemetry.receivers",
         (),
         list_of(str, "a list of package.module:Class and entry points"),
-        "Receivers of one's own for pushed metrics ([telemetry.md](telemetry.md)): Python classes, or the "
-        "names of entry points of the group `weir.telemetry_receivers`.",
+        "Custom receivers of pushed metrics ([telemetry.md](telemetry.md)): Python classes, or names of "
+        "entry points of the group `weir.telemetry_receivers`.",
         ours=True,
     )
     otlp_endpoint: str = setting(
         "telemetry.otlp.endpoint",
         "",
         _URL,
-        "An OpenTelemetry collector to which pushed metrics are passed on over OTLP/HTTP, such as "
-        "`http://127.0.0.1:4318`; nothing: none.",
+        "An OpenTelemetry collector that receives pushed metrics over OTLP/HTTP, such as "
+        "`http://127.0.0.1:4318`; empty: none.",
         ours=True,
     )
     otlp_headers: tuple[tuple[str, str], ...] = setting(
         "telemetry.otlp.headers",
         (),
         _HEADERS,
-        "Headers of the requests to it, such as an API key: `name=value`, separated by commas.",
+        "Headers of the requests to the collector, such as an API key: `name=value`, separated by commas.",
         ours=True,
     )
     otlp_timeout_ms: int = setting(
         "telemetry.otlp.timeout.ms",
         10_000,
         integer(1),
-        "How long one of them may take.",
+        "Timeout of a request to the collector.",
         unit="ms",
         ours=True,
     )
@@ -112,7 +110,8 @@ class TelemetryConfig:
         "telemetry.otlp.queue.bytes",
         8_388_608,
         integer(0),
-        "Pushes that may wait for it, unpacked; what finds no room is dropped and counted.",
+        "Maximum bytes of pushes that wait for the collector, decompressed; further ones are dropped and "
+        "counted.",
         unit="bytes",
         ours=True,
     )

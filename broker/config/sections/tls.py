@@ -1,8 +1,7 @@
 """TLS of the SSL and SASL_SSL listeners: keys, trust, versions. For broker.security.
 
-One room for what all listeners share, and one for each listener with its own values laid over that
-(`listener.name.<name>.ssl.keystore.location`), as `TlsConfig.of` gives it. Reads no file: what the values
-name is checked by broker.security.tls, at the start.
+`TlsConfig.of` returns a listener's own values (`listener.name.<name>.ssl.keystore.location`) laid over the
+common ones. Reads no files; broker.security.tls validates them at start.
 """
 
 from dataclasses import dataclass, replace
@@ -20,23 +19,23 @@ def _read_pem(text: str) -> str:
 
 
 _STORE_TYPE: Final = Kind(
-    ConfigType.STRING, "PEM; `keytool` and `openssl pkcs12` turn a JKS or PKCS12 store into it", _read_pem
+    ConfigType.STRING, "PEM; `keytool` and `openssl pkcs12` convert a JKS or PKCS12 store", _read_pem
 )
 MAX_STORE_BYTES: Final = 1_048_576
-"""Of a keystore or truststore, be it a file or text; ours. Kafka reads whatever there is."""
+"""Of a keystore or truststore, as file or text; ours. Kafka has no limit."""
 
 ALLOWED_STORE: Final = (
     f"a PEM file: a regular file of at most {MAX_STORE_BYTES} bytes that the broker can read, in one of "
-    "ssl.store.allowed.directories where it is set while the broker runs"
+    "ssl.store.allowed.directories if set while the broker runs"
 )
-"""The same words for whatever is wrong with a location, which tell nothing of what lies there."""
+"""The same message for all errors of a location, so that it reveals nothing about the file system."""
 
-_WHY_PEM: Final = "Java's own formats are not read."
+_WHY_PEM: Final = "Java's own formats are not supported."
 
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig(ListenerSection):
-    """`listener` is the one that this is for, in capitals; none for what they share."""
+    """`listener` is the listener of these settings, in upper case; empty for the common ones."""
 
     keystore_type: str = setting(
         "ssl.keystore.type",
@@ -52,7 +51,7 @@ class TlsConfig(ListenerSection):
         "",
         TEXT,
         "A file with the private key and the certificate chain of the broker, its own certificate first. "
-        "It is read again when it changes: new connections get the new certificate.",
+        "It is reloaded when it changes; new connections use the new certificate.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -61,7 +60,7 @@ class TlsConfig(ListenerSection):
         "ssl.keystore.certificate.chain",
         "",
         SECRET,
-        "The certificate chain itself, as PEM, in place of a file.",
+        "The certificate chain as PEM text, instead of a file.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -70,7 +69,7 @@ class TlsConfig(ListenerSection):
         "ssl.keystore.key",
         "",
         SECRET,
-        "The private key itself, as PEM, in place of a file.",
+        "The private key as PEM text, instead of a file.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -79,7 +78,7 @@ class TlsConfig(ListenerSection):
         "ssl.key.password",
         "",
         SECRET,
-        "What the private key is encrypted with.",
+        "The password that decrypts the private key.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -88,7 +87,7 @@ class TlsConfig(ListenerSection):
         "ssl.keystore.password",
         "",
         SECRET,
-        "Nothing: a PEM file has no password of its own, only its key has (ssl.key.password).",
+        "Must be empty: a PEM file has no password, only its key has one (ssl.key.password).",
         listener_too=True,
     )
     truststore_type: str = setting(
@@ -104,7 +103,7 @@ class TlsConfig(ListenerSection):
         "ssl.truststore.location",
         "",
         TEXT,
-        "A file with the certificates that vouch for clients. It is read again when it changes.",
+        "A file with the CA certificates for client certificates. It is reloaded when it changes.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -113,7 +112,7 @@ class TlsConfig(ListenerSection):
         "ssl.truststore.certificates",
         "",
         SECRET,
-        "These certificates themselves, as PEM, in place of a file.",
+        "The CA certificates as PEM text, instead of a file.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -122,15 +121,15 @@ class TlsConfig(ListenerSection):
         "ssl.truststore.password",
         "",
         SECRET,
-        "Nothing: a PEM file of certificates has no password.",
+        "Must be empty: a PEM file of certificates has no password.",
         listener_too=True,
     )
     client_auth: str = setting(
         "ssl.client.auth",
         "none",
         one_of("none", "requested", "required"),
-        "Whether clients show a certificate. On an SSL listener its subject is the client's user, to which "
-        "quotas apply. For SASL_SSL listeners only the form with the listener's name counts.",
+        "Whether clients present a certificate. On an SSL listener, its subject is the client's user, to "
+        "which quotas apply. On SASL_SSL listeners, only the key with the listener's prefix applies.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -139,7 +138,7 @@ class TlsConfig(ListenerSection):
         "ssl.enabled.protocols",
         ("TLSv1.2", "TLSv1.3"),
         choices_of("TLSv1.2", "TLSv1.3"),
-        "The versions of TLS that are spoken.",
+        "The enabled versions of TLS.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -148,7 +147,7 @@ class TlsConfig(ListenerSection):
         "ssl.protocol",
         "TLSv1.3",
         one_of("TLS", "TLSv1.2", "TLSv1.3"),
-        "The newest version that is spoken, if ssl.enabled.protocols has it; TLS is the newest there is.",
+        "The newest enabled version, if ssl.enabled.protocols contains it; TLS means the newest available.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -157,8 +156,7 @@ class TlsConfig(ListenerSection):
         "ssl.cipher.suites",
         (),
         list_of(TEXT.read, "a list of cipher suites, by their IANA names"),
-        "Cipher suites that may be used; nothing: what OpenSSL takes for safe. Those of TLS 1.3 are all "
-        "there or none of them.",
+        "Enabled cipher suites; empty: OpenSSL's secure defaults. For TLS 1.3, list all suites or none.",
         listener_too=True,
         dynamic=True,
         per_broker=True,
@@ -167,24 +165,24 @@ class TlsConfig(ListenerSection):
         "ssl.principal.mapping.rules",
         "DEFAULT",
         TEXT,
-        "How the subject of a client's certificate becomes its user: `DEFAULT` as it is, "
-        "`RULE:pattern/replacement/[LU]` where the pattern fits all of it; the first that fits wins.",
+        "How the subject of a client's certificate maps to its user: `DEFAULT` uses it unchanged; "
+        "`RULE:pattern/replacement/[LU]` applies if the pattern matches all of it; the first match wins.",
         listener_too=True,
     )
     store_allowed_directories: tuple[str, ...] = setting(
         "ssl.store.allowed.directories",
         (),
-        list_of(TEXT.read, "folders, separated by commas"),
-        "The folders, with those below, in which a client may set `ssl.keystore.location` and "
-        "`ssl.truststore.location` to a file while the broker runs; nothing: those in which the stores lie "
-        "that this file names. What this file says itself is not restricted.",
+        list_of(TEXT.read, "a list of folders"),
+        "The folders, including subfolders, that `ssl.keystore.location` and `ssl.truststore.location` can "
+        "point to in dynamic changes; empty: the folders of the stores that the configuration file names. "
+        "The file itself is not restricted.",
         ours=True,
     )
     listener: str = ""
 
     def of(self, listener: Listener) -> Self:
-        """The settings of one listener. For SASL_SSL, `ssl.client.auth` counts only where it is set for the
-        listener, as in Kafka.
+        """Return the settings of one listener. For SASL_SSL, `ssl.client.auth` applies only if it is set for
+        the listener, as in Kafka.
         """
         own = {field for name, field, _ in self.overrides if name == listener.name}
         config = replace(self.for_listener(listener.name), listener=listener.name)
@@ -193,7 +191,7 @@ class TlsConfig(ListenerSection):
         return config
 
     def key(self, key: str) -> str:
-        """How the value of `key` was spelled, for an error."""
+        """Return the full name of `key`, for an error."""
         own = {field for name, field, _ in self.overrides if name == self.listener}
         is_own = any(setting.key == key and field.name in own for field, setting in settings_of(type(self)))
         return f"{LISTENER_PREFIX}{self.listener.lower()}.{key}" if is_own else key

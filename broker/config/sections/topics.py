@@ -1,7 +1,7 @@
-"""What a topic is like unless it says otherwise. For broker.log, broker.control and broker.services.
+"""Topic creation and topic settings. For broker.log, broker.control and broker.services.
 
-`TopicSettings` is both: its defaults come from the broker's keys (`log.retention.ms`), and each topic's own
-settings (`retention.ms`) are laid over them by broker.config.topic.
+The defaults of `TopicSettings` come from the broker's keys (`log.retention.ms`); broker.config.topic lays
+each topic's settings (`retention.ms`) over them.
 """
 
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ _MINUTES = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """How topics come to be."""
+    """How topics are created."""
 
     num_partitions: int = setting(
         "num.partitions",
         1,
         integer(1, 10_000),
-        "Partitions of a topic that is made without saying how many.",
+        "Partitions of a topic that is created without a count.",
     )
     default_replication_factor: int = setting(
         "default.replication.factor",
         1,
         integer(1, 32_767),
-        "Replicas of a topic that is made without saying how many. With one broker, more than 1 is refused.",
+        "Replicas of a topic that is created without a count. With one broker, more than 1 is refused.",
     )
     auto_create_topics: bool = setting(
         "auto.create.topics.enable",
         True,
         BOOLEAN,
-        "Whether asking for the metadata of a topic that does not exist makes it.",
+        "Whether a Metadata request for a topic that does not exist creates it.",
     )
     delete_topics: bool = setting(
         "delete.topic.enable",
@@ -45,13 +45,13 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How one topic's records are kept."""
+    """Storage settings of one topic."""
 
     cleanup_policy: tuple[str, ...] = setting(
         "log.cleanup.policy",
         ("delete",),
         choices_of("delete", "compact"),
-        "`delete` removes segments by age and size. A topic with `compact` alone is kept whole.",
+        "`delete` removes segments by age and size. A topic with only `compact` keeps all records.",
         topic_key="cleanup.policy",
         dynamic=True,
     )
@@ -59,14 +59,14 @@ class TopicSettings:
         "compression.type",
         "producer",
         one_of("producer"),
-        "Batches are stored as the producer compressed them.",
+        "The compression of batches. Batches are stored as the producer compressed them.",
         topic_key="compression.type",
     )
     file_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",
         60_000,
         long(0),
-        "How long the file of a deleted segment stays.",
+        "How long the file of a deleted segment remains on disk.",
         unit="ms",
         topic_key="file.delete.delay.ms",
         dynamic=True,
@@ -75,7 +75,7 @@ class TopicSettings:
         "log.flush.interval.messages",
         LONG_MAX,
         long(1),
-        "A partition is flushed to the disk when this many records have not been.",
+        "The broker flushes a partition when it has this many unflushed records.",
         unit="records",
         topic_key="flush.messages",
         dynamic=True,
@@ -84,7 +84,7 @@ class TopicSettings:
         "log.flush.interval.ms",
         LONG_MAX,
         long(0),
-        "A record is flushed to the disk after this long at the latest.",
+        "The broker flushes a record at the latest after this time.",
         unit="ms",
         topic_key="flush.ms",
         dynamic=True,
@@ -93,7 +93,7 @@ class TopicSettings:
         "log.index.interval.bytes",
         4_096,
         integer(0),
-        "Bytes of records between two entries of the index.",
+        "Bytes of records between two index entries.",
         unit="bytes",
         topic_key="index.interval.bytes",
         dynamic=True,
@@ -102,7 +102,7 @@ class TopicSettings:
         "message.max.bytes",
         1_048_588,
         integer(0),
-        "The largest batch, compressed, that is taken.",
+        "Maximum size of a batch, after compression.",
         unit="bytes",
         topic_key="max.message.bytes",
         dynamic=True,
@@ -111,10 +111,10 @@ class TopicSettings:
         "message.max.records",
         262_144,
         integer(1),
-        "Records in the largest batch that is taken, however well it is compressed; where every record is "
-        "read (see `record.validation`), their headers count as well. A larger batch is refused with "
-        "MESSAGE_TOO_LARGE, on which a producer splits it. No uncompressed batch within the default "
-        "`message.max.bytes` has more.",
+        "Maximum number of records in a batch, regardless of its compression; if every record is read (see "
+        "`record.validation`), headers count as well. A larger batch is refused with MESSAGE_TOO_LARGE, "
+        "and the producer splits it. Uncompressed batches within the default `message.max.bytes` cannot "
+        "have more.",
         unit="records",
         topic_key="max.message.records",
         dynamic=True,
@@ -124,7 +124,7 @@ class TopicSettings:
         "log.message.timestamp.after.max.ms",
         3_600_000,
         long(0),
-        "How far a record's CreateTime may lie ahead of the broker's clock.",
+        "How far a record's CreateTime can be ahead of the broker's clock.",
         unit="ms",
         topic_key="message.timestamp.after.max.ms",
         dynamic=True,
@@ -133,7 +133,7 @@ class TopicSettings:
         "log.message.timestamp.before.max.ms",
         LONG_MAX,
         long(0),
-        "How far a record's CreateTime may lie behind the broker's clock.",
+        "How far a record's CreateTime can be behind the broker's clock.",
         unit="ms",
         topic_key="message.timestamp.before.max.ms",
         dynamic=True,
@@ -142,7 +142,7 @@ class TopicSettings:
         "log.message.timestamp.type",
         "CreateTime",
         one_of("CreateTime", "LogAppendTime"),
-        "Whose time a record carries: the producer's, or the broker's at the append.",
+        "The timestamp of a record: the producer's, or the broker's at the append.",
         topic_key="message.timestamp.type",
         dynamic=True,
     )
@@ -150,7 +150,7 @@ class TopicSettings:
         "min.insync.replicas",
         1,
         integer(1),
-        "Replicas that a produce with acks=all needs. There is one: more than 1 refuses such produces.",
+        "Replicas that a produce with acks=all requires. There is one: with more than 1, such produces fail.",
         topic_key="min.insync.replicas",
         dynamic=True,
     )
@@ -158,12 +158,12 @@ class TopicSettings:
         "record.validation",
         "compressed",
         one_of("header", "compressed", "full"),
-        "Of which produced batches every record is read before they are taken, beside header and CRC, "
-        "which are always checked. `compressed`: of compressed ones, as Kafka does; a batch that cannot be "
-        "unpacked or has not the records that its header says is refused with CORRUPT_MESSAGE and reaches no "
-        "consumer. `full`: of uncompressed ones as well, as Kafka does. `header`: of none. Compacted topics, "
-        "and topics with `message.timestamp.before.max.ms`, have all records read in any case. What each "
-        "costs: [benchmarks.md](benchmarks.md#what-validation-costs).",
+        "Batches whose records are read before the append; header and CRC are always checked. "
+        "`compressed`: compressed batches, as in Kafka; a batch that cannot be decompressed or does not "
+        "match its header is refused with CORRUPT_MESSAGE and never reaches a consumer. `full`: "
+        "uncompressed batches as well, as in Kafka. `header`: none. Compacted topics and topics with "
+        "`message.timestamp.before.max.ms` always read all records. For the costs see "
+        "[benchmarks.md](benchmarks.md#what-validation-costs).",
         topic_key="record.validation",
         dynamic=True,
         ours=True,
@@ -172,7 +172,7 @@ class TopicSettings:
         "log.retention.bytes",
         -1,
         long(-1),
-        "Oldest segments of a partition larger than this are deleted; -1: never.",
+        "The oldest segments of a larger partition are deleted; -1: no limit.",
         unit="bytes",
         topic_key="retention.bytes",
         dynamic=True,
@@ -181,7 +181,7 @@ class TopicSettings:
         "log.retention.ms",
         168 * _HOURS,
         long(-1),
-        "Segments whose newest record is older than this are deleted; -1: never.",
+        "Segments whose newest record is older are deleted; -1: no limit.",
         unit="ms",
         also=(("log.retention.minutes", _MINUTES), ("log.retention.hours", _HOURS)),
         topic_key="retention.ms",
@@ -191,7 +191,7 @@ class TopicSettings:
         "log.segment.bytes",
         1_073_741_824,
         integer(14),
-        "A segment is closed when the next batch would make it larger than this.",
+        "A segment is rolled before a batch that would make it larger.",
         unit="bytes",
         topic_key="segment.bytes",
         dynamic=True,
@@ -200,7 +200,7 @@ class TopicSettings:
         "log.index.size.max.bytes",
         10_485_760,
         integer(4),
-        "A segment is closed when its index is this large.",
+        "A segment is rolled when its index has this size.",
         unit="bytes",
         topic_key="segment.index.bytes",
         dynamic=True,
@@ -209,7 +209,7 @@ class TopicSettings:
         "log.roll.ms",
         168 * _HOURS,
         long(1),
-        "A segment is closed when its first record is older than this.",
+        "A segment is rolled when its first record is older.",
         unit="ms",
         also=(("log.roll.hours", _HOURS),),
         topic_key="segment.ms",

@@ -1,1 +1,1 @@
-"""What the views answer: rows, as values, a file for each thing that an operator looks at."""
+"""The rows that the views return, as values."""

@@ -1,4 +1,4 @@
-"""The trail as people see it: without secrets, and with what can be put back. See `views` for units."""
+"""Audit rows for display, without secrets. See `views` for units."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,6 @@ from broker.metadata.audit import AuditRow
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry(AuditRow):
-    """`final` says why the old value cannot be put back; None: it can, by whoever may make such a change."""
+    """`final` says why the old value cannot be restored; None: it can, with the role that the change needs."""
 
     final: str | None = None

@@ -1,4 +1,4 @@
-"""The limits of the whole broker and of the cluster, as they are set and as they are used. See `views`."""
+"""The limits of the whole broker and of the cluster, with their use. See `views` for units."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,9 @@ from broker.quotas.kinds import QuotaKind
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimit:
-    """One `broker.quota` rate: `value` and `observed` in `unit`, None as value for unlimited. `throttled`
-    connections are held for it now; `throttles` in all since it was enabled, `throttle_ms` their total.
+    """One `broker.quota` rate: `value` and `observed` in `unit`; a `value` of None means unlimited.
+    `throttled` counts connections throttled now; `throttles` all throttles since it was enabled,
+    `throttle_ms` their total.
     """
 
     kind: QuotaKind
@@ -23,7 +24,7 @@ class BrokerLimit:
 
 @dataclass(frozen=True, slots=True)
 class WhiteList:
-    """Who is exempt from the `broker.quota` limits by one key."""
+    """Clients that one key exempts from the `broker.quota` limits."""
 
     key: str
     names: tuple[str, ...]
@@ -31,7 +32,7 @@ class WhiteList:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLimit:
-    """How many there are, and how many there may be (None: any number)."""
+    """The current and the maximum number (None: unlimited)."""
 
     key: str
     value: int | None
@@ -40,7 +41,7 @@ class ClusterLimit:
 
 @dataclass(frozen=True, slots=True)
 class RetryStormUse:
-    """`delayed` answers since the start, for `delayed_ms` in all; `waiting` of them now."""
+    """`delayed` responses since the start, for `delayed_ms` in total; `waiting` of them now."""
 
     delayed: int
     delayed_ms: int
@@ -56,7 +57,7 @@ class RetryStormRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerQuotas:
-    """`version` is that of the broker's dynamic settings, which the limits are."""
+    """`version` is that of the broker's dynamic settings, which include the limits."""
 
     is_enabled: bool
     limits: tuple[BrokerLimit, ...]

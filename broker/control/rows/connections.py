@@ -1,4 +1,4 @@
-"""Connections as the console and the REST API show them, and those that are held. See `views` for units."""
+"""Connections, including throttled ones. See `views` for units."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from broker.quotas.kinds import QuotaKind
 
 @dataclass(frozen=True, slots=True)
 class ThrottledRow:
-    """One connection that is muted at this moment, and why.
+    """A connection that is muted now, and the reason.
 
-    `entity` is the rule that matched; where a quota callback decides it is empty, and `tags` are what it
-    answered. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
-    counts this connection's throttles so far. `obeys`: whether it waits as throttle_time_ms tells it to
-    (None: not known yet); see `quotas.throttle_compliance`.
+    `entity` is the rule that matched; with a quota callback it is empty, and `tags` are the callback's
+    result. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
+    counts this connection's throttles so far. `obeys`: whether the client waits for throttle_time_ms (None:
+    unknown); see `quotas.throttle_compliance`.
     """
 
     connection_id: str
@@ -34,9 +34,9 @@ class ThrottledRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    """One open connection. `mute_state` is Kafka's ChannelMuteState in lower case, `not_muted` while it is
-    read, and `muted_for_memory` while it stands in line for queued.max.request.bytes. `tls` is the version
-    and the cipher suite, "" without TLS. `obeys` is None for a connection of a client that was never held.
+    """An open connection. `mute_state` is Kafka's ChannelMuteState in lower case: `not_muted` while it is
+    read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
+    suite, "" without TLS. `obeys` is None if the client was never throttled.
     """
 
     connection_id: str
@@ -58,8 +58,9 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True)
 class AddressUse:
-    """What one address does now. `rate` is of accepted connections; `accepted`, `held` (for their address's
-    rate) and `refused` are totals since it was first seen; `max_connections` None: as many as it likes.
+    """The current use of one address. `rate` is of accepted connections; `accepted`, `held` (throttled for
+    their address's rate) and `refused` are totals since its first connection; `max_connections` None:
+    unlimited.
     """
 
     address: str
@@ -73,12 +74,11 @@ class AddressUse:
 
 @dataclass(frozen=True, slots=True)
 class AddressRow:
-    """One address that has a rule or was seen in the last hour. `address` None is the rule for all others.
+    """An address that has a rule or connected in the last hour. `address` None is the default rule.
 
-    `limit` is its own `connection_creation_rate`, `bound` the one that holds, which may be the default's;
-    `version` 0, and nobody who changed it: it has none of its own. `use` is what it does on the broker's
-    listeners, `controller_use` what it does on the controller's: limits hold for either by itself. None: not
-    seen there.
+    `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
+    its own limit, `version` is 0. `use` is on the broker's listeners, `controller_use` on the controller's;
+    limits apply to each separately. None: no connections there.
     """
 
     address: str | None
@@ -92,15 +92,15 @@ class AddressRow:
 
     @property
     def uses(self) -> tuple[AddressUse, ...]:
-        """On each socket server where it was seen."""
+        """Return its use on each socket server where it connected."""
         return tuple(use for use in (self.use, self.controller_use) if use is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimitRow:
-    """The connections of one listener of a socket server, or of all of them together (`listener` empty): how
-    many, how fast, and the most that there may be of either, None without a limit. `rejected` counts by the
-    key of the rule. `server` is `broker` or `controller`, each of which has counts of its own.
+    """The connections of one listener of a socket server, or of all (`listener` empty): number, rate, and
+    their limits, None for unlimited. `rejected` counts by the key of the rule. `server` is `broker` or
+    `controller`, which count separately.
     """
 
     listener: str

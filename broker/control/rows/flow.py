@@ -1,11 +1,11 @@
-"""How connections are held up and let go again, for the doctor. See `views` for units."""
+"""Flow control of connections, for the Doctor page. See `views` for units."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorRow:
-    """One network thread: its open connections, and how many of them did nothing for a minute."""
+    """A processor: its open connections, and how many of them were idle for a minute."""
 
     name: str
     connections: int
@@ -14,15 +14,14 @@ class SelectorRow:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """`mutes` and `unmutes` are what flow control did to connections in a second: a quota held one or let it
-    go, or its requests in hand reached a watermark. A request that mutes its own connection until it is
-    answered is not among them.
+    """`mutes` and `unmutes` per second, by quotas and watermarks. A request that mutes its own connection
+    until its response does not count.
 
-    `in_flight` are requests in hand of all connections, `deepest` those of the connection that has most,
-    which may have `deepest_limit`. `available_request_size` is what is left of `request_size_limit` bytes;
-    both None where queued requests have no such limit. `oversized` counts connections that were closed since
-    the start because a request was larger than is allowed. `callbacks` wait to be concluded, of
-    `callback_capacity`; `blocked_callbacks` counts those that found no place since the start.
+    `in_flight` are requests in progress of all connections, `deepest` those of the connection with the most,
+    limited to `deepest_limit`. `available_request_size` is the free part of `request_size_limit` bytes; both
+    None without a limit of queued requests. `oversized` counts connections closed since the start for too
+    large a request. `callbacks` wait for completion, of `callback_capacity`; `blocked_callbacks` counts those
+    that found the queue full since the start.
     """
 
     mutes: float

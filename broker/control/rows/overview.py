@@ -1,11 +1,11 @@
-"""The broker's live numbers and where it can be reached. See `views` for units."""
+"""The broker's live numbers and addresses. See `views` for units."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One bounded queue: `peak` is the deepest it has been since the start."""
+    """A bounded queue: `peak` is its maximum depth since the start."""
 
     name: str
     depth: int
@@ -15,8 +15,8 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka): how many were
-    answered since the start, and the quantiles of the last five minutes, NaN where there were none.
+    """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka): requests completed
+    since the start, and quantiles of the last five minutes, NaN without requests.
     """
 
     api: str
@@ -28,14 +28,12 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The broker's live numbers, made by the composition root. Idle fractions: over 0.6 healthy, under 0.2
-    urgent.
+    """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent.
 
-    The `_total` counters start at 0 with the process and only grow, so that a page can draw its own rates.
-    `memory_pool_size` is None where queued.max.request.bytes is off, `controller_memory_pool_size` there too
-    and where the controller has no listener. The first of `queues` is that of the requests.
-    `offline_partitions` cannot be used until the next start; the records of `missing_offsets` were there and
-    are not.
+    The `_total` counters start at 0 with the process and never decrease, so that a page can compute rates.
+    `memory_pool_size` is None if queued.max.request.bytes is off; `controller_memory_pool_size` also if the
+    controller has no listener. The first of `queues` is the request queue. `offline_partitions` are unusable
+    until the next start; `missing_offsets` counts offsets whose records are lost.
     """
 
     uptime_ms: int
@@ -63,8 +61,8 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the broker can be reached: `bootstrap` as host:port for clients, `console` as a URL, empty if it
-    is off.
+    """The broker's addresses: `bootstrap` as host:port for clients, `console` as a URL, empty without a
+    console.
     """
 
     software_version: str

@@ -1,4 +1,4 @@
-"""Quota entities with their use, and the search for the one that governs a client. See `views` for units."""
+"""Quota entities with their use, and the search for a client's rule. See `views` for units."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from broker.control.commands import EntityPairs
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """What one rule's clients do now: `observed` in the key's own unit, `throttled` connections muted by
-    it.
+    """The current use of one rule's clients: `observed` in the key's unit, `throttled` connections that it
+    mutes.
     """
 
     entity: EntityPairs
@@ -21,9 +21,9 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class ShadowUse:
-    """What one limit in shadow mode would have done since it was marked or the broker started: so many
-    requests answered with a wait, clients held for so long, waits that overlap counted once; the last one at
-    `last_at_ms` (None: never).
+    """What one limit in shadow mode would have done since its mark or the start: throttled requests, and the
+    total throttle time of clients, with overlaps counted once; the last throttle at `last_at_ms` (None:
+    never).
     """
 
     entity: EntityPairs
@@ -35,8 +35,8 @@ class ShadowUse:
 
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """One limit of one entity. `observed` is None while nobody that it governs has been seen; `shadow` is
-    what it would have done, None where it is enforced.
+    """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
+    done, None if it is enforced.
     """
 
     key: str
@@ -49,14 +49,14 @@ class QuotaLimit:
 
     @property
     def used(self) -> float | None:
-        """Use against the limit: 1.0 is at the limit."""
+        """The use divided by the limit: 1.0 is at the limit."""
         return None if self.observed is None else self.observed / self.value
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """All limits of one entity. `version` is the ETag: it grows with every change of the entity, and is never
-    used twice. `shadow`: they are measured and not enforced.
+    """All limits of one entity. `version` is the ETag: it grows with every change and is never reused.
+    `shadow`: the limits are measured, not enforced.
     """
 
     entity: EntityPairs
@@ -72,8 +72,8 @@ class QuotaRow:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """One step of the search for the rule that governs a client: `entity` was looked for, `value` is what was
-    found. `shadow`: what was found is measured and not enforced.
+    """One step of the search for a client's rule: the `entity` looked up and the `value` found. `shadow`: the
+    limit found is measured, not enforced.
     """
 
     entity: EntityPairs
@@ -83,8 +83,8 @@ class ProbeRow:
 
 
 class MeasuredBy(StrEnum):
-    """Where `observed` comes from: the sensor that the quota itself reads, or the counters of the connections
-    of all who share the limit, which count every byte.
+    """The source of `observed`: the quota's sensor, or the byte counters of all connections that share the
+    limit.
     """
 
     QUOTA = "quota"
@@ -93,8 +93,9 @@ class MeasuredBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a quota callback says of one client and key: who shares the limit, as tags (None where it failed),
-    and the limit (None for none). `observed` is what all of them use, None if nobody has been seen.
+    """A quota callback's decision for one client and key: the tags that the clients of the limit share (None
+    if it failed), and the limit (None: unlimited). `observed` is their total use, None without recent
+    clients.
     """
 
     tags: tuple[tuple[str, str], ...] | None
@@ -104,10 +105,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedLimit:
-    """Which rule governs a client for one key, and the probes in the order in which they are made. `observed`
-    is what all who share that limit do now. `wait_ms` is how long the next request would be told to wait if
-    they go on like this, 0: not at all, None: not known; in shadow it would only be counted. Where a callback
-    decides (`decided`) no rule does: none of the probes matched, and `bound` is the callback's.
+    """The rule that applies to a client for one key, and the probes in order.
+
+    `observed` is the current use of all clients that share the limit. `wait_ms` is the throttle time of the
+    next request at this use; 0: none, None: unknown; in shadow mode it is only counted. If a callback decides
+    (`decided`), no probe matched, and `bound` is the callback's.
     """
 
     key: str
@@ -123,11 +125,12 @@ class ResolvedLimit:
 
 @dataclass(frozen=True, slots=True)
 class ClientUsage:
-    """What one client does, limited or not, and has done since `since_at_ms`: `connections` open now, rates
-    over the last ten to fifteen seconds, totals. `request_percentage` is None while no rule has requests
-    timed. `limited_by` has the keys for which a rule governs it. `history` makes one row for each five
-    seconds of the last five minutes, the oldest first: bytes in, bytes out, requests. It is called for the
-    rows that are shown: those of a thousand clients would be 60,000 tuples.
+    """The use of one client, limited or not, since `since_at_ms`: open `connections`, rates over the last ten
+    to fifteen seconds, totals.
+
+    `request_percentage` is None while no rule limits request time. `limited_by` contains the keys with a
+    rule. `history` returns a row for every five seconds of the last five minutes, the oldest first: bytes in,
+    bytes out, requests. Call it for displayed rows only: a thousand clients would have 60,000 tuples.
     """
 
     user: str
@@ -147,7 +150,7 @@ class ClientUsage:
 
 
 class MatchType(StrEnum):
-    """DescribeClientQuotas' filter: this name, the default entity, or any name at all."""
+    """The match types of DescribeClientQuotas: this name, the default entity, or any name."""
 
     EXACT = "exact"
     DEFAULT = "default"

@@ -1,11 +1,11 @@
-"""Settings with where their values come from, and who may sign in. See `views` for units."""
+"""Settings with their sources, and admin tokens. See `views` for units."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One place where a value is set; the first in the list is the one that counts."""
+    """One source of a value; the first in the list is in force."""
 
     name: str
     value: str | None
@@ -14,9 +14,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRow:
-    """One setting of one resource, as DescribeConfigs answers it. `source` and `type` are Kafka's wire
-    numbers.
-    """
+    """One setting of one resource, as in DescribeConfigs. `source` and `type` are Kafka's wire numbers."""
 
     name: str
     value: str | None
@@ -34,8 +32,8 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """`version` changes with every change of it; `expires_at_ms` None: never; `password_at_ms`: when its
-    password was set, None: it has none.
+    """`version` changes with every change of the token; `expires_at_ms` None: never; `password_at_ms` is when
+    its password was set, None without one.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The running tasks as rows: what a census finds, for the page and the REST API. Knows no tasks.
+"""Rows of running tasks, for the page and the REST API.
 
-Times are wall-clock milliseconds since the epoch, shares run from 0.0 to 1.0.
+Times are wall-clock milliseconds since the epoch, fractions are between 0.0 and 1.0.
 """
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Something that a task answers for: how much of it there is now, at most, and the most there ever was.
-    None: without a limit, or not kept.
+    """A resource that a task owns: its current amount, its limit and its peak. None: no limit, or not
+    recorded.
     """
 
     name: str
@@ -20,11 +20,10 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """One task under its name in Kafka's thread census, or one nursery of them (`kind` "nursery").
+    """A task under the name of Kafka's thread, or a nursery (`kind` "nursery").
 
-    Rows come parents first; `depth` is how far in one stands, and what stands further in ends earlier.
-    `idle` is the share of the last second in which it had nothing to do, where that is defined.
-    `count` tasks of one name are one row.
+    Parents precede children; `depth` is the nesting level, and deeper tasks end earlier. `idle` is the idle
+    fraction of the last second, where defined. `count` tasks of the same name are one row.
     """
 
     name: str

@@ -1,12 +1,12 @@
-"""Client telemetry as the console and the REST API show it. See `views` for units."""
+"""Client telemetry. See `views` for units."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRow:
-    """One subscription to client metrics. `matching` counts the client instances that it is for now;
-    `version` is the ETag, as a quota's.
+    """A client metrics subscription. `matching` counts the client instances that match now; `version` is the
+    ETag, as a quota's.
     """
 
     name: str
@@ -21,9 +21,9 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientInstanceRow:
-    """One client instance. `subscriptions` are those that match it, `metrics` the prefixes that they come to.
-    `pushes`, `throttles` and `errors` count since it was first heard of; `last_error` is Kafka's name of what
-    its last request was answered with, "" where that was fine. `series` are its figures that are remembered.
+    """A client instance. `subscriptions` are those that match it, `metrics` their prefixes. `pushes`,
+    `throttles` and `errors` are totals; `last_error` is Kafka's name of the last request's error, "" without
+    one. `series` counts its stored metrics.
     """
 
     instance_id: str
@@ -48,8 +48,8 @@ class ClientInstanceRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetricRow:
-    """One figure of a client, under its own name. `shape` is counter or gauge; `history` has (when, value),
-    the last one last. A counter is what was told since the broker first heard of the client.
+    """One metric of a client, under its own name. `shape` is counter or gauge; `history` contains (time,
+    value), the newest last. A counter starts when the broker first sees the client.
     """
 
     name: str
@@ -61,8 +61,8 @@ class ClientMetricRow:
 
 @dataclass(frozen=True, slots=True)
 class MatchReach:
-    """Whom a subscription would be for: `clients` of the `of` instances that are known, and the client ids of
-    the first few.
+    """The clients that a subscription would match: `clients` of the `of` known instances, and the client ids
+    of the first few.
     """
 
     clients: int

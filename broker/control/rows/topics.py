@@ -1,11 +1,11 @@
-"""Topics and groups, enough to find one's way. See `views` for units."""
+"""Topics and groups. See `views` for units."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """`size_bytes` and `records` over all partitions, now; `configs` the topic's own settings, not the
+    """`size_bytes` and `records` are totals of all partitions; `configs` the topic's own settings, not the
     defaults.
     """
 
@@ -36,9 +36,9 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """`start` is the first offset that is still there, `end` one past the last that readers may see;
-    `size_bytes` and `segments` 0: nothing was ever written. `offline`: why it cannot be used until the next
-    start; empty where it can. `missing`: offsets whose records were there and are not.
+    """`start` is the first available offset, `end` the offset after the last one that consumers can read;
+    `size_bytes` and `segments` 0: never written. `offline` says why it is unusable until the next start;
+    empty if it is usable. `missing`: offsets whose records are lost.
     """
 
     index: int
@@ -52,8 +52,8 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One member of a group. `assigned` are (topic, partition) that it reads, as far as it says so in the way
-    of consumers.
+    """One member of a group. `assigned` are the (topic, partition) pairs of its assignment, if it uses the
+    consumer protocol.
     """
 
     member_id: str
@@ -65,8 +65,8 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class CommittedRow:
-    """How far a group has read one partition; `end` and `lag` None: the partition is gone, or the disk does
-    not tell.
+    """A group's position in one partition; `end` and `lag` None: the partition does not exist, or the disk
+    cannot be read.
     """
 
     topic: str
