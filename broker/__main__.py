@@ -138,7 +138,7 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
     """Set `stop` at the first signal, and cancel `scope` at a signal at least `SAME_SIGNAL_S` later."""
 
     def outside(number: int, _frame: object) -> None:
-        """Handle a signal while the receiver is not open: stop at once unless a stop was already requested."""
+        """Handle a signal while the receiver is not open: exit unless a stop was already requested."""
         if not stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)

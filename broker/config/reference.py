@@ -1,7 +1,4 @@
-"""Writes docs/configuration.md from the table of settings: `python -m broker.config.reference`.
-
-A test compares the two.
-"""
+"""Generates docs/configuration.md: `python -m broker.config.reference`. A test compares the two."""
 
 from collections.abc import Iterator
 from pathlib import Path

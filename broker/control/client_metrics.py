@@ -15,7 +15,7 @@ from broker.telemetry.subscription import read_subscription, subscription_settin
 
 
 def current_subscription(alteration: ConfigAlteration, at: Situation) -> Mapping[str, str]:
-    """Return its current settings. Raises ApiError INVALID_UPDATE_VERSION if the editor saw another version."""
+    """Return its current settings. Raises ApiError INVALID_UPDATE_VERSION for a stale edit."""
     name, expected = alteration.resource.name, alteration.expected_version
     entry = at.image.client_metrics.get(name)
     version = 0 if entry is None else entry.version

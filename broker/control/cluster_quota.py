@@ -27,7 +27,7 @@ class ClusterQuota:
         )
 
     def take(self, topics: int, partitions: int) -> None:
-        """Use up part of the allowance. Raises ApiError POLICY_VIOLATION, and takes nothing, above a limit."""
+        """Use up part of the allowance. Raises ApiError POLICY_VIOLATION, without effect, above a limit."""
         if self._topics + topics > self._most_topics:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,

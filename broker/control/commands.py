@@ -68,7 +68,7 @@ class Command(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one entry: `error` NONE without a message, or Kafka's code with a sentence for the user."""
+    """The result of one entry: `error` NONE without a message, or Kafka's code with a sentence."""
 
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None

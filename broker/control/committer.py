@@ -1,4 +1,4 @@
-"""The part of the metadata store that control uses, without threads and locks. Implemented by broker.server."""
+"""The part of the metadata store that control uses, without threads. Implemented by broker.server."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager

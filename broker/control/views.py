@@ -115,7 +115,7 @@ class LiveViewSource(Protocol):
     def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
 
     def quota_use(self) -> Iterable[QuotaUse | None]:
-        """Yield the use of every rule with recent clients. None stands for sensors visited without a result."""
+        """Yield the use of every rule with recent clients. None stands for sensors without a result."""
 
     def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
         """Return the use of one entity."""
@@ -235,7 +235,7 @@ class Views(Protocol):
         """As `addresses`, built lazily. None stands for work without a row yet."""
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
-        """Return the broker's row, each listener's, then those of the controller's server, if there is one."""
+        """Return the rows of the broker, of each listener, and of the controller's server if it exists."""
 
     def topics(self) -> list[TopicRow]: ...
 
@@ -263,7 +263,7 @@ class Views(Protocol):
         """
 
     def broker_config_version(self, name: str) -> int:
-        """Return the version of the dynamic settings of the broker with this node id; "" means all brokers."""
+        """Return the version of the dynamic settings of the broker with this node id, "" for all brokers."""
 
     def tokens(self) -> list[TokenRow]: ...
 

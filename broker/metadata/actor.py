@@ -1,7 +1,7 @@
-"""Who asks for a change, from where, through which door, and how much they may do.
+"""The actor of a change: name, role, address, and the interface that the request used.
 
-Stored with every row of the metadata log; checked by broker.control, which hands it on to the store.
-Knows nothing of tokens, sessions or connections: the door that the request came through has settled those.
+The metadata log stores it with every row; broker.control checks the role. Independent of tokens, sessions and
+connections, which each interface handles itself.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
-    """Each role may do what the ones below it may; compare with `<` and `>=`."""
+    """Each role includes the rights of the lower ones; compare with `<` and `>=`."""
 
     VIEWER = 1
     EDITOR = 2
@@ -17,7 +17,7 @@ class Role(IntEnum):
 
 
 class ChangeOrigin(StrEnum):
-    """The ways into the broker. `BROKER` is the broker itself: its first start, its own topics."""
+    """The interfaces for changes. `BROKER` is the broker itself: its first start, its own topics."""
 
     WIRE = "wire"
     REST = "rest"
@@ -41,4 +41,4 @@ class Actor:
 BROKER_ITSELF = Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER)
 
 COMMAND_LINE = Actor("operator", Role.ADMIN, "", ChangeOrigin.COMMAND_LINE)
-"""Who starts the broker, and could change its files too."""
+"""The operator who starts the broker, who can also modify its files."""

@@ -1,6 +1,6 @@
-"""The metadata log as a trail: who changed what, when, from where, through which door.
+"""The metadata log as an audit trail: actor, time, address and interface of each change.
 
-Answered by `MetadataStore.history`; shown by the console through broker.control.views.
+`MetadataStore.history` returns it; the console shows it through broker.control.views.
 """
 
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One change. `seq` grows by one from row to row; `batch` is the first `seq` of those that were committed
-    at once.
+    """One change. `seq` increases by one per row; `batch` is the first `seq` of the same commit.
 
-    `time_ms` is wall-clock. `old` None: there was nothing; `new` None: it was removed. Kinds, entities and
-    keys are those of broker.metadata.changes. Never edited, never deleted: an undo is a new row.
+    `time_ms` is wall-clock. `old` None: no previous value; `new` None: the value was removed. Kinds, entities
+    and keys are those of broker.metadata.changes. Rows are never modified or deleted: an undo is a new row.
     """
 
     seq: int
@@ -31,9 +30,9 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What to read, newest first unless `oldest_first`. `not_door` leaves one way in out; `search` is looked
-    for in entity, key, actor and address, whatever the case of ASCII letters; `before_seq`, or `after_seq`,
-    goes on from the last row of the page before; `limit` is 1 to 1,000.
+    """Selects rows, the newest first unless `oldest_first`. `not_door` excludes one interface; `search`
+    matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
+    continues after the last row of the previous page; `limit` is 1 to 1,000.
     """
 
     kind: str | None = None

@@ -1,20 +1,14 @@
-"""What can change: one value of one key of one entity, as text.
+"""Changes: one value of one key of one entity, as text.
 
-Planned by broker.control, written by broker.metadata.store, projected by broker.metadata.image. Knows nothing
-of what a key means; that is the projection's affair.
+Planned by broker.control, written by broker.metadata.store, interpreted by broker.metadata.image.
 
-| kind | entity | keys |
-| --- | --- | --- |
-| cluster | empty | id |
-| topic | its name | id (hexadecimal), partitions |
-| topic-config | its name | the topic's own settings |
-| client-quota | its pairs as JSON | the four limits, or an address's; shadow where only measured |
-| broker-config | a node id; empty for all brokers | dynamic settings |
-| client-metrics | a subscription's name | its settings |
-| producer-ids | empty | next: the first id that was never given out |
-| connection | its id | closed: the client id, when an operator closed it; nothing holds because of it |
-| user-scram | a user's name | by mechanism: salt, iterations and keys as JSON |
-| admin-token | its name | token: role, salt, digest, expiry as JSON; password: its hash as JSON |
+| kind | entity | keys | | --- | --- | --- | | cluster | empty | id | | topic | its name | id (hexadecimal),
+partitions | | topic-config | its name | the topic's own settings | | client-quota | its pairs as JSON | the
+four limits, or an address's; shadow if only measured | | broker-config | a node id; empty for all brokers |
+dynamic settings | | client-metrics | a subscription's name | its settings | | producer-ids | empty | next:
+the first unallocated id | | connection | its id | closed: the client id, when an operator closed it; for the
+audit trail only | | user-scram | a user's name | by mechanism: salt, iterations and keys as JSON | |
+admin-token | its name | token: role, salt, digest, expiry as JSON; password: its hash as JSON |
 """
 
 import json
@@ -27,11 +21,13 @@ from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.steps import Steps, finished
 
 EntityPairs = tuple[tuple[str, str | None], ...]
-"""A quota entity as (type, name) pairs; the name None is the default of that type."""
+"""A quota entity as (type, name) pairs; the name None means the default of that type."""
 
 
 SHADOW: Final = "shadow"
-"""The key of a quota entity whose limits are measured and not enforced. No limit is called so."""
+"""The key that marks a quota entity in shadow mode: its limits are measured, not enforced. No limit has this
+name.
+"""
 
 
 class Kind(StrEnum):
@@ -49,7 +45,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`new` None removes the key. What was there before is the store's to say."""
+    """`new` None removes the key. The store adds the old value."""
 
     kind: Kind
     entity: str
@@ -59,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """One limit of one entity, as subscribers get it; `value` None: removed."""
+    """A change of one limit of one entity, for subscribers; `value` None: removed."""
 
     entity: EntityPairs
     key: str
@@ -68,7 +64,7 @@ class QuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class ShadowChange:
-    """From now on the limits of one entity are only measured, or they are enforced again."""
+    """A change of one entity's shadow mode: its limits are measured only, or enforced again."""
 
     entity: EntityPairs
     is_shadow: bool
@@ -76,7 +72,7 @@ class ShadowChange:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one commit touched, by name, so that a subscriber need not compare images; and whose it was."""
+    """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
 
     topics: frozenset[str]
     quotas: tuple[QuotaChange, ...]
@@ -85,7 +81,7 @@ class Delta:
     client_metrics: frozenset[str]
     actor: Actor = BROKER_ITSELF
     scram: frozenset[str] = frozenset()
-    """The users whose SCRAM credentials are others."""
+    """Users with changed SCRAM credentials."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
@@ -93,7 +89,7 @@ class Delta:
 
     @classmethod
     def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":
-        """`of`, one change after the other."""
+        """As `of`, one change per step."""
         topics: list[str] = []
         quotas: list[QuotaChange] = []
         shadows: list[ShadowChange] = []
@@ -136,7 +132,7 @@ def read_pairs(text: str) -> EntityPairs:
 
 
 def write_number(value: float) -> str:
-    """Shortest text that reads back as the same double; whole ones without a point, for people read it in the
-    audit trail.
+    """Return the shortest text that parses to the same double; whole numbers have no point, for readability
+    of the audit trail.
     """
     return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)

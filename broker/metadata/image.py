@@ -1,9 +1,8 @@
-"""Everything that the broker knows and an operator can change, at one moment: immutable, replaced whole at
-each commit.
+"""The metadata image: the state that operators can change, immutable and replaced at each commit.
 
-Read by broker.api on every request, by broker.control to plan, by broker.services to follow. Projected from
-the latest row of each key in the metadata log; knows nothing of SQLite. Its maps are plain dicts behind
-`Mapping`, and nobody writes them.
+broker.api reads it on every request, broker.control for planning; broker.services applies its changes. Built
+from the latest row of each key in the metadata log; independent of SQLite. Its maps are plain dicts typed as
+`Mapping` and never modified.
 """
 
 import json
@@ -17,19 +16,19 @@ from broker.metadata.changes import SHADOW, EntityPairs, Kind, read_pairs
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 OUR_TOPICS: Final = "__weir_"
-"""What the names of topics begin with that the broker writes its own events to."""
+"""The prefix of the topics for the broker's own events."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 def is_internal(topic: str) -> bool:
-    """Whether the broker keeps its own books in a topic of this name, so that no client may write to it."""
+    """Whether the broker stores its own data in a topic of this name, so that clients cannot write to it."""
     return topic in INTERNAL_TOPICS or topic.startswith(OUR_TOPICS)
 
 
 class Stamp(NamedTuple):
-    """The latest row of one key: its value (None: removed), and when and by whom it was written."""
+    """The latest row of one key: value (None: removed), time and actor."""
 
     value: str | None
     seq: int
@@ -38,13 +37,13 @@ class Stamp(NamedTuple):
 
 
 State = dict[tuple[str, str], dict[str, Stamp]]
-"""(kind, entity) -> key -> latest row. Removed keys stay, for an entity's version must outlive its values."""
+"""(kind, entity) -> key -> latest row. Removed keys stay, because an entity's version outlives its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`topic_id` is 16 bytes, and another one when a deleted topic is made again. `configs` are its own
-    settings only.
+    """`topic_id` has 16 bytes; a topic that is deleted and created again gets a new one. `configs` are its
+    own settings only.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        """Whether the broker keeps its own books in it."""
+        """Whether the broker stores its own data in it."""
         return is_internal(self.name)
 
 
@@ -67,8 +66,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntry:
-    """One entity with at least one limit. `version` grows with each change of any of its limits, removals
-    included. `shadow`: its limits are measured and not enforced.
+    """One entity with at least one limit. `version` increases with each change of its limits, including
+    removals. `shadow`: its limits are measured, not enforced.
     """
 
     entity: EntityPairs
@@ -81,7 +80,7 @@ class QuotaEntry:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionEntry:
-    """One subscription to client metrics (KIP-714) with at least one setting; `version` as a quota's."""
+    """One client metrics subscription (KIP-714) with at least one setting; `version` as a quota's."""
 
     name: str
     configs: Mapping[str, str]
@@ -91,8 +90,8 @@ class SubscriptionEntry:
 
 
 class PasswordHash(NamedTuple):
-    """What is kept of a console password, as broker.security.passwords makes it: scrypt's salt, parameters
-    and output.
+    """The stored form of a console password, as broker.security.passwords creates it: scrypt's salt,
+    parameters and output.
     """
 
     salt: bytes
@@ -104,9 +103,11 @@ class PasswordHash(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdminToken:
-    """`digest` is of `salt` and the secret, as broker.security.tokens makes it; the secret itself is
-    nowhere. `expires_at_ms` is wall-clock, None: never; `version` the `seq` of its last change, that of its
-    password included, which was set at `password_at_ms`.
+    """`digest` is of `salt` and the secret, as broker.security.tokens creates it; the secret itself is not
+    stored.
+
+    `expires_at_ms` is wall-clock, None: never. `version` is the `seq` of the last change of the token or of
+    its password, which was set at `password_at_ms`.
     """
 
     name: str
@@ -122,7 +123,7 @@ class AdminToken:
 
 
 class ScramCredential(NamedTuple):
-    """What is kept of a user's password under one mechanism, as broker.security.scram makes it."""
+    """The stored form of a user's password for one mechanism, as broker.security.scram creates it."""
 
     salt: bytes
     iterations: int
@@ -132,9 +133,9 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`version` is the `seq` of the last change. `broker_configs` is by node id, as text; "" holds for all
-    brokers; `broker_config_changes` has the `seq` of the last change of each. `client_metrics` is by the
-    subscription's name; `scram` by user, then by mechanism.
+    """`version` is the `seq` of the last change. `broker_configs` is by node id as text, "" for all brokers;
+    `broker_config_changes` contains the `seq` of the last change of each. `client_metrics` is by subscription
+    name; `scram` by user, then by mechanism.
     """
 
     version: int = 0
@@ -150,18 +151,19 @@ class Image:
     scram: Mapping[str, Mapping[str, ScramCredential]] = field(default_factory=dict)
 
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
-        """The dynamic settings that hold for one broker: its own over those of all."""
+        """Return the effective dynamic settings of one broker: its own over those of all brokers."""
         return {**self.broker_configs.get("", {}), **self.broker_configs.get(str(node_id), {})}
 
     def broker_config_version(self, name: str) -> int:
-        """Grows with each change of what holds for the broker of this node id, "" for all: what a broker has
-        of its own and what it has from all of them. 0: nothing was ever set.
+        """Return the version of the effective settings of the broker with this node id, "" for all brokers.
+
+        It increases with each change of the broker's own settings or those of all. 0: never set.
         """
         return max(self.broker_config_changes.get(level, 0) for level in {name, ""})
 
 
 def project(base: Image, state: State, touched: Iterable[tuple[str, str]], version: int) -> Image:
-    """`base` with the touched entities as `state` has them. Copies only the maps that change."""
+    """Return `base` with the touched entities as in `state`. Copies only the maps that change."""
     names: dict[str, list[str]] = {}
     for kind, entity in touched:
         names.setdefault(Kind.TOPIC if kind == Kind.TOPIC_CONFIG else kind, []).append(entity)
@@ -202,9 +204,9 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     _put(users, entity, known or None)
                 image = replace(image, scram=users)
             case Kind.CONNECTION:
-                pass  # a note in the trail
+                pass  # for the audit trail only
             case _:
-                raise BrokerBug(f"a change of unknown kind {kind!r}")
+                raise BrokerBug(f"unknown kind of change {kind!r}")
     return image
 
 

@@ -1,7 +1,7 @@
-"""The current image, and who wants to hear of the next one.
+"""The current image and its subscribers.
 
-Held by broker.control, which publishes each commit before it answers; broker.server subscribes the quotas,
-the partitions and whatever keeps answers that depend on the image.
+Owned by broker.control, which publishes each commit before its response. broker.server subscribes the quotas,
+the partitions and the caches of responses that depend on the image.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +12,8 @@ from broker.metadata.image import Image
 from broker.steps import Steps, finished
 
 Subscriber = Callable[[Image, Image, Delta], Iterator[None] | None]
-"""Called with (old, new, what changed), on the event loop, in the order of subscription; must neither block
-nor raise. One that has much to do for a large change answers an iterator that does it, and stops after each
-piece.
+"""Called as (old, new, changes) on the event loop, in order of subscription; must neither block nor raise.
+For long work, it returns an iterator that does it in steps.
 """
 
 
@@ -27,19 +26,19 @@ class Publisher:
         self._subscribers: list[Subscriber] = []
 
     def prepare(self, subscriber: Subscriber) -> None:
-        """`subscriber` is called before anybody else, and before `image` is the new one."""
+        """Call `subscriber` before all others, and before `image` is replaced."""
         self._preparing.append(subscriber)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
     def publish(self, image: Image, changes: Sequence[Change], actor: Actor = BROKER_ITSELF) -> None:
-        """`image` is the current one from here on; every subscriber sees it as such."""
+        """Replace the current image and call all subscribers with it."""
         finished(self.in_steps(image, Delta.of(changes, actor)))
 
     def in_steps(self, image: Image, delta: Delta) -> Steps[None]:
-        """`publish`, of which others may see a part: each stop is one after a change to one entity. The image
-        itself is replaced between two stops.
+        """As `publish`, in steps: other tasks can see a partial result. Each step ends after a change to one
+        entity; the image is replaced within one step.
         """
         old = self.image
         for subscriber in self._preparing:

@@ -1,7 +1,7 @@
-"""Which values of the metadata log are secret, and how they get into its rows and out of them: encrypted.
+"""Encrypts and decrypts the secret values of the metadata log.
 
-Used by MetadataStore for every row that it writes or reads. A start encrypts what an earlier version wrote
-in the clear, and encrypts anew what the old key encrypted, before anything else happens.
+MetadataStore uses it for every row that it writes or reads. Before anything else, a start encrypts plaintext
+of earlier versions and re-encrypts values of the old key.
 """
 
 import logging
@@ -26,7 +26,7 @@ NOT_EDITED: Final = (
 
 
 class Unreadable(str):
-    """A value whose key is not here, as it was encrypted."""
+    """The encrypted form of a value whose key is not available."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ def is_secret(kind: str, key: str) -> bool:
 
 
 class Seals:
-    """The key in use, and that of before where there is one."""
+    """The current key, and the previous one if there is one."""
 
     __slots__ = ("_by_id", "key")
 
@@ -47,14 +47,14 @@ class Seals:
         self._by_id = {each.id: each for each in (old, key) if each is not None}
 
     def written(self, kind: str, entity: str, key: str, value: str | None) -> str | None:
-        """The value as it stands in a row."""
+        """Return the value as stored in a row."""
         if value is None or isinstance(value, Unreadable) or not is_secret(kind, key):
             return value
         return self.key.seal(value, _place(kind, entity, key))
 
     def read(self, kind: str, entity: str, key: str, stored: str | None) -> str | None:
-        """What `written` was given; `Unreadable` where its key is not here. Raises ValueError for a value
-        that was changed.
+        """Return the plaintext of a stored value; `Unreadable` if its key is not available. Raises ValueError
+        for a modified value.
         """
         if stored is None or not is_secret(kind, key):
             return stored
@@ -65,7 +65,7 @@ class Seals:
         return Unreadable(stored) if sealed_by is None else sealed_by.open(stored, _place(kind, entity, key))
 
     def read_past(self, kind: str, entity: str, key: str, stored: str | None) -> str | None:
-        """The same for a value of the trail: one that was changed is `Unreadable`."""
+        """As `read`, for the audit trail: a modified value is `Unreadable`."""
         try:
             return self.read(kind, entity, key, stored)
         except ValueError:
@@ -73,8 +73,10 @@ class Seals:
 
 
 def open_seals(connection: sqlite3.Connection, keys: KeyFiles, forget: Collection[str]) -> Seals:
-    """The keys for the values that the log has now. Raises ConfigError where a value that holds cannot be
-    read and is not among the settings to forget, and for key files that cannot be used; OSError.
+    """Return the keys for the current values of the log.
+
+    Raises ConfigError if a current value cannot be read and is not among the settings to forget, and for
+    unusable key files; OSError.
     """
     latest: dict[tuple[str, str], str] = {}
     ever: set[str] = set()
@@ -90,16 +92,18 @@ def open_seals(connection: sqlite3.Connection, keys: KeyFiles, forget: Collectio
         current = keys.current(make=True)
     if current is None:
         raise ConfigError(KEY_NAME, str(keys.path), _missing(latest.items(), "there is no such file, and"))
-    # Not read where nothing needs it: who has done away with the old key may leave its name behind.
+    # Read only if necessary: the old key's name can remain in the configuration after its file is deleted.
     old = keys.old() if ever - {current.id} else None
     known = {current.id} | ({old.id} if old is not None else set())
     unreadable = {
         place: key_id for place, key_id in latest.items() if key_id not in known and place[1] not in forget
     }
     if unreadable:
-        given = f"; nor is it the one in {keys.old_path}" if old is not None else ""
+        given = f"; {keys.old_path} does not contain it either" if old is not None else ""
         raise ConfigError(
-            KEY_NAME, str(keys.path), _missing(unreadable.items(), f"it holds the key {current.id}{given};")
+            KEY_NAME,
+            str(keys.path),
+            _missing(unreadable.items(), f"it contains the key {current.id}{given};"),
         )
     return Seals(current, old)
 
@@ -108,18 +112,18 @@ def _missing(places: Iterable[tuple[tuple[str, str], str]], words: str) -> str:
     named = sorted({key for (_, key), _ in places})
     ids = sorted({key_id for _, key_id in places})
     return (
-        f"the file of the key {' and '.join(ids)}: {words} {', '.join(named)} in the metadata is encrypted "
-        f"with that key. Put the file back, or name it in {OLD_KEY_NAME}, or start once with "
+        f"the file with the key {' and '.join(ids)}: {words} {', '.join(named)} in the metadata is encrypted "
+        f"with that key. Restore the file, or name it in {OLD_KEY_NAME}, or start once with "
         f"{' '.join(f'--forget {each}' for each in named)}"
     )
 
 
 def encrypt_rows(connection: sqlite3.Connection, path: Path, seals: Seals, *, is_finished: bool) -> bool:
-    """Every secret value of the log, those of the trail too, is encrypted with the key in use afterwards, and
-    the file holds nothing of what stood there before. Answers whether anything was rewritten.
+    """Encrypt every secret value of the log, including the audit trail, with the current key, and erase its
+    previous contents from the file. Returns whether anything was rewritten.
 
-    Not `is_finished`: the file was written before values were encrypted, or the last time ended midway.
-    Raises sqlite3.Error, ValueError; the values are then as they were, or all encrypted.
+    `is_finished` False: the file is from before encryption, or the last run was interrupted. Raises
+    sqlite3.Error, ValueError; then the values are unchanged, or all encrypted.
     """
     changed = []
     for seq, kind, entity, key, old, new in _secret_rows(connection):
@@ -147,7 +151,7 @@ def encrypt_rows(connection: sqlite3.Connection, path: Path, seals: Seals, *, is
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    # The values are encrypted; what is left of them in free pages of the file goes with these two.
+    # Erases what free pages of the file and the write-ahead log still contain of the old values.
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if changed:

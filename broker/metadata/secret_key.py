@@ -1,12 +1,12 @@
-"""The key that secret settings are encrypted with in the metadata log, and the files that hold it.
+"""The key that encrypts secret settings in the metadata log, and its files.
 
 Used by MetadataStore. (Kafka, with ZooKeeper: PasswordEncoder, password.encoder.secret and
-password.encoder.old.secret.) A file holds 32 random bytes in base64 on one line; no key is derived from a
-password, so no password can be guessed. Values are encrypted with AES-256-GCM under a random nonce of 96
-bits. The place of a value in the log is authenticated too, so that a value cannot be moved to another
+password.encoder.old.secret.) A file contains 32 random bytes in base64 on one line; keys are not derived from
+passwords, so guessing a password is impossible. Values are encrypted with AES-256-GCM under a random nonce of
+96 bits. The place of a value in the log is authenticated too, so that a value cannot be moved to another
 setting.
 
-The key protects copies of the metadata file that come without it. A reader of both files reads the settings.
+The key protects copies of the metadata file without the key file. With both files, the settings are readable.
 """
 
 import base64
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 KEY_NAME: Final = "config.secret.key.file"
 OLD_KEY_NAME: Final = "config.secret.old.key.file"
 DEFAULT_FILE: Final = "weir-secret.key"
-"""Beside the metadata file, made at the first start."""
+"""In the directory of the metadata file; created at the first start."""
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -36,7 +36,7 @@ _HOW_TO_MAKE: Final = "(umask 077; openssl rand -base64 32 > {0})"
 
 
 class SecretKey:
-    """`id` tells keys apart and says nothing about the key. Its AES is loaded with the first value."""
+    """`id` identifies the key without revealing it. AES is loaded with the first value."""
 
     __slots__ = ("_aes", "_key", "id")
 
@@ -46,13 +46,13 @@ class SecretKey:
         self.id = hmac.digest(key, b"weir key id", "sha256")[:8].hex()
 
     def seal(self, text: str, place: str) -> str:
-        """`text` encrypted: `weir1:<key id>:<base64 of nonce, ciphertext and tag>`."""
+        """Encrypt `text` to `weir1:<key id>:<base64 of nonce, ciphertext and tag>`."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = nonce + self._cipher().encrypt(nonce, text.encode(), place.encode())
         return f"{_PREFIX}{self.id}:{base64.b64encode(sealed).decode()}"
 
     def open(self, sealed: str, place: str) -> str:
-        """Raises ValueError where this is not what `seal` made with this key for this place."""
+        """Decrypt. Raises ValueError unless `seal` produced `sealed` with this key for this place."""
         from cryptography.exceptions import InvalidTag
 
         content = base64.b64decode(sealed[len(f"{_PREFIX}{self.id}:") :], validate=True)
@@ -61,12 +61,12 @@ class SecretKey:
                 content[:_NONCE_BYTES], content[_NONCE_BYTES:], place.encode()
             )
         except InvalidTag as error:
-            raise ValueError("an encrypted value was changed") from error
+            raise ValueError("an encrypted value was modified") from error
         return opened.decode()
 
     def _cipher(self) -> Any:
         if self._aes is None:
-            # Here and not above: most brokers never have a secret setting, and need not wait for it.
+            # Imported here, because most brokers have no secret settings and must not wait for it.
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
             self._aes = AESGCM(self._key)
@@ -74,14 +74,14 @@ class SecretKey:
 
 
 def key_id_of(text: str) -> str | None:
-    """The id of the key that `text` was encrypted with; None: it was not encrypted."""
+    """Return the id of the key that encrypted `text`; None if it is not encrypted."""
     key_id, separator, _ = text[len(_PREFIX) :].partition(":")
     return key_id if text.startswith(_PREFIX) and separator and len(key_id) == 16 else None
 
 
 class KeyFiles:
-    """Where the keys are. `configured`: an operator named the file, so it is never made here: a path that is
-    wrong, or a volume that is not mounted, must not look like a first start.
+    """The paths of the key files. `configured`: an operator named the file, so the broker never creates it: a
+    wrong path or an unmounted volume must not look like a first start.
     """
 
     __slots__ = ("configured", "old_path", "path")
@@ -92,9 +92,10 @@ class KeyFiles:
         self.old_path = Path(old) if old else None
 
     def current(self, *, make: bool) -> SecretKey | None:
-        """The key of new values; None: the file is missing. `make`: nothing is encrypted yet, so the default
-        file may be made, readable by its owner only. Raises ConfigError for a file that cannot be used,
-        OSError.
+        """Return the key of new values; None: the file is missing.
+
+        `make`: nothing is encrypted yet, so the default file can be created, readable by its owner only.
+        Raises ConfigError for an unusable file, OSError.
         """
         key = _read(KEY_NAME, self.path)
         if key is not None or not make:
@@ -105,23 +106,21 @@ class KeyFiles:
             )
         fresh = secrets.token_bytes(_KEY_BYTES)
         _write(self.path, fresh)
-        logger.info("a key for secret settings was made", extra={"file": str(self.path)})
+        logger.info("created a key for secret settings", extra={"file": str(self.path)})
         return SecretKey(fresh)
 
     def old(self) -> SecretKey | None:
-        """The key of values from before; None: there is none. Raises ConfigError for a file that cannot be
-        used.
-        """
+        """Return the previous key; None: not configured. Raises ConfigError for an unusable file."""
         if self.old_path is None:
             return None
         key = _read(OLD_KEY_NAME, self.old_path)
         if key is None:
-            raise ConfigError(OLD_KEY_NAME, str(self.old_path), "the file of the key that was used before")
+            raise ConfigError(OLD_KEY_NAME, str(self.old_path), "the file with the previous key")
         return key
 
 
 def _write(path: Path, key: bytes) -> None:
-    """The whole key under its name or nothing. Raises OSError."""
+    """Write the whole key or nothing. Raises OSError."""
     fresh = path.with_name(path.name + ".tmp")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -138,14 +137,14 @@ def _write(path: Path, key: bytes) -> None:
 
 
 def _read(name: str, path: Path) -> SecretKey | None:
-    """None: there is no such file. Never waits for another process. Raises ConfigError."""
+    """Return the key; None: there is no such file. Never blocks on a FIFO. Raises ConfigError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(name, str(path), f"a file that can be read ({reason})") from error
+        raise ConfigError(name, str(path), f"a readable file ({reason})") from error
     try:
         _check(name, path, os.fstat(descriptor))
         content = os.read(descriptor, _MOST_BYTES)
@@ -157,21 +156,21 @@ def _read(name: str, path: Path) -> SecretKey | None:
         key = b""
     if len(key) != _KEY_BYTES:
         raise ConfigError(
-            name, str(path), f"a file with {_KEY_BYTES} bytes in base64, as by {_HOW_TO_MAKE.format(path)}"
+            name, str(path), f"a file with {_KEY_BYTES} bytes in base64, by {_HOW_TO_MAKE.format(path)}"
         )
     return SecretKey(key)
 
 
 def _check(name: str, path: Path, seen: os.stat_result) -> None:
-    """Only the broker's user may read a key, or of a file of root's its group (as PostgreSQL takes a server's
-    key). Raises ConfigError.
+    """Check the file's owner and mode: only the broker's user can read a key, or its group if root owns the
+    file (as PostgreSQL requires for a server's key). Raises ConfigError.
     """
     if not stat.S_ISREG(seen.st_mode):
         raise ConfigError(name, str(path), "a regular file")
     user = os.geteuid()
     if seen.st_uid not in (user, 0):
         raise ConfigError(
-            name, str(path), f"a file of the broker's user ({user}) or of root, not {seen.st_uid}'s"
+            name, str(path), f"a file owned by the broker's user ({user}) or by root, not by {seen.st_uid}"
         )
     allowed = 0o600 if seen.st_uid == user else 0o640
     mode = stat.S_IMODE(seen.st_mode)
@@ -179,5 +178,5 @@ def _check(name: str, path: Path, seen: os.stat_result) -> None:
         raise ConfigError(
             name,
             str(path),
-            f"a file of mode {allowed:04o} at most, not {mode:04o}: chmod {allowed:04o} {path}",
+            f"a file with mode {allowed:04o} at most, not {mode:04o}: chmod {allowed:04o} {path}",
         )

@@ -1,18 +1,15 @@
-"""The metadata log: an append-only table in SQLite, of which the latest row of each key is the broker's
-state.
+"""The metadata log: an append-only table in SQLite, whose latest row of each key is the broker's state.
 
-Opened by broker.server; written by one thread at a time, through broker.control's committer. Every call
-blocks (a commit 1.5 ms) and belongs in a thread. Knows nothing of what may be changed or by whom: control has
-decided that.
+Opened by broker.server; one thread at a time writes it, through broker.control's committer. Every call blocks
+(a commit for 1.5 ms) and belongs in a worker thread. broker.control validates changes; the store does not.
 
-Each commit is followed by a checkpoint that empties the write-ahead log: SQLite passes over frames with a bad
-checksum in silence, so a flipped bit there would take back every later change that was acknowledged. The
-checkpoint makes a commit about 1.1 ms longer.
+Each commit ends with a checkpoint that empties the write-ahead log: SQLite silently skips frames with a bad
+checksum, so a flipped bit there would revert every later acknowledged change. The checkpoint adds about 1.1
+ms to a commit.
 
-There is no second table with the state: what the audit trail says is what holds, and a start reads the one
-from the other. Passwords among the settings are encrypted in every row (broker.metadata.sealing); the image
-and what `history` answers have them in the clear. The table `random` has random bytes of the broker's own,
-which are part of no trail.
+There is no second table with the state: the start derives it from the audit trail. Passwords among the
+settings are encrypted in every row (broker.metadata.sealing), but plaintext in the image and in the result of
+`history`. The table `random` contains the broker's own random bytes, outside the audit trail.
 """
 
 import base64
@@ -35,7 +32,7 @@ from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.wal import unread_commits
 
 _FORMAT: Final = 2
-"""1: secret settings are not encrypted yet, or free pages may hold what is left of them."""
+"""1: secret settings are not encrypted yet, or free pages can still contain them."""
 
 _UNENCRYPTED: Final = 1
 _LARGEST_PAGE: Final = 1_000
@@ -43,7 +40,7 @@ _WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || a
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
-# After a failed fsync nobody knows what is on the disk; to go on would be a guess. A full disk is only full.
+# After a failed fsync, the state on disk is unknown. A full disk is harmless.
 _DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 _SCHEMA: Final = f"""
@@ -80,20 +77,19 @@ WHERE seq IN (SELECT max(seq) FROM change GROUP BY kind, entity, key) ORDER BY s
 
 
 WAY_OUT: Final = (
-    "Put a backup of the file and of its -wal back, or start once with --rebuild-metadata, which adopts the "
-    "topic folders as they are (docs/operations.md, Recovering metadata), or start on a new directory"
+    "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
+    "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
 )
 
 
-class MetadataUnusable(OSError):  # noqa: N818 - a fact about the file
-    """The file is not ours, is damaged, or is held by another broker. Stops the start."""
+class MetadataUnusable(OSError):  # noqa: N818 - describes the file
+    """The file has another format, is damaged, or is locked by another broker. Stops the start."""
 
 
 class MetadataStore:
-    """`image` is what the last commit left; a commit that raises leaves file and image as they were.
+    """`image` is the result of the last commit; a commit that raises leaves file and image unchanged.
 
-    After an error that leaves the disk's state in doubt, every later commit is refused until the broker is
-    restarted.
+    After an error that leaves the state on disk unknown, every commit is refused until the broker restarts.
     """
 
     def __init__(self, connection: sqlite3.Connection, seals: Seals) -> None:
@@ -118,15 +114,16 @@ class MetadataStore:
         keys: KeyFiles | None = None,
         forget: Collection[str] = (),
     ) -> "MetadataStore":
-        """Made if it is missing, readable by its owner only, and given a cluster id. `salvage`: a damaged
-        write-ahead log is read as far as it goes, and a copy of it kept beside it. `keys` are for the secret
-        settings, None: the file beside this one; settings of `forget` need not be readable. Raises
-        MetadataUnusable, ConfigError for keys that do not fit, OSError.
+        """Open the log, and create it if it is missing, with a cluster id and readable by its owner only.
+
+        `salvage` reads a damaged write-ahead log as far as possible and keeps a copy beside it. `keys` are
+        for the secret settings, None: the file beside this one; settings of `forget` need not be readable.
+        Raises MetadataUnusable, ConfigError for wrong keys, OSError.
         """
         if salvage:
             _keep_damaged_log(path)
         else:
-            # Before SQLite opens it, which deletes the log when it closes an empty or a damaged one.
+            # Check before SQLite opens it: on close, SQLite deletes the log of an empty or damaged file.
             _check_main_file(path)
             _check_log(path)
         _create_private(path)
@@ -154,8 +151,8 @@ class MetadataStore:
         return store
 
     def commit(self, changes: Sequence[Change], actor: Actor, now_wall_ms: int) -> Image:
-        """Writes all changes or none, flushed to the disk. Raises ApiError KAFKA_STORAGE_ERROR where the disk
-        refuses.
+        """Write all changes or none, flushed to the disk. Raises ApiError KAFKA_STORAGE_ERROR if the write
+        fails.
         """
         if self._broken is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
@@ -176,7 +173,7 @@ class MetadataStore:
         return self.image
 
     def history(self, wanted: AuditFilter) -> list[AuditRow]:
-        """Rows of the trail, in the order that was asked for."""
+        """Return rows of the audit trail in the requested order."""
         terms = {
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
@@ -191,7 +188,7 @@ class MetadataStore:
         given = {term: value for term, value in terms.items() if value is not None}
         where = f"WHERE {' AND '.join(given)}" if given else ""
         limit = max(1, min(wanted.limit, _LARGEST_PAGE))
-        # Only the fixed terms above are pasted into the text.
+        # Only the constant terms above become part of the text.
         order = "ASC" if wanted.oldest_first else "DESC"
         query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
         rows = [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
@@ -202,7 +199,7 @@ class MetadataStore:
         return replace(row, old=read(*place, row.old), new=read(*place, row.new))
 
     def topics_ever(self) -> tuple[set[bytes], set[str]]:
-        """The ids and the names of all topics that the trail knows, deleted ones too."""
+        """Return the ids and the names of all topics in the audit trail, including deleted ones."""
         query = "SELECT DISTINCT entity, new FROM change WHERE kind = ? AND key = 'id' AND new IS NOT NULL"
         rows = self._connection.execute(query, (Kind.TOPIC.value,)).fetchall()
         return {bytes.fromhex(topic_id) for _, topic_id in rows}, {name for name, _ in rows}
@@ -220,7 +217,7 @@ class MetadataStore:
             self._connection.executemany(_INSERT, rows)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            words = f"the metadata could not be written: {error}"
+            words = f"cannot write the metadata: {error}"
             if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
                 self._broken = words
             self._roll_back()
@@ -230,26 +227,26 @@ class MetadataStore:
             raise
 
     def _checkpoint(self) -> None:
-        """The change is on the disk already. Where the checkpoint fails, the next one makes up for it."""
+        """Empty the write-ahead log. The change is on disk; if this fails, the next one suffices."""
         try:
             self._connection.execute(_CHECKPOINT).fetchone()
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
-                self._broken = f"the metadata could not be written: {error}"
+                self._broken = f"cannot write the metadata: {error}"
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             try:
                 self._connection.execute("ROLLBACK")
             except sqlite3.Error as error:
-                self._broken = f"the metadata could not be rolled back: {error}"
+                self._broken = f"cannot roll back the metadata: {error}"
 
 
 def _create_private(path: Path) -> None:
     path.parent.mkdir(0o750, parents=True, exist_ok=True)
-    # SQLite gives its journal the mode of the file, so this one open is enough for all of them.
+    # SQLite gives its journal the mode of this file.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    # A copy that was put back, and a log that is left of it, have the mode that the copying gave them.
+    # A restored copy and its log have the mode that the copying gave them.
     for each in (path, path.with_name(path.name + _WAL)):
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
@@ -262,14 +259,14 @@ def _create_private(path: Path) -> None:
 
 
 def _check_main_file(path: Path) -> None:
-    """SQLite deletes the write-ahead log of an empty file. Raises MetadataUnusable, OSError."""
+    """Check for an empty file: SQLite would delete its log. Raises MetadataUnusable, OSError."""
     log = path.with_name(path.name + _WAL)
     if log.exists() and log.stat().st_size and not (path.exists() and path.stat().st_size):
-        raise MetadataUnusable(f"{path} is missing or empty, and {log.name} beside it is not. {WAY_OUT}")
+        raise MetadataUnusable(f"{path} is missing or empty, but {log.name} beside it is not. {WAY_OUT}")
 
 
 def _check_log(path: Path) -> None:
-    """Raises MetadataUnusable, OSError."""
+    """Check for a damaged write-ahead log. Raises MetadataUnusable, OSError."""
     log = path.with_name(path.name + _WAL)
     unread = unread_commits(log.read_bytes()) if log.exists() else 0
     if unread > 1:
@@ -277,7 +274,7 @@ def _check_log(path: Path) -> None:
 
 
 def _keep_damaged_log(path: Path) -> None:
-    """The checkpoint is going to empty the log, unread frames included. Raises OSError."""
+    """Copy the log before the checkpoint empties it, unreadable frames included. Raises OSError."""
     log = path.with_name(path.name + _WAL)
     content = log.read_bytes() if log.exists() else b""
     if not content or (path.exists() and path.stat().st_size and not unread_commits(content)):
@@ -288,8 +285,8 @@ def _keep_damaged_log(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> int:
-    """The format of what is there."""
-    # Exclusive: a second broker on the directory is refused at its start. Nor is shared memory needed.
+    """Return the format of the file."""
+    # Exclusive: the start of a second broker on the directory fails; also avoids shared memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -299,13 +296,13 @@ def _prepare(connection: sqlite3.Connection) -> int:
         connection.executescript(_SCHEMA)
         found = _FORMAT
     elif found not in (_UNENCRYPTED, _FORMAT):
-        raise MetadataUnusable(f"metadata of format {found}, and this broker reads format {_FORMAT}")
+        raise MetadataUnusable(f"metadata has format {found}; this broker reads format {_FORMAT}")
     connection.execute(_CHECKPOINT).fetchone()
     return int(found)
 
 
 def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
-    """32 of them, the same for this name as long as the file lives."""
+    """Return 32 random bytes, always the same for a name in this file."""
     for (value,) in connection.execute("SELECT value FROM random WHERE name = ?", (name,)):
         return bytes(value)
     fresh = secrets.token_bytes(32)
@@ -315,12 +312,12 @@ def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
 
 def _in_words(error: Exception) -> str:
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
-        return "another broker is using this directory"
+        return "another broker uses this directory"
     return str(error)
 
 
 def _new_cluster_id() -> str:
-    """As Kafka's: 16 random bytes in 22 characters, none that a command line would take for an option."""
+    """Return a cluster id like Kafka's: 16 random bytes in 22 characters, not starting like an option."""
     while True:
         text = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
         if not text.startswith("-"):

@@ -1,8 +1,8 @@
-"""Tells whether SQLite can read all of a write-ahead log, which it never says itself: it takes the frames up
-to the first bad checksum and passes over the others in silence.
+"""Checks whether SQLite can read a whole write-ahead log. SQLite does not report this: it silently skips all
+frames after the first bad checksum.
 
-Called by MetadataStore at the start. Knows the file format (https://sqlite.org/fileformat2.html, section 4)
-and bytes; no table.
+MetadataStore calls it at start. Depends only on the file format (https://sqlite.org/fileformat2.html, section
+4).
 """
 
 import struct
@@ -12,17 +12,18 @@ from typing import Final
 _HEADER: Final = struct.Struct(">IIII8sII")
 _FRAME: Final = struct.Struct(">II8sII")
 _MAGIC: Final = 0x377F0682
-"""The lowest bit on top of it: checksums are over big-endian words."""
+"""If the lowest bit is also set, checksums are over big-endian words."""
 
 _USUAL_PAGE: Final = 4_096
 
 
 def unread_commits(content: bytes) -> int:
-    """How many transactions of the current log begin or end behind the first frame that SQLite cannot read.
+    """Return the number of transactions in the current log that begin or end after the first unreadable
+    frame.
 
-    One may be the transaction that was being written when the power went: it was not acknowledged. Two or
-    more are damage, because each transaction is on the disk before the next one is written. Frames of an
-    earlier log, which lie behind the current one and have other salts, do not count.
+    One can be the unacknowledged transaction that a power failure interrupted. Two or more are damage,
+    because each transaction is on disk before the next one is written. Frames of an earlier log, which follow
+    the current one and have other salts, do not count.
     """
     if len(content) <= _HEADER.size:
         return 0

@@ -54,7 +54,7 @@ def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]
 
 
 def users_with(least: int) -> Kind:
-    """Return the kind of `user:number,...`. Users can contain commas and colons, as those of certificates do."""
+    """Return the kind of `user:number,...`. Users can contain commas and colons, as in certificates."""
     return Kind(
         ConfigType.STRING,
         f"a list of user:number, the numbers from {least} to 2147483647",
@@ -65,7 +65,7 @@ def users_with(least: int) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig(ListenerSection):
-    """A listener without its own value uses the broker's value for itself; so does the inter-broker listener."""
+    """A listener without its own value uses the broker's value; so does the inter-broker listener."""
 
     max_connections: int = setting(
         "max.connections",

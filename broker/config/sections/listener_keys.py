@@ -119,7 +119,7 @@ class ListenerKeys(ListenerSection):
         return Plane.CONTROLLER if name in self.controller_listener_names else Plane.DATA
 
     def resolved_listeners(self) -> tuple[Listener, ...]:
-        """Return each listener with its protocol and advertised address. Raises ConfigError if they conflict."""
+        """Return each listener with its protocol and advertised address. Raises ConfigError for conflicts."""
         protocols = dict(self.protocol_map)
         advertised = {endpoint.name: endpoint.address for endpoint in self.advertised_listeners}
         names = [endpoint.name for endpoint in self.listeners]

@@ -7,6 +7,6 @@ from broker.metadata.audit import AuditRow
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry(AuditRow):
-    """`final` says why the old value cannot be restored; None: it can, with the role that the change needs."""
+    """`final` says why the old value cannot be restored; None: the role of the change can restore it."""
 
     final: str | None = None
