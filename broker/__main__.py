@@ -79,7 +79,7 @@ def serve(
     logs.set_up(config.broker.logging_level, config.broker.logging_format)
     for warning in configuration.warnings:
         logger.warning(warning)
-    _take_all_descriptors()
+    _raise_descriptor_limit()
     status = 0
     try:
         trio.run(_serve, configuration)
@@ -99,7 +99,7 @@ def serve(
     sys.exit(status)
 
 
-def _take_all_descriptors() -> None:
+def _raise_descriptor_limit() -> None:
     """Raise the soft limit of file descriptors to the hard limit, as the JVM does."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
@@ -110,10 +110,8 @@ async def _serve(configuration: Configuration) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP, then drain. A second signal ends the drain; the log is closed
     cleanly either way. At the end, signals are ignored until the process exits.
     """
-    from broker.app import (
-        Started,
-        run_broker,
-    )  # after `load`, so that a bad value is told without the imports
+    # Imported after `load`, so that an invalid configuration is reported without this delay.
+    from broker.app import Started, run_broker
 
     async with trio.open_nursery() as nursery:
         stop = trio.Event()

@@ -91,7 +91,7 @@ async def run_server(
     """Run the nursery tree. Leaving a block stops its tasks."""
     trio.lowlevel.add_instrument(server.loop_idle)
     server.task_tree.begin()
-    server.tell_bootstrap()
+    server.update_bootstrap()
     stopped = trio.Event()
     async with open_supervisor() as storage:
         storage.start_soon(server.writer.last_error.wait, name="fatal-errors")

@@ -133,7 +133,7 @@ class BrokerServer:
             group_config=config.groups,
             fetch_config=config.fetch,
             security_config=config.security,
-            registry=_served(config.telemetry.enabled),
+            registry=_served_apis(config.telemetry.enabled),
             control=self.control,
             partitions=self.partitions,
             quotas=self.quotas,
@@ -178,7 +178,7 @@ class BrokerServer:
             self.broker,
             self.socket_server.handlers,
             self.events.log,
-            load_receivers(config.telemetry.receivers, _texts(configuration)),
+            load_receivers(config.telemetry.receivers, _config_texts(configuration)),
             clock,
         )
         self.forwarder = (
@@ -226,7 +226,7 @@ class BrokerServer:
             self.events,
             self.mover,
             self.background,
-            self.tell_bootstrap,
+            self.update_bootstrap,
         )
         self.control.prepare(listener.prepare)
         self.control.subscribe(listener.follow)
@@ -252,7 +252,7 @@ class BrokerServer:
                 "weir console-link cannot make links", extra={"directory": directory, "reason": str(error)}
             )
 
-    def tell_bootstrap(self) -> None:
+    def update_bootstrap(self) -> None:
         """Update the advertised addresses in `place`."""
         self.place = replace(self.place, bootstrap=self.socket_server.bootstrap())
 
@@ -340,16 +340,16 @@ def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCa
     name = configuration.config.quotas.callback_class
     if not name:
         return None
-    return GuardedCallback(load_callback(name, _texts(configuration)), name, clock.ms)
+    return GuardedCallback(load_callback(name, _config_texts(configuration)), name, clock.ms)
 
 
-def _texts(configuration: Configuration) -> dict[str, str]:
+def _config_texts(configuration: Configuration) -> dict[str, str]:
     """Return the configuration as text, for classes that an operator provides."""
     node = str(configuration.config.broker.node_id)
     return {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
 
 
-def _served(telemetry: bool) -> registry.Registry:
+def _served_apis(telemetry: bool) -> registry.Registry:
     """Return the APIs that clients can call."""
     every = registry.load()
     return every if telemetry else every.without(TELEMETRY_APIS)

@@ -1,4 +1,4 @@
-"""TLS of the console as it is configured: which keys, what stops the start, what a new file changes."""
+"""TLS of the console by configuration: keys, errors that stop the start, and reloaded files."""
 
 import logging
 import ssl
@@ -21,7 +21,7 @@ def settings(*overrides: str) -> ConsoleConfig:
 
 
 def shown_by(context: ssl.SSLContext) -> bytes:
-    """The certificate that a client is shown, in DER."""
+    """Return the certificate that the server presents, in DER."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -73,7 +73,7 @@ def test_a_key_with_a_password_is_read_with_it() -> None:
         (("keystore.location={ca}",), (LOCATION, "one key and its certificate chain as PEM", "0 keys")),
         (("keystore.key=nonsense",), ("console.ssl.keystore.key", "(hidden)", "one key")),
         (("keystore.location={store}", "keystore.key=x"), (LOCATION, "not together with")),
-        (("key.password=alone",), ("console.ssl.key.password", "(hidden)", "nothing without")),
+        (("key.password=alone",), ("console.ssl.key.password", "(hidden)", "set it only with")),
     ],
 )
 def test_what_cannot_be_used_stops_the_start_and_says_why(
@@ -109,9 +109,7 @@ def test_a_certificate_that_was_replaced_is_taken_and_a_wrong_one_is_not(
     now_ms[0] += 1_000
     with caplog.at_level(logging.WARNING):
         assert [shown_by(context()) for _ in range(3)] == [second] * 3
-    assert [record.message for record in caplog.records] == [
-        "a new certificate of the console cannot be used"
-    ]
+    assert [record.message for record in caplog.records] == ["the console's new certificate cannot be used"]
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])

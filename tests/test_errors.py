@@ -1,4 +1,4 @@
-"""A refusal's words fit into an answer, whatever they quote."""
+"""An error message fits into a response, however long its quotes are."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How much Python's collector walks at once, and when."""
+"""How many objects each garbage collection traverses, and when it runs."""
 
 import gc
 import time
@@ -15,7 +15,7 @@ LONGEST_MS = 5.0
 
 
 class FakeCollector(SimpleNamespace):
-    """With so many objects in each generation, and so many walks of the middle one since the last of all."""
+    """A collector with fixed object counts; `survivals` are collections since the last full one."""
 
     def __init__(self, sizes: list[int] | None = None, survivals: int = 0) -> None:
         super().__init__(calls=[], survivals=survivals, sizes=sizes or [0, 0, 0])
@@ -93,7 +93,7 @@ def test_the_collector_is_as_before_when_the_broker_has_ended() -> None:
 
 
 class Walks:
-    """Milliseconds of processor time of each walk."""
+    """The processor time of each collection, in milliseconds."""
 
     def __init__(self) -> None:
         self.took: list[float] = []
@@ -107,12 +107,12 @@ class Walks:
 
 
 def make_and_keep(count: int) -> list[Any]:
-    """Objects that the collector walks, each of which refers to others."""
+    """Create objects that the collector tracks, each of which refers to others."""
     return [{"number": [number], "next": {}} for number in range(count)]
 
 
 def replace(kept: list[Any]) -> None:
-    """As many are freed as are made, so that the count of what is new does not grow."""
+    """Free as many objects as are created, so that the count of new objects does not grow."""
     for number in range(len(kept)):
         kept[number] = {"number": [number], "next": {}}
 

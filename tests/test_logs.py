@@ -1,4 +1,4 @@
-"""Log lines: one event is one line, whatever clients put into their names."""
+"""Log lines: one event is one line, whatever names clients choose."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The replay of published vectors: it agrees with all of them, and notices when something does not agree."""
+"""The replay of published vectors agrees with all of them, and reports a mismatch."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the signals that stop the broker do, and when a second one counts."""
+"""The effect of signals that stop the broker, and when a second one counts."""
 
 import signal
 from collections.abc import Iterator
@@ -40,4 +40,4 @@ async def test_a_second_signal_ends_the_drain_only_after_a_second(
             await wait_all_tasks_blocked(0.01)
         assert nursery.cancel_scope.cancel_called is is_cut_off
         nursery.cancel_scope.cancel()
-    signal.raise_signal(second)  # nothing happens: what it asks for is done
+    signal.raise_signal(second)  # no effect: the stop is already requested

@@ -1,4 +1,4 @@
-"""`weir simulate`, as a shell sees it."""
+"""`weir simulate`, run through a shell."""
 
 import csv
 import json

@@ -30,7 +30,7 @@ _MISNOMERS: Final = {
 }
 """Wrong names of keys in documents about Kafka and AutoMQ."""
 _NO_KEYS: Final = {
-    "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections may wait for each "
+    "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
     "processor; max.connections limits the open connections",
 }
 """Constants that the same documents present as keys."""
@@ -97,7 +97,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
     config = replace(config, security=replace(config.security, admin_token=token))
     return Configuration(
-        static, config, (*warnings, *inert, *_doubts(config)), unknown=unknown, places=set_at
+        static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
     )
 
 
@@ -201,7 +201,7 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
     return token
 
 
-def _open_administration(config: BrokerConfig) -> Iterable[str]:
+def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
     """Yield a warning for each listener that gives remote clients more rights than a viewer's."""
     security = config.security
     for listener in config.network.resolved_listeners():
@@ -226,7 +226,7 @@ def _open_administration(config: BrokerConfig) -> Iterable[str]:
         )
 
 
-def _doubts(config: BrokerConfig) -> Iterable[str]:
+def _listener_warnings(config: BrokerConfig) -> Iterable[str]:
     listeners = config.network.resolved_listeners()
     with_users = {name for name, _ in config.security.plain_jaas}
     for listener in listeners:
@@ -243,7 +243,7 @@ def _doubts(config: BrokerConfig) -> Iterable[str]:
     for endpoint in config.network.listeners:
         if not endpoint.address.is_loopback and endpoint.name not in encrypted:
             yield f"the listener {endpoint} is not encrypted, and other machines can reach it"
-    yield from _open_administration(config)
+    yield from _administration_warnings(config)
     console = config.console.listener
     if console is not None and not console.is_loopback and not config.console.is_encrypted:
         yield f"the console at {console} is not encrypted, and other machines can reach it"

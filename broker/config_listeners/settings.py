@@ -80,7 +80,7 @@ def register_config_listeners(
     def check_tls(_old: Tls, new: Tls) -> None:
         server.check_tls(*new)
 
-    # Before the listeners, because one change can add keys and listeners.
+    # Before the listeners, because one change can add a listener together with its keys.
     on_change(
         lambda config: (config.network, config.tls), lambda _old, new: server.apply_tls(new[1]), check_tls
     )

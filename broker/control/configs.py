@@ -47,7 +47,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             if resource in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
-                _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+                _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
                 effects.extend(plan_levels(alteration, at))
             else:
                 changes.extend(list(_changes(alteration, brokers, at, replaces=command.replaces)))
@@ -65,13 +65,13 @@ def _changes(
     resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
-            _demand(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
+            _require_role(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
             check_ops(alteration.ops)
             current = _topic_configs(resource, at)
             wanted = _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
-            _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
             check_ops(alteration.ops)
             check_node_id(resource.name, at.node_id)
             _check_broker_version(alteration, at)
@@ -80,7 +80,7 @@ def _changes(
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
-            _demand(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            _require_role(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
             check_ops(alteration.ops)
             current = current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
@@ -104,7 +104,7 @@ def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: 
     return (*alteration.ops, *gone)
 
 
-def _demand(role: Role, code: ErrorCode, at: Situation) -> None:
+def _require_role(role: Role, code: ErrorCode, at: Situation) -> None:
     refusal = at.refusal(role, code)
     if refusal is not None:
         raise ApiError(refusal.error, refusal.message)
@@ -146,12 +146,12 @@ def _apply_to_broker(
     at: Situation,
 ) -> dict[str, str]:
     settings = {op.key: setting_of(op.key) for op in ops}
-    _refuse(
+    _refuse_keys(
         (key for key, setting in settings.items() if setting is None or not setting.dynamic),
         "Cannot update these configs dynamically",
     )
     if not resource.name:
-        _refuse(
+        _refuse_keys(
             (key for key, setting in settings.items() if setting is not None and setting.per_broker),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
@@ -181,7 +181,7 @@ def _apply_to_broker(
     return wanted
 
 
-def _refuse(keys: Iterable[str], words: str) -> None:
+def _refuse_keys(keys: Iterable[str], words: str) -> None:
     named = sorted(keys)
     if named:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{words}: {', '.join(named)}")

@@ -73,7 +73,7 @@ class Control:
         self._publisher = Publisher(image)
         self._configuration = configuration
         self._committer = committer
-        self.live = DynamicConfig(self._rooms_for(image))
+        self.live = DynamicConfig(self._config_for(image))
         self._publisher.subscribe(self._listen)
         self._planners = dict(PLANNERS)
 
@@ -126,7 +126,7 @@ class Control:
             try:
                 image = await self._committer.commit(plan.changes, actor)
             except ApiError as error:
-                unwritten: Answer = _unwritten(plan.answer, error)
+                unwritten: Answer = _with_write_error(plan.answer, error)
                 return unwritten
             await self._publish(image, delta)
             await self._committer.in_slices(warn_of_changes(plan.changes), to_the_end=True)
@@ -160,14 +160,14 @@ class Control:
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
-            yield from self.live.adopt(self._rooms_for(new))
+            yield from self.live.adopt(self._config_for(new))
 
-    def _rooms_for(self, image: Image) -> BrokerConfig:
+    def _config_for(self, image: Image) -> BrokerConfig:
         node_id = self._configuration.config.broker.node_id
         return self._configuration.with_dynamic(image.dynamic_configs(node_id))
 
 
-def _unwritten(answer: Any, error: ApiError) -> Any:
+def _with_write_error(answer: Any, error: ApiError) -> Any:
     """Return the result of a plan that could not be written: every successful entry failed."""
     match answer:
         case list():

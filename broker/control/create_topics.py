@@ -53,7 +53,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[
             continue
         taken[collision_key(name)] = name
         outcomes.append(outcome)
-        changes.extend(_birth(outcome))
+        changes.extend(_creation_changes(outcome))
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
@@ -144,7 +144,7 @@ def _new_topic_id(at: Situation) -> bytes:
             return topic_id
 
 
-def _birth(topic: TopicOutcome) -> list[Change]:
+def _creation_changes(topic: TopicOutcome) -> list[Change]:
     name = topic.name or ""
     return [
         Change(Kind.TOPIC, name, "id", topic.topic_id.hex()),

@@ -34,7 +34,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
         outcomes.append(TopicOutcome(name=topic.name, topic_id=topic.topic_id))
     changes: list[Change] = []
     for topic in doomed.values():
-        changes.extend(_death(topic))
+        changes.extend(_deletion_changes(topic))
         yield
     return Plan(outcomes, tuple(changes))
 
@@ -61,7 +61,7 @@ def _named(wanted: TopicRef, is_repeated: bool, at: Situation) -> Topic:
     return topic
 
 
-def _death(topic: Topic) -> list[Change]:
+def _deletion_changes(topic: Topic) -> list[Change]:
     return [
         Change(Kind.TOPIC, topic.name, "id", None),
         Change(Kind.TOPIC, topic.name, "partitions", None),

@@ -18,7 +18,7 @@ from broker.metadata.changes import Change, Kind
 from broker.metadata.image import AdminToken
 from broker.security import passwords, tokens
 
-_NOBODYS = passwords.nobodys()
+_UNKNOWN_NAME = passwords.nobodys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Lock:
     def _stored(self) -> passwords.StoredPassword:
         kept = None if self.token is None else self.token.password
         if kept is None:
-            return _NOBODYS
+            return _UNKNOWN_NAME
         return passwords.StoredPassword(kept.salt, passwords.Cost(kept.n, kept.r, kept.p), kept.digest)
 
 

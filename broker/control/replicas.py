@@ -38,11 +38,11 @@ def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
 def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None:
     """Raise ApiError INVALID_REPLICA_ASSIGNMENT unless each partition is on this broker exactly once."""
     for brokers in assignments:
-        strangers = [broker for broker in brokers if broker != node_id]
+        unknown = [broker for broker in brokers if broker != node_id]
         if not brokers:
             problem = "an empty replica list."
-        elif strangers:
-            problem = f"broker {strangers[0]}, but no such broker is registered."
+        elif unknown:
+            problem = f"broker {unknown[0]}, but no such broker is registered."
         elif len(brokers) > 1:
             problem = f"the broker {node_id} more than once."
         else:

@@ -90,7 +90,9 @@ class Resolver:
         steps = steps_for(who, key)
         decided = None if key in IP_KEYS else self._live.decided(who.user, who.client_id, key)
         if decided is not None:
-            before, after = (self._told(key, steps, rules, decided) for rules in (self._now, self._then))
+            before, after = (
+                self._callback_limit(key, steps, rules, decided) for rules in (self._now, self._then)
+            )
             return before, after
         present = self._now.match(steps, key)
         now = yield from self._limit(who, key, steps, self._now, present, present)
@@ -99,7 +101,9 @@ class Resolver:
         future = self._then.match(steps, key)
         return now, (yield from self._limit(who, key, steps, self._then, future, present))
 
-    def _told(self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided) -> ResolvedLimit:
+    def _callback_limit(
+        self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided
+    ) -> ResolvedLimit:
         """Return the limit that a callback decides. Its result under hypothetical rules is unknown."""
         found = [(step, rules.at(step, key)) for step in steps]
         rows = tuple(

@@ -43,7 +43,7 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     if known is not None and _is_as_asked(known, command, secret):
         return Plan(issued)
     stays = command.role is Role.ADMIN and command.expires_at_ms is None
-    if not stays and _is_last_to_stay(name, at.image):
+    if not stays and _is_last_permanent_admin(name, at.image):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "This is the last administrator's token without expiry and must remain one",
@@ -69,7 +69,7 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
     stale = version_refusal(known, command.expected_version)
     if stale is not None:
         return Plan(stale)
-    if _is_last_to_stay(command.name, at.image):
+    if _is_last_permanent_admin(command.name, at.image):
         return Plan(
             Outcome(
                 ErrorCode.INVALID_REQUEST,
@@ -109,7 +109,7 @@ def _is_as_asked(known: AdminToken, command: IssueAdminToken, secret: str) -> bo
     )
 
 
-def _is_last_to_stay(name: str, image: Image) -> bool:
+def _is_last_permanent_admin(name: str, image: Image) -> bool:
     stay = {
         token.name
         for token in image.tokens.values()

@@ -72,11 +72,11 @@ def _quota_command(
     _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
     op = QuotaOp(row.key, None if row.old is None else float(row.old))
     # The removed limit was in shadow mode; restore its mark too, so that it is not enforced.
-    went_too = entry is None and any(
+    removed_with_mark = entry is None and any(
         each.batch == row.batch and each.key == SHADOW and each.new is None for each in before
     )
     return AlterClientQuotas(
-        (QuotaAlteration(pairs, (op,), shadow=True if went_too else None),), validate_only
+        (QuotaAlteration(pairs, (op,), shadow=True if removed_with_mark else None),), validate_only
     )
 
 

@@ -1,4 +1,4 @@
-"""The limits on connections: what is a limit, what is none, and whose it is."""
+"""Connection limits: valid and invalid values, and the listener or user that they apply to."""
 
 import pytest
 

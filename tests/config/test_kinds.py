@@ -1,4 +1,4 @@
-"""What a value may look like: each bound just below, at and just above."""
+"""Allowed values of each kind: each bound just below, at and just above."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Listener strings and how the keys about listeners fit together."""
+"""Listener strings, and conflicts between the listener keys."""
 
 import pytest
 
@@ -104,8 +104,8 @@ FORM = "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port i
         ("PLAINTEXT://h:1,PLAINTEXT://g:2", "each listener name once"),
         (
             "PLAINTEXT://0.0.0.0:9092",
-            "with PLAINTEXT://host:port in advertised.listeners, which clients can reach; "
-            "0.0.0.0 is every interface of this machine",
+            "set PLAINTEXT://host:port in advertised.listeners to a reachable address; "
+            "0.0.0.0 means every interface",
         ),
     ],
 )
@@ -126,8 +126,8 @@ def test_a_bad_advertised_address_is_told_as_it_was_written() -> None:
     with pytest.raises(ConfigError) as refused:
         build_config(values)
     assert str(refused.value) == (
-        "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: an address that clients can reach; "
-        "0.0.0.0 is every interface of this machine"
+        "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: expected an address that clients can reach; "
+        "0.0.0.0 means every interface"
     )
 
 
@@ -151,7 +151,7 @@ def test_two_listeners_cannot_be_in_one_place(first: str, second: str, fits: boo
     if fits:
         assert len(build_config(values).network.resolved_listeners()) == 2
         return
-    with pytest.raises(ConfigError, match="a port of its own"):
+    with pytest.raises(ConfigError, match="a separate port"):
         build_config(values)
 
 

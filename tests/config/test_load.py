@@ -48,14 +48,12 @@ def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> No
     assert configuration.config.log.dirs == ("/tmp/x", "/tmp/y")
     assert configuration.config.topic_settings.retention_ms == 3_600_000
     (warning,) = configuration.warnings
-    assert warning == f"{tmp_path}/server.properties line 2: there is no key node.rack; it is ignored"
+    assert warning == f"{tmp_path}/server.properties line 2: unknown key node.rack; it is ignored"
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:
     (warning,) = load(None, ["num.partition=3"], {}).warnings
-    assert (
-        warning == "--override: there is no key num.partition; it is ignored (did you mean num.partitions?)"
-    )
+    assert warning == "--override: unknown key num.partition; it is ignored (did you mean num.partitions?)"
 
 
 @pytest.mark.parametrize("override", ["", "num.partitions", "=3"])
@@ -95,7 +93,7 @@ def test_a_bad_value_names_key_value_and_what_is_allowed() -> None:
 def test_a_bad_value_of_a_file_names_file_and_line_and_keeps_the_warnings(
     tmp_path: Path, line: str, words: str
 ) -> None:
-    """The line where the key was set last."""
+    """The error names the line of the last assignment."""
     key = line.partition("=")[0].strip()
     text = f"{key}=7\nno.such.key=1\n\n{line}\nfollower.replication.throttled.rate=1\n"
     with pytest.raises(ConfigError) as caught:
@@ -103,7 +101,7 @@ def test_a_bad_value_of_a_file_names_file_and_line_and_keeps_the_warnings(
     file = tmp_path / "server.properties"
     assert str(caught.value) == f"{file} line 4: {words}"
     unknown, inert = caught.value.warnings
-    assert unknown == f"{file} line 2: there is no key no.such.key; it is ignored"
+    assert unknown == f"{file} line 2: unknown key no.such.key; it is ignored"
     assert inert.startswith(f"{file} line 5: follower.replication.throttled.rate has no effect: ")
 
 
@@ -253,7 +251,7 @@ def test_a_listeners_users_are_read_by_its_name_and_are_not_printed() -> None:
 )
 def test_listener_keys_need_their_prefix_and_other_keys_refuse_it(key: str) -> None:
     (warning,) = load(None, [f"{key}=1"], {}).warnings
-    assert f"no key {key};" in warning
+    assert f"unknown key {key};" in warning
 
 
 def test_doubtful_listeners_are_warned_about() -> None:
@@ -267,15 +265,15 @@ def test_doubtful_listeners_are_warned_about() -> None:
         {},
     ).warnings
     assert warnings == (
-        "nobody can log in on the listener SASL_PLAINTEXT: "
+        "clients cannot log in on the listener SASL_PLAINTEXT: "
         "listener.name.sasl_plaintext.plain.sasl.jaas.config is not set",
-        "the listener PLAINTEXT://:9092 is not encrypted and can be reached from other machines",
-        "the console at 0.0.0.0:80 is not encrypted and can be reached from other machines",
-        "listener.name.other.plain.sasl.jaas.config is set, and there is no such listener",
+        "the listener PLAINTEXT://:9092 is not encrypted, and other machines can reach it",
+        "the console at 0.0.0.0:80 is not encrypted, and other machines can reach it",
+        "listener.name.other.plain.sasl.jaas.config is set, but there is no such listener",
     )
 
 
-# Who administers over the wire
+# Administration through the Kafka protocol
 
 
 @pytest.mark.parametrize(
@@ -333,43 +331,43 @@ def administration_warnings(*settings: str) -> list[str]:
         (["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=viewer"], None),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=admin"],
-            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "other machines can reach the listener PLAINTEXT without authentication, and "
             "wire.role=admin makes every client an administrator",
         ),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=editor"],
-            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "other machines can reach the listener PLAINTEXT without authentication, and "
             "wire.role=editor makes every client an editor of quotas and topics",
         ),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "listener.name.plaintext.wire.role=admin"],
-            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "other machines can reach the listener PLAINTEXT without authentication, and "
             "listener.name.plaintext.wire.role=admin makes every client an administrator",
         ),
         (["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops"], None),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops;User:ANONYMOUS"],
-            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "other machines can reach the listener PLAINTEXT without authentication, and "
             "super.users=User:ANONYMOUS makes every client an administrator",
         ),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=admin", "ssl.client.auth=required"],
-            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "other machines can reach the listener PLAINTEXT without authentication, and "
             "wire.role=admin makes every client an administrator",
         ),
         (
             ["listeners=SSL://10.0.0.7:9092", "wire.role=admin"],
-            "the listener SSL can be reached from other machines without authentication, and "
+            "other machines can reach the listener SSL without authentication, and "
             "wire.role=admin makes every client an administrator",
         ),
         (
             ["listeners=SSL://10.0.0.7:9092", "wire.role=admin", "ssl.client.auth=required"],
-            "the listener SSL can be reached from other machines, and wire.role=admin makes every user who "
+            "other machines can reach the listener SSL, and wire.role=admin makes every user who "
             "logs in an administrator",
         ),
         (
             ["listeners=SASL_SSL://10.0.0.7:9092", "wire.role=admin", "super.users=User:ANONYMOUS"],
-            "the listener SASL_SSL can be reached from other machines, and wire.role=admin makes every user "
+            "other machines can reach the listener SASL_SSL, and wire.role=admin makes every user "
             "who logs in an administrator",
         ),
     ],
@@ -380,7 +378,7 @@ def test_administration_that_is_open_to_the_network_is_one_warning_that_names_th
     assert administration_warnings(*settings) == ([] if words is None else [words])
 
 
-# Where browsers reach the console
+# The console's public URL
 
 
 @pytest.mark.parametrize(
@@ -493,9 +491,9 @@ def test_a_constant_that_some_texts_call_a_key_is_told_to_be_one() -> None:
     """Z14: S3 has queued.max.connections in a properties file; Kafka has Processor.ConnectionQueueSize."""
     assert "queued.max.connections" not in SPELLINGS
     assert load(None, ["queued.max.connections=30"], {}).warnings == (
-        "--override: there is no key queued.max.connections; it is ignored (in Kafka it is no key but a "
-        f"constant: {NEW_CONNECTIONS} accepted connections may wait for each processor; max.connections "
-        "bounds the open ones)",
+        "--override: unknown key queued.max.connections; it is ignored (a constant in Kafka, not a key: "
+        f"{NEW_CONNECTIONS} accepted connections can wait for each processor; max.connections "
+        "limits the open connections)",
     )
 
 
@@ -514,8 +512,7 @@ def test_z14_a_key_that_only_texts_have_is_ignored_with_the_name_of_the_real_one
     assert real in SETTINGS and misnomer not in SPELLINGS
     configuration = load(None, [f"{misnomer}=7"], {})
     assert (
-        f"--override: there is no key {misnomer}; it is ignored (Kafka calls it {real})"
-        in configuration.warnings
+        f"--override: unknown key {misnomer}; it is ignored (Kafka calls it {real})" in configuration.warnings
     )
     assert configuration.static == {}
 

@@ -1,4 +1,4 @@
-"""The configuration reference is derived, and is what is committed."""
+"""The committed configuration reference equals the generated one."""
 
 from broker.config.reference import PATH, render
 from broker.config.table import SPELLINGS

@@ -1,4 +1,4 @@
-"""A topic's own settings over the broker's."""
+"""A topic's own settings laid over the broker's."""
 
 import pytest
 

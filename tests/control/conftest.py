@@ -1,4 +1,4 @@
-"""A `Control` over a real store in a directory of the test's own."""
+"""A `Control` with a real store in the test's directory."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The live figures of a broker that does what a test says, and rules to look at them with."""
+"""Live views with values set by the test, and rules to resolve against them."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
 
 
 class Live:
-    """A `LiveViewSource` that says what it is told to."""
+    """A `LiveViewSource` that returns the test's values."""
 
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []
@@ -101,7 +101,7 @@ class Live:
         return self.sensors.get((key, user, client_id, ip))
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
-        """As the broker's, over ten seconds."""
+        """Compute as the broker does, over ten seconds."""
         return max(round((observed - bound) / bound * 10_000), 0)
 
     def topic_size(self, name: str) -> TopicSize:
@@ -128,5 +128,5 @@ async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> Non
 def client(
     user: str, client_id: str, bytes_in: float = 0.0, bytes_out: float = 0.0, percent: float | None = None
 ) -> ClientUsage:
-    """One that does so much per second."""
+    """Return the usage of a client with these rates per second."""
     return ClientUsage(user, client_id, 1, bytes_in, bytes_out, 1.0, percent, 0, 0, 0, 0, 0, ())

@@ -1,4 +1,4 @@
-"""Addresses with their rules and what they do, as one row each."""
+"""Addresses with their rules and their use, as one row each."""
 
 from broker.control.commands import (
     AlterClientQuotas,

@@ -1,4 +1,4 @@
-"""Folders of partitions that the metadata does not know: never a fresh start over them."""
+"""Partition folders that the metadata does not list: the broker does not start as a new one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_metadata_that_knows_less_than_the_disk_stops_the_start(tmp_path: Path, 
     for index in range(7):
         folder(tmp_path, f"orders-{index}")
     with pytest.raises(
-        MetadataUnusable, match=r"m.sqlite does not know.*orders-4 and 2 more.*--rebuild-metadata"
+        MetadataUnusable, match=r"m.sqlite does not list.*orders-4 and 2 more.*--rebuild-metadata"
     ):
         check_all_known(tmp_path / "m.sqlite", store, partition_folders([str(tmp_path)]))
 

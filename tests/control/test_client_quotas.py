@@ -1,4 +1,4 @@
-"""AlterClientQuotas answers as Kafka does (V77 to V83; items 141 to 143)."""
+"""AlterClientQuotas responds as Kafka does (V77 to V83; items 141 to 143)."""
 
 import pytest
 
@@ -184,7 +184,7 @@ def test_entries_are_answered_in_order_and_stand_or_fall_by_themselves(world: Wo
 
 
 def test_an_entity_given_twice_keeps_what_it_had(world: World) -> None:
-    """Kafka carries the first one out and answers that both were wrong."""
+    """Kafka applies the first and reports an error for both."""
     alter(world, BOTH, ("producer_byte_rate", 1.0))
     command = AlterClientQuotas(
         (
@@ -238,7 +238,7 @@ def test_quotas_are_an_editors_to_change(world: World, role: Role, error: ErrorC
     assert bool(world.image.quotas) is outcome.ok
 
 
-# Shadow mode: limits that are measured and not enforced. Kafka knows no such thing.
+# Shadow mode: limits that are measured, not enforced. Kafka has no such mode.
 
 
 def mark(
@@ -286,7 +286,7 @@ def test_what_has_no_limit_cannot_be_in_shadow(world: World) -> None:
         outcome = mark(world, ALICE, True, *ops)
         assert (outcome.error, outcome.message) == (
             ErrorCode.INVALID_REQUEST,
-            "There is no limit of user alice to measure in shadow",
+            "user alice has no limit to put in shadow mode",
         )
     assert mark(world, ALICE, False).ok
     alter(world, ALICE, ("producer_byte_rate", 10.0))
@@ -298,7 +298,7 @@ def test_addresses_cannot_be_in_shadow(world: World) -> None:
     outcome = mark(world, (("ip", "10.0.0.7"),), True, ("connection_creation_rate", 5.0))
     assert (outcome.error, outcome.message) == (
         ErrorCode.INVALID_REQUEST,
-        "Limits of an address cannot be in shadow",
+        "Shadow mode does not apply to limits of an address",
     )
     assert world.image.quotas == {}
 

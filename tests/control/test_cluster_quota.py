@@ -1,4 +1,4 @@
-"""The most topics and partitions that a cluster may have: one below, at and one above, by every way in."""
+"""The maximum number of topics and partitions: just below, at and just above, through every interface."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_the_partitions_of_another_topic(limit: int, *, fine: bool, validate_onl
     if not fine:
         assert (outcome.error, outcome.message) == (
             ErrorCode.POLICY_VIOLATION,
-            "There are 4 partitions; 3 more would be beyond the 6 that cluster.quota.partition.count allows.",
+            "There are 4 partitions; 3 more would exceed the 6 that cluster.quota.partition.count allows.",
         )
 
 
@@ -73,7 +73,7 @@ def test_more_partitions_of_a_topic(count: int, *, fine: bool, validate_only: bo
     if not fine:
         assert (outcome.error, outcome.message) == (
             ErrorCode.POLICY_VIOLATION,
-            "There are 6 partitions; 3 more would be beyond the 8 that cluster.quota.partition.count allows.",
+            "There are 6 partitions; 3 more would exceed the 8 that cluster.quota.partition.count allows.",
         )
 
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs on topics and brokers, with Kafka's codes and words (KIP-339)."""
+"""IncrementalAlterConfigs on topics and brokers, with Kafka's codes and messages (KIP-339)."""
 
 import pytest
 
@@ -177,7 +177,7 @@ def test_a_key_given_twice_is_refused(world: World) -> None:
         (
             ConfigResource(ResourceType.GROUP, "g"),
             ErrorCode.INVALID_REQUEST,
-            "Groups have no settings of their own here.",
+            "Group configurations are not supported.",
         ),
         (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
         (
@@ -277,7 +277,7 @@ def test_only_some_settings_can_be_set_for_one_listener(world: World, key: str, 
 
 
 def test_a_value_that_another_level_hides_must_be_allowed_all_the_same(world: World) -> None:
-    """Else the broker would find out when the other level goes."""
+    """Otherwise the value would take effect when the other level is deleted."""
     assert alter(world, BROKER, put("log.segment.bytes", "100")).ok
     assert alter(world, ALL_BROKERS, put("log.segment.bytes", "13")).error is ErrorCode.INVALID_REQUEST
     assert alter(world, ALL_BROKERS, put("log.segment.bytes", "14")).ok

@@ -1,4 +1,4 @@
-"""Control plans, commits, publishes and answers, one change at a time."""
+"""Control plans, commits, publishes and responds, one change at a time."""
 
 from functools import partial
 from typing import Any
@@ -43,7 +43,7 @@ from broker.metadata.image import Image
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
-FULL = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata could not be written: the disk is full")
+FULL = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "cannot write the metadata: the disk is full")
 
 
 def quota(value: float | None, entity: tuple[tuple[str, str | None], ...] = ALICE) -> AlterClientQuotas:
@@ -73,7 +73,7 @@ EVERY_COMMAND: list[Command[Any]] = [
 
 
 class OneConnection:
-    """An `OpenConnections` with one, that nobody can close."""
+    """An `OpenConnections` with one connection; closing it has no effect."""
 
     def client_of(self, connection_id: str) -> str | None:
         return "app" if connection_id == "there" else None
@@ -83,7 +83,7 @@ class OneConnection:
 
 
 async def error_of(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
-    """However the command says no: as a whole, in its outcome, or in the outcome of its only entry."""
+    """Return the refusal: raised, in the outcome, or in the outcome of the only entry."""
     try:
         answer = await control.apply(command, who)
     except ApiError as error:
@@ -95,7 +95,7 @@ async def error_of(control: Control, command: Command[Any], who: Actor) -> Error
 
 @pytest.fixture
 async def prepared(control: Control) -> Control:
-    """One of everything that a command can be about; change 2 is the quota."""
+    """One instance of every subject of a command; change 2 is the quota."""
     control.add_planner(CloseConnection, partial(plan_close, OneConnection()))
     await control.apply(quota(500.0), actor())
     await control.apply(CreateTopics((NewTopic("exists"),)), actor())
@@ -105,8 +105,8 @@ async def prepared(control: Control) -> Control:
 
 
 def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
-    """That of CloseConnection comes from whoever has the connections."""
-    # By name: a slotted dataclass leaves its unslotted self behind among the subclasses.
+    """The planner of CloseConnection is registered separately."""
+    # By name: a dataclass with slots leaves its original class among the subclasses.
     known = {each.__name__ for each in Command.__subclasses__()}
     assert (
         {each.__name__ for each in (*PLANNERS, Undo, CloseConnection)}
@@ -195,7 +195,7 @@ async def test_what_changes_nothing_is_neither_committed_nor_published(
 
 
 async def test_two_changes_at_once_do_not_interleave(control: Control, committer: StoreCommitter) -> None:
-    """Each plans against what the other left: one topic is made, and no producer id is given out twice."""
+    """Each plans against the other's result: one topic is created, and no producer id is allocated twice."""
     answers: list[Any] = []
 
     async def apply(command: Command[Any]) -> None:

@@ -1,4 +1,4 @@
-"""CreatePartitions with the codes and words of Kafka's ReplicationControlManager."""
+"""CreatePartitions with the codes and messages of Kafka's ReplicationControlManager."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""CreateTopics with the codes and words of Kafka's ReplicationControlManager."""
+"""CreateTopics with the codes and messages of Kafka's ReplicationControlManager."""
 
 import pytest
 

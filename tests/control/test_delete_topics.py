@@ -1,4 +1,4 @@
-"""DeleteTopics by name and by id, with the codes and words of Kafka's ControllerApis."""
+"""DeleteTopics by name and by id, with the codes and messages of Kafka's ControllerApis."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs says what holds and where it comes from (KIP-226)."""
+"""DescribeConfigs returns effective values and their sources (KIP-226)."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_a_finer_spelling_wins_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])
 def test_what_is_described_is_what_holds(key: str) -> None:
-    """The describing and the resolving walk the same layers by different ways."""
+    """Describing and resolving apply the same layers by different code."""
     made = world(
         "log.retention.minutes=3", "log.segment.bytes=99", all={"log.cleanup.policy": "compact,delete"}
     )
@@ -120,7 +120,7 @@ def test_passwords_are_listed_without_their_value() -> None:
 
 
 def test_a_listeners_own_setting_stands_before_the_common_one() -> None:
-    """KIP-226: and each is shown with every place that has a value."""
+    """KIP-226: the synonyms list every source that has a value."""
     key = "listener.name.clients.num.network.threads"
     row = rows(world("num.network.threads=2", f"{key}=3", one={key: "4"}, all={key: "5"}), BROKER)[key]
     assert (row.value, row.source, row.read_only) == ("4", Source.DYNAMIC_BROKER, False)

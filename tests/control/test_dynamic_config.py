@@ -1,4 +1,4 @@
-"""Who follows the settings hears of its own part, once, after the commit; and can refuse before it."""
+"""Configuration listeners receive their own part, once, after the commit; they can refuse it before."""
 
 from broker.config.sections import NetworkConfig, QuotaConfig
 from broker.control.commands import (

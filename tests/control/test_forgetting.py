@@ -1,4 +1,4 @@
-"""Settings that were changed while the broker ran can be taken back at its start, and are blamed by name."""
+"""A start can delete dynamic settings, and its errors name them."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
 def test_a_key_that_is_taken_back_nowhere_is_told() -> None:
     keys = ["num.io.threads", "num.io.thread", "queued.max.requests", "num.io.thread"]
     assert not_forgotten(keys, IMAGE) == [
-        "--forget num.io.thread: there is no such key, nothing is taken back (did you mean num.io.threads?)",
-        "--forget queued.max.requests: it was not set while the broker ran, nothing is taken back",
+        "--forget num.io.thread: unknown key, nothing deleted (did you mean num.io.threads?)",
+        "--forget queued.max.requests: the key has no dynamic setting, nothing deleted",
     ]
     assert not_forgotten(["num.io.threads", "listeners"], IMAGE) == []
 
@@ -38,4 +38,4 @@ def test_only_what_holds_for_this_broker_is_blamed(key: str, blamed: bool) -> No
     with pytest.raises(ConfigError) as caught, blaming_dynamic(IMAGE, 1):
         raise ConfigError(key, "4", "something else")
     assert (caught.value.key, caught.value.value) == (key, "4")
-    assert (f"--forget {key} takes that back" in caught.value.allowed) is blamed
+    assert (f"--forget {key} deletes it" in caught.value.allowed) is blamed

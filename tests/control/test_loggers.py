@@ -1,4 +1,4 @@
-"""The levels of the broker's loggers: KIP-412, with the words of Kafka's RuntimeLoggerManager."""
+"""The levels of the broker's loggers: KIP-412, with the messages of Kafka's RuntimeLoggerManager."""
 
 import logging
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ PART = "weir_tests.part"
 
 @pytest.fixture(autouse=True)
 def _loggers() -> Iterator[None]:
-    """Two of the test's own, the outer one only a place so far; no other's level is touched."""
+    """Return two new loggers; the outer one exists only as a package. No other level is touched."""
     logging.getLogger(INNER).setLevel(logging.NOTSET)
     yield
     for name in (INNER, PART):

@@ -1,4 +1,4 @@
-"""Passwords of those who have a token: who may set whose, what is kept, and whom they let in."""
+"""Passwords of admin tokens: permission to set them, their stored form, and their checks."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,7 +68,7 @@ def test_a_new_password_takes_the_place_of_the_old_and_none_takes_it_away(full: 
 def test_every_guess_costs_the_same_hash_whoever_is_asked(
     full: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal work is equal time; what differs is one SHA-256."""
+    """Equal work takes equal time; the difference is one SHA-256."""
     set_password(full)
     done: list[object] = []
     real = passwords.matches
@@ -111,7 +111,7 @@ def test_the_password_is_in_no_change_and_in_no_repr(full: World) -> None:
 def test_administrators_set_anybodys_and_others_their_own_by_proof(
     full: World, role: Role, name: str, proven: bool, fine: bool
 ) -> None:
-    """`ann` is who asks."""
+    """`ann` is the actor."""
     full.do(plan_issue_token, IssueAdminToken("ann", role if role < Role.ADMIN else Role.ADMIN))
     before = full.image
     outcome = full.do(plan_set_password, SetPassword(name, hashed(GOOD, name), proven), role)

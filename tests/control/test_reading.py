@@ -1,4 +1,4 @@
-"""The rows of the console: the image joined with what is going on."""
+"""The rows of the console: the image joined with the live views."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which rule governs a client, what it does now, and what would be under other rules."""
+"""The rule that applies to a client, its current use, and the result under other rules."""
 
 import pytest
 
@@ -194,7 +194,7 @@ async def test_the_limit_of_an_address_is_looked_for_where_one_is_given(
         ([edit(ALICE, producer_byte_rate=1.5)], "fractional"),
         ([edit(ALICE, nonsense=1.0)], "Invalid configuration key nonsense"),
         ([edit(ALICE, producer_byte_rate=1.0), edit(ALICE, consumer_byte_rate=1.0)], "duplicate entity"),
-        ([edit(ALICE, True)], "no limit of user alice to measure"),
+        ([edit(ALICE, True)], "user alice has no limit"),
         ([edit((("user", ""),), producer_byte_rate=1.0)], "Empty user"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Every command, carried out as every role through every door: done, or refused with nothing changed."""
+"""Every command with every role through every interface: run, or refused without a change."""
 
 from functools import partial
 from typing import Any
@@ -93,7 +93,7 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
 
 
 class OneConnection:
-    """What there is to close."""
+    """The connections that can be closed."""
 
     def __init__(self) -> None:
         self.open = True
@@ -107,7 +107,7 @@ class OneConnection:
 
 @pytest.fixture
 async def connections(control: Control) -> OneConnection:
-    """With a topic, a limit and two tokens, so that there is something to change."""
+    """A control with a topic, a limit and two tokens to change."""
     there = OneConnection()
     control.add_planner(CloseConnection, partial(plan_close, there))
     for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
@@ -119,7 +119,7 @@ async def connections(control: Control) -> OneConnection:
 
 
 async def carry_out(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
-    """How it fared, whether it is told by a raise, an outcome or the outcome of its one entry."""
+    """Return the result: raised, in the outcome, or in the outcome of the only entry."""
     try:
         answer = await control.apply(command, who)
     except ApiError as refusal:
@@ -148,9 +148,9 @@ async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(
 
 
 def test_no_command_is_left_out() -> None:
-    """A new one has to be put into the table above, with the role that it needs."""
+    """Add a new command to the table above, with its role."""
     walked = {type(command).__name__ for _, command in NEEDS.values()} | {Undo.__name__}
-    # By name: a dataclass with slots is made twice, and its first making is remembered too.
+    # By name: a dataclass with slots is created twice, and its first class remains a subclass.
     assert walked == {command.__name__ for command in Command.__subclasses__()}
 
 

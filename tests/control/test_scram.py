@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: Kafka's codes and words, and what is written."""
+"""AlterUserScramCredentials: Kafka's codes and messages, and the stored form."""
 
 import pytest
 

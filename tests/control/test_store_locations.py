@@ -1,4 +1,4 @@
-"""A client sets the location of a store inside of certain folders, and learns nothing of any other path."""
+"""Clients can set store locations inside allowed folders only, and learn nothing about other paths."""
 
 from pathlib import Path
 
@@ -48,8 +48,7 @@ def test_any_other_path_is_refused_in_the_same_words(key: str, location: str) ->
     assert error is ErrorCode.INVALID_REQUEST and words is not None
     assert words.replace(repr(location), "...").replace(location, "...") == (
         f"Invalid value ... for configuration {key}: must be a PEM file: a regular file of at most 1048576 "
-        "bytes that the broker can read, in one of ssl.store.allowed.directories where it is set while the "
-        "broker runs"
+        "bytes that the broker can read, in one of ssl.store.allowed.directories if set while the broker runs"
     )
 
 

@@ -1,4 +1,4 @@
-"""Admin tokens: shown once, stored as a digest, good until they expire, one administrator always left."""
+"""Admin tokens: shown once, stored as a digest, with expiry; one administrator always remains."""
 
 import pytest
 

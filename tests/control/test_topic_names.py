@@ -1,4 +1,4 @@
-"""Names as Kafka's Topic.validate takes them."""
+"""Topic names as Kafka's Topic.validate accepts them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The trail as people see it: without secrets, and with what can be put back."""
+"""The audit trail for display: without secrets, and with the changes that can be undone."""
 
 from broker.control.commands import (
     AlterClientQuotas,
@@ -72,5 +72,5 @@ async def test_the_trail_says_what_can_be_put_back(control: Control, views: Cont
     assert [(row.kind, row.final) for row in rows[:3]] == [
         ("admin-token", "A change of kind admin-token cannot be undone"),
         ("client-quota", None),
-        ("client-quota", "This has been changed again since"),
+        ("client-quota", "The value has been changed since"),
     ]

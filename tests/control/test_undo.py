@@ -1,4 +1,4 @@
-"""An undo is a new change that puts the old value back, if nobody has changed it since."""
+"""An undo is a new change that restores the old value, unless it has changed since."""
 
 from dataclasses import replace
 
@@ -107,7 +107,10 @@ async def test_the_settings_of_a_deleted_topic_do_not_come_back(control: Control
     await control.apply(CreateTopics((NewTopic("t", configs=(("retention.ms", "5"),)),)), actor())
     await control.apply(DeleteTopics((TopicRef("t"),)), actor())
     outcome = await control.apply(Undo(control.image.version), actor())
-    assert outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and outcome.message == "The topic is gone"
+    assert (
+        outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and outcome.message == "The topic t no longer exists"
+    )
 
 
 async def test_a_topic_does_not_come_back_and_the_cluster_id_stays(control: Control) -> None:
@@ -128,7 +131,7 @@ async def test_a_password_goes_back_and_one_whose_key_is_lost_does_not(
         seq = await configure(control, ResourceType.BROKER, "1", key, value)
     (row,) = committer.store.history(AuditFilter(seq=seq))
     lost = replace(row, old=Unreadable("weir1:0123456789abcdef:AAAA"))
-    with pytest.raises(ApiError, match="is not here"):
+    with pytest.raises(ApiError, match="is not available"):
         inverse_of(lost, (), control.image)
     assert (await control.apply(Undo(seq), actor())).ok
     assert control.image.broker_configs["1"][key] == "first"
@@ -142,7 +145,7 @@ async def test_an_undo_needs_the_role_of_the_change(control: Control, role: Role
 
 
 async def alter(control: Control, shadow: bool | None, **values: float | None) -> list[AuditRow]:
-    """The rows that it wrote, oldest first."""
+    """The rows of this change, oldest first."""
     ops = tuple(QuotaOp(key, value) for key, value in values.items())
     first = control.image.version + 1
     await control.apply(AlterClientQuotas((QuotaAlteration(ALICE, ops, shadow=shadow),)), actor())

@@ -1,4 +1,4 @@
-"""A metadata log in memory, for planners; and the real store behind a lock, for `Control`."""
+"""An in-memory metadata log for planners, and the real store behind a lock for `Control`."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -69,7 +69,7 @@ class World:
 
 
 class StoreCommitter:
-    """A `Committer` over the real store, without a thread. `fault` is raised instead of the next commits."""
+    """A `Committer` with the real store, without a thread. The next commits raise `fault`."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.store = store

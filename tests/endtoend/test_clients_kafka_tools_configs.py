@@ -119,6 +119,6 @@ def test_levels_of_loggers_are_set_shown_and_removed(broker: BrokerProcess) -> N
 
 def test_groups_have_no_settings_and_say_so(broker: BrokerProcess) -> None:
     said = refused(broker, CONFIGS, "--alter", *GROUP, "--add-config", "consumer.session.timeout.ms=50000")
-    assert "Groups have no settings of their own here." in said
+    assert "Group configurations are not supported." in said
     described = ask(broker, CONFIGS, "--describe", *GROUP)
     assert described == "The group 'g' doesn't exist and doesn't have dynamic config.\n"

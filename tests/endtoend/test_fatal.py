@@ -166,6 +166,6 @@ async def test_a_change_that_cannot_be_followed_ends_the_process_and_holds_after
         set_a_quota(run.console)
         status, said = run.ended()
     assert status == 1
-    assert "could not be followed: KeyError: 'no such manager'" in said[-1]
+    assert "could not be applied: KeyError: 'no such manager'" in said[-1]
     async with running_broker(tmp_path / "data") as broker:
         assert broker.server.control.image.quotas

@@ -92,6 +92,6 @@ async def test_metadata_that_lost_its_topics_stop_the_start(tmp_path: Path) -> N
     history, _ = await filled(tmp_path)
     (tmp_path / METADATA_FILE).write_bytes(old)
     said = await trio.to_thread.run_sync(refused_start, tmp_path)
-    assert "does not know the topics" in said and f"{TOPIC}-0" in said
+    assert "does not list the topics" in said and f"{TOPIC}-0" in said
     with BrokerProcess(tmp_path, options=("--rebuild-metadata",)) as broker:
         assert await history.check(port_of(broker)) == history.count

@@ -35,7 +35,7 @@ async def test_a_directory_that_another_broker_uses_is_refused(tmp_path: Path) -
     with BrokerProcess(tmp_path) as broker:
         client = await connect(int(broker.plain.rpartition(":")[2]))
         (line,) = refusal(tmp_path, "127.0.0.1:0")
-        assert line.startswith("weir: ") and "another broker is using this directory" in line
+        assert line.startswith("weir: ") and "another broker uses this directory" in line
         assert await is_served(client)
         await client.stream.aclose()
 
@@ -119,7 +119,7 @@ async def test_a_setting_that_keeps_the_broker_from_starting_is_blamed_and_can_b
     assert stopped(process) == 0
     with socket.create_server(("127.0.0.1", port)):
         (line,) = refusal(tmp_path)
-        assert wanted in line and line.endswith("--forget listeners takes that back")
+        assert wanted in line and line.endswith("--forget listeners deletes it")
         process, second = started(command(tmp_path, "--forget", "listeners"))
         assert second != port
         assert stopped(process) == 0

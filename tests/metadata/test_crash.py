@@ -1,6 +1,4 @@
-"""What was acknowledged survives kill -9; what the disk refused is not half written. Real processes, real
-files.
-"""
+"""Acknowledged changes survive kill -9; a failed commit leaves no partial write. Real processes and files."""
 
 import subprocess
 import sys
@@ -65,7 +63,7 @@ def test_a_killed_broker_loses_nothing_that_it_acknowledged(tmp_path: Path, ackn
     }
     for n in range(last + 1):
         assert users[f"{n}a"] == users[f"{n}b"] == n + 1
-    # One more commit may have reached the disk unannounced; if so, both of its halves did.
+    # One more, unacknowledged commit can be on disk; if so, both of its halves are.
     assert store.image.version in (version, version + 2)
     assert len(users) == store.image.version - 1
     store.close()

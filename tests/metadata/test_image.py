@@ -1,4 +1,4 @@
-"""The image is what the latest row of each key says."""
+"""The image equals the latest row of each key."""
 
 import pytest
 

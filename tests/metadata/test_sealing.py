@@ -1,4 +1,4 @@
-"""Passwords among the settings are on no disk in the clear; keys are found, replaced and missed."""
+"""Secret settings are never plaintext on disk; keys are found, replaced and reported missing."""
 
 import base64
 import os
@@ -48,7 +48,7 @@ def key_file(path: Path, mode: int = 0o600) -> Path:
 
 
 def holding(folder: Path, *texts: str) -> set[str]:
-    """Files with any of these in any of their bytes."""
+    """Return the files that contain any of these bytes."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert files
     return {file.name for file in files if any(text.encode() in file.read_bytes() for text in texts)}
@@ -63,7 +63,7 @@ def set_all(store: MetadataStore) -> None:
 
 
 def in_the_clear(path: Path) -> None:
-    """The file as the version before wrote it, with some values replaced and one removed again."""
+    """Write the file as the previous version does, with some values replaced and one removed again."""
     store = opened(path)
     set_all(store)
     store.commit([setting(JAAS, "user_ann=hunter2-second"), setting("log.retention.ms", "9")], EVE, 3_000)
@@ -136,7 +136,7 @@ def test_a_value_that_was_moved_to_another_setting_is_refused(path: Path) -> Non
     connection.execute("DROP TRIGGER change_is_not_edited")
     connection.execute(f"UPDATE change SET key = '{KEY}' WHERE key = '{KEY_PASSWORD}'")
     connection.close()
-    with pytest.raises(MetadataUnusable, match="was changed"):
+    with pytest.raises(MetadataUnusable, match="was modified"):
         opened(path)
 
 
@@ -150,7 +150,7 @@ def test_a_value_that_looks_encrypted_is_encrypted_like_any(path: Path) -> None:
     again.close()
 
 
-# What an earlier version wrote
+# Files of an earlier version
 
 
 def test_a_start_encrypts_what_an_earlier_version_wrote_and_leaves_no_remnant(path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_start_encrypts_what_an_earlier_version_wrote_and_leaves_no_remnant(pa
 
 
 class Failing(sqlite3.Connection):
-    """Refuses one statement as SQLite does on a full disk; `seen` are those that it was asked for."""
+    """Fails one statement as SQLite does on a full disk; `seen` are the executed statements."""
 
     fault = ""
     seen: ClassVar[list[str]] = []

@@ -1,4 +1,4 @@
-"""The metadata log: all or nothing, never edited, and the same image after any restart."""
+"""The metadata log: atomic, never modified, and with the same image after any restart."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -204,11 +204,11 @@ def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStor
         MetadataStore.open(path, 2_000)
 
 
-# A disk that refuses
+# Disk errors
 
 
 class Disk(sqlite3.Connection):
-    """A connection whose COMMIT can be made to fail as SQLite reports a failing disk."""
+    """A connection whose COMMIT can fail as SQLite does on a failing disk."""
 
     fault: str | None = None
 

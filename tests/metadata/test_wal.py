@@ -1,4 +1,4 @@
-"""A write-ahead log with a flipped bit: what SQLite passes over in silence stops the start."""
+"""A write-ahead log with a flipped bit stops the start, although SQLite silently skips the damage."""
 
 import shutil
 import sqlite3
@@ -26,7 +26,7 @@ def wal_of(path: Path) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[bytes]:
-    """Of three transactions with a page each, none of them in the main file."""
+    """Return a log of three transactions with a page each, none of them in the main file."""
     path = tmp_path / "other.sqlite"
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -106,7 +106,7 @@ def test_the_log_is_empty_after_every_commit_because_a_checkpoint_follows(path: 
 
 
 def with_log(path: Path, commits: int) -> None:
-    """As an earlier version leaves it after a kill: changes in the log, and not in the main file."""
+    """Leave the files as an earlier version does after a kill: changes in the log only."""
     MetadataStore.open(path, 1_000).close()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -275,7 +275,7 @@ async def test_a_default_for_all_brokers_holds_and_a_value_for_one_wins(
         ("broker.quota.slow.fetch.bytes", "fast", "a number from 1 to 1.79769e+308"),
         ("broker.quota.request.rate", "0.009", "a number from 0.01 to 1.79769e+308"),
         ("broker.quota.enabled", "yes", "true or false"),
-        ("broker.quota.white.list.user", "a,,b", "names between commas"),
+        ("broker.quota.white.list.user", "a,,b", "a list of names"),
         ("cluster.quota.topic.count", "-1", "a whole number from 0 to 9223372036854775807"),
     ],
 )

@@ -134,7 +134,7 @@ async def test_a_client_that_does_not_read_holds_up_the_stop_until_the_deadline(
         mock_clock.jump(0.001)
         await broker.started.stopped.wait()
     assert [record.getMessage() for record in caplog.records] == [
-        "requests were still in hand at the end of the drain"
+        "the drain timed out with requests in progress"
     ]
 
 

@@ -138,8 +138,8 @@ async def test_a_class_that_is_not_there_stops_the_start_before_anything_is_made
 
 
 @pytest.mark.parametrize(
-    ("callback", "fate"), [("", "it is ignored"), (CLASS, "only the quota callback is told of it")]
+    ("callback", "fate"), [("", "it is ignored"), (CLASS, "only the quota callback receives it")]
 )
 def test_a_key_that_nobody_knows_is_warned_of_with_its_fate(callback: str, fate: str) -> None:
     configuration = load(None, [f"client.quota.callback.class={callback}", "acme.groups=red"], {})
-    assert f"--override: there is no key acme.groups; {fate}" in configuration.warnings
+    assert f"--override: unknown key acme.groups; {fate}" in configuration.warnings

@@ -23,7 +23,7 @@ from tests.support.wire import WireClient
 TOPIC = 2
 RATE = "follower.replication.throttled.rate"
 REPLICAS = "follower.replication.throttled.replicas"
-WHY = "this broker reads no replicas from other brokers"
+WHY = "this broker does not replicate from other brokers"
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:

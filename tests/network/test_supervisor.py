@@ -117,7 +117,7 @@ async def test_an_error_that_was_swallowed_ends_the_tree_all_the_same() -> None:
 
     async def page() -> None:
         try:
-            raise FatalExitError("a change could not be followed")
+            raise FatalExitError("a change could not be applied")
         except FatalExitError as error:
             last.tell(error)
             last.tell(FatalExitError("a later one"))
@@ -126,4 +126,4 @@ async def test_an_error_that_was_swallowed_ends_the_tree_all_the_same() -> None:
         tasks.start_soon(last.wait, name="fatal-errors")
         tasks.start_soon(page, name="page")
 
-    assert [str(each) for each in await ends_with(begin)] == ["page failed: a change could not be followed"]
+    assert [str(each) for each in await ends_with(begin)] == ["page failed: a change could not be applied"]

@@ -45,7 +45,7 @@ def refusal(settings: TlsConfig) -> tuple[str, object, str]:
 
 STORE = (
     "a PEM file: a regular file of at most 1048576 bytes that the broker can read, in one of "
-    "ssl.store.allowed.directories where it is set while the broker runs"
+    "ssl.store.allowed.directories if set while the broker runs"
 )
 
 

@@ -49,7 +49,7 @@ class FakeTrail:
         limits = self.rows.get(tuple((kind, name) for kind, name in json.loads(row.entity)))
         value = None if limits is None else limits.value(row.key)
         is_so = value == (None if row.new is None else float(row.new))
-        return None if is_so else "This has been changed again since"
+        return None if is_so else "The value has been changed since"
 
     def _undo(self, command: Undo, actor: Actor) -> Outcome:
         if actor.role < Role.EDITOR:

@@ -377,7 +377,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         kept = [row for row in self.connection_rows if row.connection_id != command.connection_id]
         if len(kept) == len(self.connection_rows):
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such connection, or not any more")
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such open connection")
         self.connection_rows = kept
         return Outcome()
 

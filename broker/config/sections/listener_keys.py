@@ -125,27 +125,27 @@ class ListenerKeys(ListenerSection):
         names = [endpoint.name for endpoint in self.listeners]
         if len(set(names)) < len(names):
             raise ConfigError("listeners", ",".join(map(str, self.listeners)), "each listener name once")
-        if meeting := _meeting(self.listeners):
-            raise ConfigError("listeners", ",".join(map(str, meeting)), "a separate port for each listener")
+        if conflicting := _conflicting(self.listeners):
+            raise ConfigError(
+                "listeners", ",".join(map(str, conflicting)), "a separate port for each listener"
+            )
         if unknown := sorted(set(advertised) - set(names)):
             raise ConfigError(
                 "advertised.listeners", ",".join(unknown), f"only names in listeners: {', '.join(names)}"
             )
         for endpoint in self.listeners:
-            told = advertised.get(endpoint.name, endpoint.address)
-            if told.host in EVERYWHERE:
+            address = advertised.get(endpoint.name, endpoint.address)
+            if address.host in EVERYWHERE:
                 if endpoint.name in advertised:
-                    key, value = "advertised.listeners", f"{endpoint.name}://{told}"
-                    where = "an address that clients can reach"
+                    key, value = "advertised.listeners", f"{endpoint.name}://{address}"
+                    where = "expected an address that clients can reach"
                 else:
                     key, value = "listeners", str(endpoint)
-                    where = (
-                        f"with {endpoint.name}://host:port in advertised.listeners, which clients can reach"
-                    )
-                raise ConfigError(key, value, f"{where}; {told.host} is every interface of this machine")
+                    where = f"set {endpoint.name}://host:port in advertised.listeners to a reachable address"
+                raise ConfigError(key, value, f"{where}; {address.host} means every interface")
         if unmapped := sorted(set(names) - set(protocols)):
             raise ConfigError("listeners", ",".join(unmapped), "only names in listener.security.protocol.map")
-        for key, value, allowed in self._misfits(names):
+        for key, value, allowed in self._role_conflicts(names):
             raise ConfigError(key, value, allowed)
         return tuple(
             Listener(
@@ -160,7 +160,7 @@ class ListenerKeys(ListenerSection):
             for endpoint in self.listeners
         )
 
-    def _misfits(self, names: list[str]) -> Iterator[tuple[str, str, str]]:
+    def _role_conflicts(self, names: list[str]) -> Iterator[tuple[str, str, str]]:
         """Yield conflicts between listener roles: key, value, what is allowed."""
         controllers = ",".join(self.controller_listener_names)
         served = [name for name in self.controller_listener_names if name in names]
@@ -185,7 +185,7 @@ class ListenerKeys(ListenerSection):
             yield "control.plane.listener.name", control, f"{others}, nor inter.broker.listener.name"
 
 
-def _meeting(listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, Endpoint] | None:
+def _conflicting(listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, Endpoint] | None:
     """Return two listeners that cannot both be bound: the same port on the same or a wildcard address."""
     for one, other in combinations(listeners, 2):
         hosts = {one.address.host, other.address.host}

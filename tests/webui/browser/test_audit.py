@@ -55,7 +55,7 @@ def test_an_undo_that_came_too_late_is_told(audit: Any, expect: Any, broker: Fak
     expect(audit.get_by_role("button", name="Undo this change")).to_be_enabled()
     broker.set(APP, {"producer_byte_rate": 9e6})
     audit.get_by_role("button", name="Undo this change").click()
-    expect(audit.locator("tr.panel")).to_contain_text("This has been changed again since")
+    expect(audit.locator("tr.panel")).to_contain_text("The value has been changed since")
     assert broker.rows[APP].value("producer_byte_rate") == 9e6
 
 

@@ -43,7 +43,7 @@ async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browse
         "2000000",
     )
     assert (newest["actor"], newest["address"], newest["door"]) == ("bob", "10.0.0.1", "page")
-    assert newest["final"] is None and middle["final"] == "This has been changed again since"
+    assert newest["final"] is None and middle["final"] == "The value has been changed since"
     assert oldest["quota"] is None and answer["next"] is None
 
 
