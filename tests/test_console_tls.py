@@ -120,7 +120,7 @@ def test_a_key_that_everybody_can_read_is_warned_of(
     file.write_text(certificates().server.text())
     file.chmod(mode)
     web._encryption(settings(f"keystore.location={file}"))
-    assert ("everybody on this machine" in caplog.text) == warned
+    assert ("every user of this machine" in caplog.text) == warned
 
 
 @pytest.mark.parametrize(("more", "warned"), [((), True), ((f"{LOCATION}=/etc/weir/console.pem",), False)])

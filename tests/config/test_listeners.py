@@ -126,8 +126,8 @@ def test_a_bad_advertised_address_is_told_as_it_was_written() -> None:
     with pytest.raises(ConfigError) as refused:
         build_config(values)
     assert str(refused.value) == (
-        "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: expected an address that clients can reach; "
-        "0.0.0.0 means every interface"
+        "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: "
+        "expected an address that clients can reach; 0.0.0.0 means every interface"
     )
 
 
