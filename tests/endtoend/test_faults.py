@@ -170,7 +170,7 @@ async def test_torn_tails_are_cut_and_damage_is_said_and_never_served(tmp_path: 
             lambda: count(broker, "truncated an incomplete batch at the end of a log") == 3,
             "a line for each torn end",
         )
-        within(2, lambda: count(broker, "records are damaged") == 1, "a line for the damage")
+        within(2, lambda: count(broker, "damaged records are not served") == 1, "a line for the damage")
         client = await connect(port_of(broker))
         for partition, acknowledged in enumerate(history.acknowledged):
             found = dict([pair async for pair in read_all(client, partition)])

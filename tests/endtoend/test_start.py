@@ -71,7 +71,7 @@ def test_a_console_port_that_is_taken_is_told_with_its_key_and_address(tmp_path:
 def test_a_setting_to_forget_that_does_not_exist_is_told_and_the_broker_serves(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, options=("--forget", "listener")) as broker:
         pass
-    assert any("--forget listener: there is no such key" in line for line in broker.log_lines)
+    assert any("--forget listener: unknown key" in line for line in broker.log_lines)
 
 
 def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
