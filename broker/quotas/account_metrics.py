@@ -1,6 +1,4 @@
-"""What Prometheus reads of the clients' accounts: the busiest of them, limited or not. Called when somebody
-looks.
-"""
+"""Prometheus metrics of the busiest clients, whether limited or not. Computed on each scrape."""
 
 from typing import Final
 
@@ -9,17 +7,17 @@ from broker.metrics.top_k import largest
 from broker.quotas.accounts import Accounts
 
 MOST_CLIENTS: Final = 250
-"""Series of each family: those that moved the most bytes in the last seconds."""
+"""Clients that each family includes: those that moved the most bytes in the last seconds."""
 
 FAMILIES: Final = (
     ("kafka_server_client_incoming_bytes_total", "Bytes of requests, by client"),
-    ("kafka_server_client_outgoing_bytes_total", "Bytes of answers, by client"),
+    ("kafka_server_client_outgoing_bytes_total", "Bytes of responses, by client"),
     ("kafka_server_client_requests_total", "Requests, by client"),
 )
 
 
 def families(accounts: Accounts, now_ms: int) -> Steps:
-    """A source for the metrics registry, of accounts that have just been brought up to date."""
+    """Yield the families of `accounts`, which must be up to date. A source for the metrics registry."""
     everyone = list(accounts)
     busiest = yield from largest(MOST_CLIENTS, everyone, lambda account: sum(account.per_second(now_ms)[:2]))
     labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
@@ -33,4 +31,4 @@ def families(accounts: Accounts, now_ms: int) -> Steps:
         "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
     )
     left_out = [Sample((), len(everyone) - len(busiest))]
-    yield FamilySamples("weir_clients_left_out", "Clients that are not on this page", Kind.GAUGE, left_out)
+    yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", Kind.GAUGE, left_out)

@@ -1,9 +1,9 @@
-"""What every client does, whether a rule limits it or not: bytes, requests and their time by user and
-client-id.
+"""Bytes, requests and request time of every client, limited or not, by user and client id.
 
-Costs requests nothing: connections count for themselves, and what they have counted since the last look is
-booked when somebody looks (the timer, the console, Prometheus) and when they close. Names are the clients'
-own choice, so there are at most `MAX_ACCOUNTS`, and who was idle longest goes. Knows no rule and no socket.
+Adds no cost per request: connections keep their own counters, and the difference since the last update is
+booked on each update (the timer, the console, Prometheus) and when a connection closes. Clients choose their
+names, so at most `MAX_ACCOUNTS` accounts exist; the longest idle accounts are evicted first. Independent of
+rules and sockets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,22 +13,19 @@ from typing import Final, Protocol
 from broker.metrics.recent import Recent
 
 MAX_ACCOUNTS: Final = 1_000
-"""Clients that are kept; when there is one more the eighth of them that was idle longest goes, and of those
-that are busy alike who does least.
+"""Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.
 """
 
 Counts = tuple[int, int, int, int]
-"""Bytes in, bytes out, requests, and nanoseconds of the broker's thread; the last only while requests are
-timed.
+"""Bytes in, bytes out, requests, and nanoseconds of the broker's thread. The last grows only while requests
+are timed.
 """
 
 NOTHING: Final = (0, 0, 0, 0)
 
 
 class Counted(Protocol):
-    """What is to be known of a connection; its counters only grow. Until it is `authenticated` it is
-    nobody's.
-    """
+    """A connection's counters, which only grow. A connection is counted once it is `authenticated`."""
 
     principal: str
     client_id: str | None
@@ -40,7 +37,7 @@ class Counted(Protocol):
 
 
 class Account:
-    """One client since `since_ms`. `connections` is how many it had at the last look, `counts` its totals."""
+    """A client's totals (`counts`) since `since_ms`, and its `connections` at the last update."""
 
     __slots__ = ("client_id", "connections", "counts", "last_active_ms", "recent", "since_ms", "user")
 
@@ -60,23 +57,23 @@ class Account:
         self.counts = (had[0] + more[0], had[1] + more[1], had[2] + more[2], had[3] + more[3])
 
     def per_second(self, now_ms: int) -> list[float]:
-        """Of each of the counts, over the last ten to fifteen seconds."""
+        """Return the rate of each count over the last ten to fifteen seconds."""
         return self.recent.per_second(now_ms - self.since_ms, now_ms)
 
 
 class Accounts:
-    """Iterates over every account, in no particular order."""
+    """All accounts. Iteration is in no particular order."""
 
     __slots__ = ("_accounts", "_booked", "_max_accounts")
 
     def __init__(self, max_accounts: int = MAX_ACCOUNTS) -> None:
         self._accounts: dict[tuple[str, str], Account] = {}
         self._max_accounts = max_accounts
-        # What each open connection had counted when it was looked at last.
+        # The counts of each open connection at the last update.
         self._booked: dict[Counted, Counts] = {}
 
     def look(self, connections: Iterable[Counted], now_ms: int) -> None:
-        """Books what `connections`, all that are open, have counted since the last look."""
+        """Book what `connections`, all that are open, have counted since the last update."""
         found: dict[tuple[str, str], list[int]] = {}
         booked = self._booked
         for each in connections:
@@ -102,7 +99,7 @@ class Accounts:
                 known.connections = connected
 
     def closed(self, connection: Counted, now_ms: int) -> None:
-        """Books the rest of a connection that will not be looked at again."""
+        """Book the remaining counts of a closed connection."""
         had = self._booked.pop(connection, NOTHING)
         if connection.authenticated:
             more = (
@@ -123,7 +120,7 @@ class Accounts:
         return len(self._accounts)
 
     def _book(self, key: tuple[str, str], more: Counts, now_ms: int) -> None:
-        """Who has done nothing since it was forgotten stays forgotten."""
+        """Add `more` to the account of `key`. A client without new counts gets no account."""
         if more == NOTHING:
             return
         account = self._accounts.get(key)

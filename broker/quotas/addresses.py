@@ -1,8 +1,8 @@
-"""What each address that connects has done: how fast it is accepted, how often it was held or refused.
+"""Connection statistics per client address: accept rate, delayed and refused connections.
 
-Kept by `connections` beside its verdicts, read by the console and by nobody who decides. Kafka has figures
-for addresses with a limit only; a storm is better seen before somebody has thought of one. Knows no socket
-and no clock.
+Kept by `connections` and read by the console; no verdict depends on it. Kafka has metrics only for addresses
+with a limit; these also show a connection storm from an address without one. Independent of sockets and
+clocks.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from broker.quotas.connection_rates import AcceptRate
 from broker.quotas.usage import IDLE_MS
 
 MOST_ADDRESSES: Final = 10_000
-"""Ours: where there are more, the eighth of them that was seen longest ago is forgotten."""
+"""Addresses kept; one more evicts the eighth of them that was seen longest ago. Kafka has no such table."""
 
 
 @dataclass(slots=True)
 class AddressStats:
-    """Totals since the address was first seen, or seen again after an hour: connections that it was given,
-    that were held for its rate, and that were closed by a rule.
+    """Totals since the address was first seen, or seen again after an hour: connections accepted, delayed
+    for the address's rate (`held`), and refused.
     """
 
     rate: AcceptRate
@@ -58,7 +58,7 @@ class Addresses:
         self._of(address, now_ms).refused += 1
 
     def expire(self, now_ms: int) -> None:
-        """Forgets whoever has not been seen for an hour."""
+        """Remove addresses that were not seen for an hour."""
         self._seen = {
             address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
         }

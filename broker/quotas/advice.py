@@ -1,20 +1,19 @@
-"""What is worth knowing about a limit that is valid and cannot do what it seems to say.
+"""Warnings about limits that are valid and have no effect.
 
-Asked by control for each alteration; every interface shows the sentences where the limit is set, and none
-refuses it for them.
+Called by control for each alteration. Every interface shows the warnings; none rejects the alteration.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 WHOLE_THREAD: Final = 100.0
-"""request_percentage of all the time that the broker's one thread has. In Kafka each network and handler
-thread adds 100.
+"""request_percentage of the whole time of the broker's one thread. In Kafka each network and handler thread
+adds 100.
 """
 
 
 def warnings_about(limits: Iterable[tuple[str, float | None]]) -> tuple[str, ...]:
-    """One sentence for each (key, value) that deserves one; a removal (None) never does."""
+    """Return a warning for each (key, value) that never takes effect. A removal (None) causes none."""
     return tuple(
         f"request_percentage={value:g} never takes effect: one thread serves all requests, "
         f"so no client can use more than {WHOLE_THREAD:g}"

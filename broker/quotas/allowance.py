@@ -1,23 +1,22 @@
-"""How much a limit that has changed allowed over the last seconds: its integral over time.
+"""The integral over time of a limit that has changed: the amount it allowed in the last seconds.
 
-Kept by a sensor whose limit has changed, asked when its quota is broken: what was allowed when it was used is
-not owed. Knows no clock.
+Kept by a sensor whose limit has changed and read when its quota is violated, so that use the former limit
+allowed adds no debt. Independent of clocks.
 """
 
 from itertools import pairwise
 
 
 class Allowance:
-    """The integral of one limit, exact from the oldest mark on at the marks, and even between them.
+    """The integral of one limit. Exact at the marks from the oldest on; linear between them.
 
-    A mark is kept for every `spacing_ms` in which the limit changed, and as many as reach back for
-    `reach_ms`.
+    Keeps one mark per `spacing_ms` in which the limit changed, back to `reach_ms`.
     """
 
     __slots__ = ("_before", "_bound", "_marks", "_reach_ms", "_since_ms", "_spacing_ms", "_total")
 
     def __init__(self, bound: float, new: float, spacing_ms: int, reach_ms: int, now_ms: int) -> None:
-        """The limit was `bound` until `now_ms`, from when on it is `new`."""
+        """Start with limit `bound` before `now_ms` and `new` from then on."""
         self._before = bound
         self._bound = new
         self._spacing_ms = spacing_ms
@@ -27,7 +26,7 @@ class Allowance:
         self._marks = [(now_ms, 0.0)]
 
     def change(self, new: float, now_ms: int) -> None:
-        """From `now_ms` on the limit is `new`."""
+        """Set the limit to `new` from `now_ms` on."""
         self._total += self._bound * (now_ms - self._since_ms) / 1000
         self._since_ms, self._bound = now_ms, new
         marks = self._marks
@@ -39,7 +38,7 @@ class Allowance:
                 del marks[0]
 
     def between(self, begin_ms: int, now_ms: int) -> float:
-        """What was allowed from `begin_ms` to `now_ms`, which is not before the last change."""
+        """Return the amount allowed from `begin_ms` to `now_ms`; `now_ms` is not before the last change."""
         return self._total + self._bound * (now_ms - self._since_ms) / 1000 - self._until(begin_ms)
 
     def _until(self, at_ms: int) -> float:

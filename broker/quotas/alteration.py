@@ -1,8 +1,7 @@
-"""What AlterClientQuotas may ask for, with Kafka's words for what it may not. (Kafka:
-ClientQuotaControlManager, KIP-546)
+"""Validation of AlterClientQuotas, with Kafka's error messages. (Kafka: ClientQuotaControlManager, KIP-546)
 
-Called by control for every door before anything is written. Whether a removal finds something to remove is
-control's to see.
+Called by control for every interface before anything is written. Control itself checks that a removed key
+exists.
 """
 
 from collections.abc import Iterable
@@ -15,20 +14,19 @@ from broker.quotas.entity import CLIENT_ID, IP, USER, Entity, EntityPairs
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType
 
 FRACTION: Final = 1e-6
-"""How far from whole a value of an integral key may be."""
+"""Largest fractional part of a value of an integral key."""
 
 TOO_LARGE: Final = {ValueType.INT: 2.0**31, ValueType.LONG: 2.0**63, ValueType.DOUBLE: float("inf")}
-"""The smallest value that a type cannot hold."""
+"""The smallest value that does not fit the type."""
 
 
 def validate_alteration(
     pairs: EntityPairs, ops: Iterable[tuple[str, float | None]], ipv6_prefix: int = WHOLE_ADDRESS
 ) -> Entity:
-    """The entity that `ops`, pairs of key and value (None removes), may be applied to. `ipv6_prefix` is how
-    addresses are counted; a limit is written for the one that stands for the others.
+    """Return the entity that `ops`, pairs of key and value (None removes), apply to.
 
-    Raises ApiError INVALID_REQUEST with a message that names what is wrong; nothing of the entry is to be
-    applied then.
+    `ipv6_prefix` is the prefix length by which addresses are counted; a limit names the prefix's first
+    address. Raises ApiError INVALID_REQUEST; no part of the entry may be applied then.
     """
     entity = validate_entity(pairs)
     keys = CLIENT_KEYS if entity.ip is None else IP_KEYS
@@ -37,7 +35,7 @@ def validate_alteration(
         if key in seen:
             _refuse(f"Duplicate quota key {key} not updating quota for this entity {entity}")
         seen.add(key)
-        # Kafka lets a removal of any key pass: there is nothing of that name, so nothing to remove.
+        # Kafka accepts a removal of any key: an unknown key has no value to remove.
         if value is not None:
             if isinstance(entity.ip, str):
                 _validate_spelling(entity.ip, ipv6_prefix)
@@ -48,7 +46,7 @@ def validate_alteration(
 
 
 def validate_entity(pairs: EntityPairs) -> Entity:
-    """The entity that the pairs name. Raises ApiError INVALID_REQUEST."""
+    """Return the entity that `pairs` name. Raises ApiError INVALID_REQUEST."""
     if not pairs:
         _refuse("Invalid empty client quota entity")
     parts: dict[str, str | None] = {}
@@ -70,7 +68,7 @@ def validate_entity(pairs: EntityPairs) -> Entity:
 
 
 def _validate_address(name: str | None) -> None:
-    """An address, or the default. Kafka also takes host names and resolves them; here nothing is resolved."""
+    """Refuse host names, which Kafka resolves. None is the default entity."""
     if name is not None:
         try:
             ip_address(name)
@@ -79,23 +77,23 @@ def _validate_address(name: str | None) -> None:
 
 
 def _validate_spelling(address: str, ipv6_prefix: int) -> None:
-    """Of two spellings of one address, each with a limit, nobody could tell which holds; Kafka takes both."""
+    """Refuse other spellings of an address: two limits for one address would conflict. Kafka accepts them."""
     whole = canonical_address(address)
     written = counted_address(whole, ipv6_prefix)
     if address == written:
         return
-    why = f", as all addresses of its /{ipv6_prefix} are one" if written != whole else ""
-    _refuse(f"The ip {address} has to be written {written}{why}")
+    why = f" (all addresses of its /{ipv6_prefix} count as one)" if written != whole else ""
+    _refuse(f"Invalid ip {address}, expected {written}{why}")
 
 
 def _validate_value(key: QuotaKey, value: float) -> None:
-    # Written so that NaN, which is neither above nor below anything, is refused.
+    # `not value > 0` also refuses NaN.
     if not value > 0:
         _refuse(f"Quota {key.name} must be greater than 0")
     if value >= TOO_LARGE[key.type]:
         article = "an" if key.type is ValueType.INT else "a"
         _refuse(f"Proposed value for {key.name} is too large for {article} {key.type.value}.")
-    # Kafka lets a millionth pass, which as a whole number is 0.
+    # Kafka accepts 0.000001, which is 0 as an integer.
     if key.type is not ValueType.DOUBLE and (value < 1 or value % 1.0 > FRACTION):
         _refuse(f"{key.name} cannot be a fractional value.")
 

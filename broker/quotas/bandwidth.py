@@ -1,7 +1,7 @@
-"""The quota on bytes per second, for produce and for fetch. (Kafka: ClientQuotaManager)
+"""Byte rate quotas for Produce and Fetch. (Kafka: ClientQuotaManager)
 
-Called by the handlers, which test `active` first. Records, and says how long to wait; holding the channel is
-the network room's work. Recording and checking are one step, since nothing awaits between.
+Called by the handlers, which test `active` first. Records usage and returns the throttle time; the network
+package mutes the channel. Recording and checking are one step: no await separates them.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ from broker.steps import Steps, finished
 
 
 class RateSensor(ClientSensor):
-    """A sensor whose clients may be paced; see `pacing`. `fits` is the most that can be recorded at once
-    without a certain throttle.
+    """A sensor whose clients may be paced; see `pacing`. `fits` is the largest value that can be recorded at
+    once without a certain throttle.
     """
 
     __slots__ = ("allowance", "fits", "pace", "repaid")
@@ -37,7 +37,7 @@ class RateSensor(ClientSensor):
         self.pace: Pace | None = None
         self.fits = float_info.max
         self.repaid = UNLIMITED
-        """The last limit: debts are repaid at it, also while there is none."""
+        """The last limit. Debts are repaid at this rate, also while no limit applies."""
         self.allowance: Allowance | None = None
 
     def set_bound(
@@ -47,8 +47,8 @@ class RateSensor(ClientSensor):
         shadow: ShadowTotal | None = None,
         now_ms: int | None = None,
     ) -> None:
-        """What was recorded stays recorded, and what is owed is owed, over a time without a rule too. A
-        violation that was found a moment ago is withdrawn where `bound` allows what was used.
+        """Set the limit. Recorded values and debts remain, also while no rule applies. A violation in the
+        current pass of the rules is withdrawn if `bound` allows the recorded use.
         """
         if rule is not None and bound != self.repaid:
             pace = self.pace
@@ -66,7 +66,7 @@ class RateSensor(ClientSensor):
         self.fits = float_info.max if is_free else bound * (window.samples - 1) * (window.window_ms / 1000)
 
     def allowed(self, begin_ms: int, now_ms: int) -> float:
-        """What the limit allowed from `begin_ms` to `now_ms`."""
+        """Return the amount that the limit allowed from `begin_ms` to `now_ms`."""
         if self.allowance is not None:
             return self.allowance.between(begin_ms, now_ms)
         return self.repaid * (now_ms - begin_ms) / 1000.0
@@ -80,8 +80,8 @@ class RateSensor(ClientSensor):
             self.allowance.change(bound, now_ms)
 
     def debt(self, now_ms: int) -> float | None:
-        """What its clients owe, negative where they have saved up; None where they are not paced and have not
-        used more than was allowed lately.
+        """Return the debt of the sensor's clients, negative if they have credit, or None if they are not
+        paced and have not exceeded what was allowed lately.
         """
         if self._is_paced(now_ms):
             assert self.pace is not None
@@ -90,8 +90,8 @@ class RateSensor(ClientSensor):
         return owed if owed > 0 else None
 
     def owed_by_windows(self, observed: float, now_ms: int) -> float:
-        """What was recorded beyond what was allowed while it was. Kafka's rate supposes quiet windows before
-        the first one; for them nothing can be owed.
+        """Return the recorded amount in excess of what was allowed in the same time. Kafka's rate assumes
+        empty windows before the first one; they add no debt.
         """
         rate = self.rate
         recorded = observed * rate.window_size_ms(now_ms) / 1000.0
@@ -101,13 +101,13 @@ class RateSensor(ClientSensor):
         return self.pace is not None and not self.pace.is_over(now_ms)
 
     def reduce_debt(self, share: float, now_ms: int) -> None:
-        """Somebody else pays `share` of it. Where they are not paced the windows go on to judge."""
+        """Move `share` of the debt to another sensor. Without a pace the windows continue to decide."""
         if self._is_paced(now_ms):
             assert self.pace is not None
             self.pace.refund(share)
 
     def set_debt(self, debt: float, now_ms: int) -> None:
-        """Paces its clients, who owe so much now."""
+        """Pace the sensor's clients with `debt` from `now_ms` on."""
         window = self.rate.window
         if self.pace is None or self.pace.is_over(now_ms):
             self.pace = Pace(0.0, 0, window.samples * window.window_ms, now_ms)
@@ -117,9 +117,9 @@ class RateSensor(ClientSensor):
 class RateQuotaManager(QuotaManager[RateSensor]):
     """A quota on a rate.
 
-    `longest_ms` cuts every throttle (quota.max.throttle.ms; Kafka has no such limit for bytes). `paced` keeps
-    a client that has broken its quota at the bound; without it the verdicts are Kafka's throughout. `build`
-    makes sensors of a kind of their own.
+    `longest_ms` limits every throttle time (quota.max.throttle.ms; Kafka has no such limit for bytes).
+    `paced` keeps a client that violated its quota at its bound; without it all verdicts are Kafka's. `build`
+    creates the sensors.
     """
 
     __slots__ = ("_keeps_debts", "_paced", "longest_ms")
@@ -137,13 +137,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     ) -> None:
         super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = self._keeps_debts = paced
-        # A reply carries the wait as an int32; Kafka's narrowing of a longer one can make it negative.
+        # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
-        """Records `value`; a throttle if the client is over its bound now, whose wait brings it down to it.
+        """Record `value`. Return a throttle that brings the client back to its bound if it exceeds it now.
 
-        Nothing is recorded while no rule exists at all.
+        Records nothing while no rule exists.
         """
         if not self.active:
             return None
@@ -161,7 +161,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         return self._violated(sensor, observed, now_ms)
 
     def record_unchecked(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
-        """Records, and leaves it to the next `record` to see a broken bound. (recordNoThrottle)"""
+        """Record `value` without a check; the next `record` detects a violation. (recordNoThrottle)"""
         if self.active:
             sensor = self._usage.sensor(user, client_id, now_ms)
             sensor.last_record_ms = now_ms
@@ -170,21 +170,21 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 sensor.pace.refund(-value)
 
     def unrecord(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
-        """Takes back what was recorded, for a fetch that is answered empty because it broke a quota."""
+        """Subtract what was recorded for a fetch whose response is empty because of a quota."""
         self.record_unchecked(user, client_id, -value, now_ms)
 
     def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> None:
-        """Begins to count clients that were there before their rule: user, client id and units per second.
+        """Start to count clients that were active before their rule: user, client id and units per second.
 
-        Kafka supposes that a client which it sees for the first time was quiet before, and lets it use ten
-        seconds' worth at once. Who is known to be over its bound already gets no such present: it begins as
-        one that has used exactly its bound, so the next record is held. A sensor that exists knows better.
+        Kafka assumes that a new client was idle before and allows it ten seconds' worth at once. A client
+        whose known rate exceeds its bound starts with exactly its bound recorded instead, so its next record
+        is throttled. Existing sensors are left as they are.
         """
         finished(self.adopt_in_steps(running, now_ms))
 
     def adopt_in_steps(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
-        """The same; stops after every few clients. A sensor that was made since the rules changed knows no
-        better.
+        """Do the same as `adopt` and yield after every few clients. Adopts clients of sensors created since
+        the rules changed, too.
         """
         usage = self._usage
         found: dict[RateSensor, float] = {}
@@ -204,10 +204,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         usage.forget_new()
 
     def max_value_in_window(self, user: str, client_id: str | None, now_ms: int) -> float:
-        """The most that can be recorded at once without a certain throttle; the largest float without a
-        limit.
-
-        (getMaxValueInQuotaWindow: the limit over all windows but the present one.)
+        """Return the largest value that can be recorded at once without a certain throttle, or the largest
+        float without a limit. (getMaxValueInQuotaWindow: the limit over all windows but the present one.)
         """
         if not self.active:
             return float_info.max
@@ -276,7 +274,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 self._shorten(held, now_ms)
 
     def _shorten(self, held: Held, now_ms: int) -> None:
-        """Ends a hold no later than its sensor owes nothing more."""
+        """End a throttle no later than the sensor's debt is repaid."""
         assert isinstance(held.sensor, RateSensor)
         debt = held.sensor.debt(now_ms)
         if debt is not None:
@@ -301,7 +299,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         wait_ms = pace.charge(value, sensor.bound, self.longest_ms, now_ms)
         if not wait_ms:
             return None
-        # The rate for which Kafka's formula gives this wait: use, with the debt in it.
+        # The rate for which Kafka's formula gives this wait: usage including the debt.
         owing = sensor.bound * (1.0 + wait_ms / sensor.rate.window_size_ms(now_ms))
         observed = sensor.rate.measure(now_ms)
         if observed > pace.observed:
@@ -309,7 +307,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         return self._throttle(sensor, wait_ms, max(owing, observed), now_ms)
 
     def _throttle(self, sensor: RateSensor, wait_ms: int, observed: float, now_ms: int) -> Throttle | None:
-        """The verdict; in shadow mode it is counted and nobody is told."""
+        """Return the verdict. In shadow mode, count it and return None."""
         if sensor.shadow is not None:
             sensor.shadow.note(wait_ms, now_ms)
             return None

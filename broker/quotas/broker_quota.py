@@ -1,10 +1,10 @@
-"""The quota of the whole broker: all clients together. (AutoMQ: BrokerQuotaManager)
+"""The quota of the whole broker, for all clients together. (AutoMQ: BrokerQuotaManager)
 
-Four rates, one sensor each: bytes of Produce requests, bytes of Fetch responses, bytes of those fetches that
-need the disk, and Produce and Fetch requests. Called by the Produce and Fetch handlers after the client's own
-quota, while `active`. A client that is exempt is neither counted nor throttled.
+Four rates with one sensor each: bytes of Produce requests, bytes of Fetch responses, bytes of fetches that
+read from disk, and Produce and Fetch requests. Called by the Produce and Fetch handlers after the client's
+own quota, while `active`. Exempt clients are neither counted nor throttled.
 
-The wait is Kafka's formula and never longer than all windows together, which is AutoMQ's bound.
+The throttle time is Kafka's formula, limited to the length of all windows, which is AutoMQ's bound.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ from broker.quotas.usage import ClientSensor
 from broker.quotas.verdict import Throttle
 
 INTERNAL_CLIENT_PREFIX: Final = "__automq_client_"
-"""Client ids that begin so are never limited. (AutoMQ: INTERNAL_CLIENT_ID_PREFIX)"""
+"""Client ids with this prefix are exempt. (AutoMQ: INTERNAL_CLIENT_ID_PREFIX)"""
 
 UNLIMITED: Final = float_info.max
 
@@ -34,14 +34,14 @@ RULES: Final[Mapping[QuotaKind, BrokerWide]] = {
     QuotaKind.BROKER_SLOW_FETCH: BrokerWide("broker.quota.slow.fetch.bytes", "slow fetch bytes"),
     QuotaKind.BROKER_REQUEST_RATE: BrokerWide("broker.quota.request.rate", "request rate"),
 }
-"""What a throttle of each kind names as its rule."""
+"""The rule that a throttle of each kind names."""
 
 MOST_KNOWN: Final = 16_384
-"""Clients whose exemption is remembered; they choose their ids, so there must be a bound."""
+"""Clients whose exemption is cached. Clients choose their ids, so the cache is bounded."""
 
 
 class Client(Protocol):
-    """Whose request it is."""
+    """The connection that sent a request."""
 
     principal: str
     listener: str
@@ -49,8 +49,8 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BrokerQuotaUse:
-    """One of the four rates: `observed` and `bound` in bytes/s or requests/s (None: unlimited), `throttled`
-    channels held for it now, `throttles` in all since it was enabled, `throttle_ms` their total.
+    """Use of one of the four rates: `observed` and `bound` in bytes/s or requests/s (None: unlimited), the
+    channels `throttled` now, the number of `throttles` since the quota was enabled, and their total duration.
     """
 
     kind: QuotaKind
@@ -64,18 +64,18 @@ class BrokerQuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class BrokerThrottle(Throttle):
-    """`observed` was measured at `at_ms`, over `window_ms`."""
+    """A throttle whose `observed` was measured at `at_ms` over `window_ms`."""
 
     window_ms: int
     at_ms: int
 
     def end_ms(self, bound: float, longest_ms: int) -> int:
-        """When it would end with this limit."""
+        """Return when the throttle would end with this limit."""
         return self.at_ms + bounded_throttle_time_ms(self.observed, bound, self.window_ms, longest_ms)
 
 
 class BrokerQuotaSensor(ClientSensor):
-    """A rate of the broker and its limit; `total_ms` is how long its throttles were in all."""
+    """A rate of the broker and its limit; `total_ms` is the total duration of its throttles."""
 
     __slots__ = ("total_ms",)
 
@@ -90,8 +90,9 @@ class BrokerQuotaSensor(ClientSensor):
 
 
 class BrokerQuota:
-    """While `active` is False nothing is recorded, and callers do not call. `measures_slow_fetches` is
-    whether it matters where a fetch was read from. `throttled` holds the channels of all four kinds.
+    """The four rates and their limits. While `active` is False callers skip the quota.
+    `measures_slow_fetches` tells whether callers must find out if a fetch read from disk. `throttled` has the
+    channels of all four kinds.
     """
 
     __slots__ = (
@@ -113,9 +114,9 @@ class BrokerQuota:
         self._sensors = self._fresh()
 
     def configure(self, config: BrokerQuotaConfig, now_ms: int) -> None:
-        """The limits are these from the next request on. Usage is kept, and forgotten when the quota is
-        disabled, as in AutoMQ. What is held waits as long as it would have been told to under the new limit:
-        `throttled.next_deadline()` is to be asked again.
+        """Apply new limits from the next request on. Usage is kept, except that disabling the quota clears
+        it, as in AutoMQ. Throttle times of throttled channels are recalculated for the new limits, so the
+        caller must read `throttled.next_deadline()` again.
         """
         self._bounds = {
             QuotaKind.BROKER_PRODUCE: config.produce_bytes,
@@ -147,7 +148,7 @@ class BrokerQuota:
                     self.throttled.end_early(held)
 
     def is_exempt(self, principal: str, client_id: str | None, listener: str) -> bool:
-        """Whether a client is on one of the white lists, or one of the broker's own."""
+        """Return whether the client is on a white list or has the internal prefix."""
         key = (principal, client_id, listener)
         known = self._exempt.get(key)
         if known is None:
@@ -166,7 +167,7 @@ class BrokerQuota:
     def record_produce(
         self, client: Client, client_id: str | None, nbytes: int, now_ms: int
     ) -> Throttle | None:
-        """Counts a Produce request of `nbytes`, acks=0 included; the longest throttle that follows."""
+        """Count a Produce request of `nbytes`, acks=0 included. Return the longest resulting throttle."""
         if self.is_exempt(client.principal, client_id, client.listener):
             return None
         return longer(
@@ -177,9 +178,9 @@ class BrokerQuota:
     def record_fetch(
         self, client: Client, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
     ) -> Throttle | None:
-        """Counts a Fetch response of `nbytes`; `is_slow`: some of it is not in memory. The longest throttle
-        that follows. Where the answer is then sent empty, for this throttle or another, `unrecord_fetch` the
-        same.
+        """Count a Fetch response of `nbytes`; `is_slow`: parts of it are not in memory. Return the longest
+        resulting throttle. If the response is sent empty for any throttle, the caller passes the same values
+        to `unrecord_fetch`.
         """
         if self.is_exempt(client.principal, client_id, client.listener):
             return None
@@ -191,7 +192,7 @@ class BrokerQuota:
     def unrecord_fetch(
         self, client: Client, client_id: str | None, nbytes: int, now_ms: int, *, is_slow: bool
     ) -> None:
-        """Takes back the bytes of a fetch that is answered empty; that it was a request stays."""
+        """Subtract the bytes of a fetch whose response is empty. The request itself stays counted."""
         if self.is_exempt(client.principal, client_id, client.listener):
             return
         self._sensors[QuotaKind.BROKER_FETCH].rate.record(-nbytes, now_ms)
@@ -199,7 +200,7 @@ class BrokerQuota:
             self._sensors[QuotaKind.BROKER_SLOW_FETCH].rate.record(-nbytes, now_ms)
 
     def fetch_max_bytes(self, client: Client, client_id: str | None) -> float:
-        """A fetch is cut to one second's worth beforehand, as in AutoMQ; the largest float without a
+        """Return the limit of a fetch: one second's worth, as in AutoMQ, or the largest float without a
         limit.
         """
         if self.is_exempt(client.principal, client_id, client.listener):
@@ -207,24 +208,24 @@ class BrokerQuota:
         return self._bounds[QuotaKind.BROKER_FETCH]
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
-        """Holds `channel` for a throttle of this quota, before the reply is enqueued (KIP-219)."""
+        """Throttle `channel` before its response is enqueued (KIP-219)."""
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         self.throttled.add(channel, token, throttle, now_ms)
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
-        """Whether `channel` was held already: then it is held until the later of both ends."""
+        """Extend the throttle of `channel` to the later end. Return False if it is not throttled."""
         if not self.throttled.prolong(channel, throttle, now_ms):
             return False
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         return True
 
     def mean_throttle_ms(self, kind: QuotaKind, now_ms: int) -> float:
-        """The mean of the throttles of the last minute; 0 without any."""
+        """Return the mean throttle time of the last minute, 0 without a throttle."""
         mean = self._sensors[kind].throttle_time.measure(now_ms)
         return 0.0 if isnan(mean) else mean
 
     def use(self, now_ms: int) -> list[BrokerQuotaUse]:
-        """All four rates as they are now. Looking changes nothing."""
+        """Return the current use of all four rates. Changes nothing."""
         held = [each.throttle.kind for each in self.throttled.held()]
         return [
             BrokerQuotaUse(
@@ -261,7 +262,7 @@ class BrokerQuota:
 
 
 def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:
-    """The throttle that counts for a request; of equals the first."""
+    """Return the longer throttle, the first of equals."""
     if first is None:
         return second
     return second if second is not None and second.throttle_ms > first.throttle_ms else first

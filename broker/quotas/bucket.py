@@ -1,10 +1,10 @@
-"""The quota on bytes per second as a token bucket: `quota.bandwidth.algorithm=token_bucket`. Kafka has one
-for controller mutations only (KIP-599).
+"""Byte rate quotas as token buckets: `quota.bandwidth.algorithm=token_bucket`. Kafka uses a token bucket for
+controller mutations only (KIP-599).
 
-Takes the place of `bandwidth`'s managers for produce and fetch, whose rule looks back over ten seconds: there
-a burst of ten seconds' worth is let through, and what is too much is waited for at once. Here a client may
-send what `burst_ms` are worth beyond its rate, and who spends more waits until the tokens are back at zero.
-So no wait is longer than the last request was worth, unless many clients share the bucket.
+Replaces the managers of `bandwidth` for produce and fetch. Their rate looks back ten seconds: it admits a
+burst of ten seconds' worth and throttles for the whole excess at once. With a token bucket a client may
+exceed its rate by `burst_ms` worth, and a client that spends more is throttled until its tokens are back at
+zero. So no throttle is longer than the last request was worth, unless many clients share the bucket.
 """
 
 from collections.abc import Collection
@@ -27,7 +27,7 @@ from broker.steps import Steps
 
 
 class BucketSensor(RateSensor):
-    """A client's tokens, full at first. Its rate is measured for those who look, and decides nothing."""
+    """A client's tokens, initially full. The rate is measured for display and decides nothing."""
 
     __slots__ = ("bucket",)
 
@@ -44,8 +44,8 @@ class BucketSensor(RateSensor):
         shadow: ShadowTotal | None = None,
         now_ms: int | None = None,
     ) -> None:
-        """What was spent stays spent, also over a time without a rule, in which nothing is; what is more than
-        the new burst goes when next used. Until `now_ms` the bucket was filled at the limit before.
+        """Set the limit. Tokens spent remain spent, also while no rule applies. Tokens above the new burst
+        are dropped at the next use. Until `now_ms` the bucket fills at the previous limit.
         """
         super().set_bound(bound, rule, shadow, now_ms)
         if rule is not None:
@@ -57,7 +57,7 @@ class BucketSensor(RateSensor):
                 self.fits = self.bucket.burst
 
     def debt(self, now_ms: int) -> float | None:
-        """What is missing in the bucket, negative where there are tokens; None before the first limit."""
+        """Return the missing tokens, negative if there are tokens, or None before the first limit."""
         return None if self.repaid == UNLIMITED else -self.bucket.measure(now_ms)
 
     def reduce_debt(self, share: float, now_ms: int) -> None:
@@ -68,9 +68,10 @@ class BucketSensor(RateSensor):
 
 
 class BucketQuotaManager(RateQuotaManager):
-    """`burst_ms`: how long the limit may be used up beforehand. A produce request is served in any case, and
-    its client waits then. A fetch that is answered with a wait is taken back, so it is judged by whether its
-    tokens are there; one larger than the bucket by whether that is full.
+    """`burst_ms` is the time whose worth a client may use at once.
+
+    A produce request is always served and its client throttled afterwards. A throttled fetch is subtracted
+    again, so it requires its tokens beforehand, or a full bucket if it is larger than the bucket.
     """
 
     __slots__ = ("_burst_ms",)
@@ -91,7 +92,7 @@ class BucketQuotaManager(RateQuotaManager):
         self._keeps_debts = True
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
-        """Records `value`; a throttle if the bucket is below zero then, whose wait brings it back."""
+        """Record `value`. Return a throttle until the bucket is back at zero if it is below zero now."""
         if not self.active:
             return None
         sensor = self._usage.sensor(user, client_id, now_ms)
@@ -114,7 +115,7 @@ class BucketQuotaManager(RateQuotaManager):
                 sensor.bucket.record(value, now_ms)
 
     def wait_at(self, observed: float, bound: float) -> int:
-        """What is over the rate for as long as a whole bucket stands for."""
+        """Return the time that repays the excess of `observed` over the span of a whole bucket."""
         return max(min(throttle_time_ms(observed, bound, self._burst_ms), self.longest_ms), 0)
 
     def _is_withdrawn(self, held: Held, bound: float) -> bool:
@@ -123,7 +124,7 @@ class BucketQuotaManager(RateQuotaManager):
     def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
         yield from super()._rebind(rules, now_ms)
         if self.kind is QuotaKind.FETCH and now_ms is not None:
-            # One that waits for a full bucket has less to wait for where the bucket has become smaller.
+            # A fetch that waits for a full bucket waits less for a smaller one.
             for number, held in enumerate(self.throttled.held()):
                 if number % FEW == FEW - 1:
                     yield
@@ -146,11 +147,11 @@ class BucketQuotaManager(RateQuotaManager):
         if wait_ms > self.longest_ms:
             wait_ms = self.longest_ms
             if not is_fetch:
-                # More is never asked for, so more is not owed.
+                # The throttle time is capped, so the debt is, too.
                 bucket.record(tokens + bound * wait_ms / 1000.0, now_ms)
         if wait_ms <= 0:
             return None
-        # The rate for which Kafka's formula gives this wait, measured over the time that the bucket spans.
+        # The rate for which Kafka's formula gives this wait, over the span of the bucket.
         observed = max(bound * (1.0 + wait_ms / self._burst_ms), sensor.rate.measure(now_ms))
         return self._throttle(sensor, wait_ms, observed, now_ms)
 

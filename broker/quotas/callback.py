@@ -1,9 +1,8 @@
-"""What a quota callback is: a class of the operator's that decides who shares a limit, and how high it is.
-(Kafka: ClientQuotaCallback, KIP-257)
+"""The interface of a quota callback, an operator's class that decides which clients share a limit and how
+high it is. (Kafka: ClientQuotaCallback, KIP-257)
 
-Public: `client.quota.callback.class` names a class with these methods, and docs/quota-callback.md has one
-that works. `callback_class` loads it, `guarded` stands between it and the broker, `custom` keeps the sensors
-that it tells apart.
+Public: `client.quota.callback.class` names a class with these methods; docs/quota-callback.md has a working
+example. `callback_class` loads it, `guarded` handles its errors, and `custom` keeps its sensors.
 """
 
 from abc import abstractmethod
@@ -19,7 +18,7 @@ __all__ = ["DEFAULT", "ClientQuotaCallback", "Cluster", "Entity", "Principal", "
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a connection belongs to: "User:alice", and "User:ANONYMOUS" without a login. (KafkaPrincipal)"""
+    """The principal of a connection: "User:alice", or "User:ANONYMOUS" without a login. (KafkaPrincipal)"""
 
     name: str
     type: str = "User"
@@ -30,72 +29,74 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`topics` has for each topic the leader of each of its partitions, as a broker's id."""
+    """The cluster's `topics`: for each topic the broker ids of its partitions' leaders."""
 
     cluster_id: str
     topics: Mapping[str, tuple[int, ...]]
 
 
 class ClientQuotaCallback(Protocol):
-    """One object of the class, made without arguments, serves all four kinds of client quotas: produce,
-    fetch, request and controller mutation. Nothing is limited but by what it answers; rules that are set
-    with Kafka's tools are told to it, and do nothing by themselves.
+    """A quota callback.
 
-    It is called on the broker's one thread, in the middle of a request, so it must answer from memory and
-    never wait. One that raises does no harm to the client in hand: what happens then is said at each method.
-    Every failure is counted, and told in the log once a minute for each method.
+    One instance, created without arguments, serves all four types of client quota: produce, fetch, request
+    and controller mutation. Only the limits that it returns apply; rules set with Kafka's tools are passed to
+    it and have no effect of their own.
+
+    The broker calls it on its one thread during a request, so it must return from memory and never block. An
+    exception never fails the client's request; each method documents its effect. The broker counts every
+    failure and logs it at most once a minute for each method.
     """
 
     @abstractmethod
     def configure(self, configs: Mapping[str, str]) -> None:
-        """Called once, before anything else, with the texts of the configuration as the operator wrote them:
-        keys that the broker does not know included, passwords too, and always node.id and broker.id.
+        """Configure the callback. Called once, before any other method.
 
-        Raising stops the start.
+        `configs` has the configuration's texts as the operator wrote them, including unknown keys and
+        passwords, and always node.id and broker.id. Raising stops the start.
         """
 
     @abstractmethod
     def quota_metric_tags(self, kind: QuotaKind, principal: Principal, client_id: str) -> Mapping[str, str]:
-        """Who shares a limit with this client: all for which the same tags are answered. They are the labels
-        of the metrics, too. Called for every request, and several times for some.
+        """Return the tags of a client. Clients with the same tags share a limit; the tags are also the labels
+        of the metrics. Called for every request, and several times for some.
 
-        Raising leaves the client with those that it shared with before; one that was never seen is not
-        limited.
+        If it raises, the client keeps its former tags; a client without any is not limited.
         """
 
     @abstractmethod
     def quota_limit(self, kind: QuotaKind, metric_tags: Mapping[str, str]) -> float | None:
-        """The limit of all who have these tags, in the kind's unit and above 0; None for no limit.
+        """Return the limit of all clients with these tags, in the quota's unit and above 0, or None.
 
-        Called when the tags are met first, and for all tags in use after a change of a rule, of the cluster,
-        or one that `quota_reset_required` reports. Raising, or an answer that is no limit, leaves the limit
-        as it was; a new one is none.
+        Called when the tags first occur, and for all tags in use after a change of a rule, of the cluster, or
+        one that `quota_reset_required` reports. If it raises or returns an invalid limit, the former limit
+        stays; new tags have no limit.
         """
 
     @abstractmethod
     def update_quota(self, kind: QuotaKind, entity: Entity, new_value: float) -> None:
-        """A rule was set with Kafka's tools, the console or REST; at the start, once for each that is there.
+        """Handle a rule that was set with Kafka's tools, the console or REST. Called once for each existing
+        rule at the start.
 
-        It is kept by the broker and is told again at the next start, whether this raises or not.
+        The broker stores the rule and passes it again at the next start, whether this raises or not.
         """
 
     @abstractmethod
     def remove_quota(self, kind: QuotaKind, entity: Entity) -> None:
-        """A rule was removed. The same."""
+        """Handle the removal of a rule. Errors are treated as in `update_quota`."""
 
     @abstractmethod
     def quota_reset_required(self, kind: QuotaKind) -> bool:
-        """Whether limits of this kind may have become others since it was last asked, for reasons of the
-        callback's own; then all in use are asked for again before the request goes on. Called with every
-        `quota_metric_tags`, so it should be a flag. Raising counts as False.
+        """Return whether limits of this type changed since the last call for reasons of the callback's own.
+        If so, the broker calls `quota_limit` for all tags in use before the request continues. Called with
+        every `quota_metric_tags`, so it should read a flag. Raising counts as False.
         """
 
     @abstractmethod
     def update_cluster_metadata(self, cluster: Cluster) -> bool:
-        """Topics have come or gone, or got more partitions; at the start, once. Whether limits became others
-        by that; raising counts as False.
+        """Handle new topics, deleted topics and added partitions; called once at the start. Return whether
+        limits changed as a result. Raising counts as False.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """The broker has stopped; no call follows."""
+        """Release resources after the broker has stopped. The last call."""

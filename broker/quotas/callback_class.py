@@ -1,7 +1,7 @@
-"""From the text of `client.quota.callback.class` to an object that is ready. Called by the composition root
-at the start, before anything is opened.
+"""Loading of the class that `client.quota.callback.class` names. Called by the composition root at the start,
+before any file or socket is opened.
 
-Whatever is wrong stops the start with ConfigError: key, value, and the reason in one line.
+Every error stops the start with a ConfigError of key, value and a reason in one line.
 """
 
 import inspect
@@ -24,18 +24,19 @@ PARAMETERS: Final = {
     "update_cluster_metadata": 1,
     "close": 0,
 }
-"""Each method that a callback must have, and how many arguments it is called with."""
+"""The required methods and the number of their arguments."""
 
 
 def load_callback(name: str, configs: Mapping[str, str]) -> ClientQuotaCallback:
-    """An object of the class `package.module:Class` or `package.module.Class`, configured. Raises
-    ConfigError.
+    """Return a configured object of the class `package.module:Class` or `package.module.Class`.
+
+    Raises ConfigError.
     """
     kind = _class_of(name)
     try:
         made = kind()
     except Exception as error:
-        raise _refused(name, f"it could not be made: {_words(error)}") from error
+        raise _refused(name, f"cannot create an instance: {_words(error)}") from error
     for method, arguments in PARAMETERS.items():
         _check(name, made, method, arguments)
     callback = cast(ClientQuotaCallback, made)
@@ -51,33 +52,33 @@ def _class_of(name: str) -> type:
     if not colon:
         module_name, _, path = name.rpartition(".")
     if not all(part.isidentifier() for part in f"{module_name}.{path}".split(".")):
-        raise _refused(name, "it must be package.module:Class or package.module.Class")
+        raise _refused(name, "expected package.module:Class or package.module.Class")
     found: object
     try:
         found = import_module(module_name)
     except Exception as error:
-        raise _refused(name, f"the module {module_name} cannot be imported: {_words(error)}") from error
+        raise _refused(name, f"cannot import module {module_name}: {_words(error)}") from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise _refused(name, f"the module {module_name} has no {path}")
+            raise _refused(name, f"module {module_name} has no {path}")
         found = getattr(found, part)
     if not inspect.isclass(found):
-        raise _refused(name, f"{path} is no class")
+        raise _refused(name, f"{path} is not a class")
     return found
 
 
 def _check(name: str, made: object, method: str, arguments: int) -> None:
     bound = getattr(made, method, None)
     if not callable(bound):
-        raise _refused(name, f"it has no method {method}")
+        raise _refused(name, f"missing method {method}")
     if inspect.iscoroutinefunction(bound):
-        raise _refused(name, f"{method} is async, and is called in the middle of a request")
+        raise _refused(name, f"method {method} is async, expected a synchronous method")
     try:
         inspect.signature(bound).bind(*range(arguments))
     except TypeError as error:
-        raise _refused(name, f"{method} is called with {arguments} arguments: {error}") from error
+        raise _refused(name, f"method {method} must accept {arguments} arguments: {error}") from error
     except ValueError:
-        pass  # written in C, so it says nothing of its arguments
+        pass  # methods written in C have no signature
 
 
 def _refused(name: str, reason: str) -> ConfigError:
@@ -85,6 +86,6 @@ def _refused(name: str, reason: str) -> ConfigError:
 
 
 def _words(error: Exception) -> str:
-    """The kind of an exception, and what it says, in one line."""
+    """Return the type and message of an exception in one line."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

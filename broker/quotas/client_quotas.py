@@ -1,7 +1,7 @@
-"""All client quotas behind one door: what handlers ask, what the metadata image sets, what the console reads.
+"""The facade of all client quotas: read by handlers and the console, updated from the metadata image.
 
-Built by the composition root. Handlers test `quotas.produce_active` before they call; the reapers of the
-network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
+Built by the composition root. Handlers test `quotas.produce_active` before a call; the reapers of the network
+package empty each manager's `throttled`; the metadata image calls `apply` for each changed rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,17 +27,17 @@ from broker.steps import Steps
 Drafts = dict[QuotaKind, RuleDraft]
 
 Holder = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
-"""Whatever holds a channel for a throttle of its kind."""
+"""An object that throttles channels for its kind of quota."""
 
 
 class ClientQuotas:
-    """The managers by kind, and what is known of how clients take a throttle.
+    """The quota managers by kind, and the clients' throttle compliance.
 
-    `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
-    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `burst_ms`:
-    bandwidth is a `bucket` of so much, and not paced; `callback` decides in the place of the rules where
-    there is one. `broker` is the quota of all clients together. While `produce_active` is False neither it
-    nor a client's quota is for Produce requests; `fetch_active` the same.
+    `window` is quota.window.*, `mutation_window` controller.quota.window.*. `longest_throttle_ms` is
+    quota.max.throttle.ms (None: no limit). `paced`: see `pacing`. With `burst_ms` the byte rate quotas are
+    token buckets (`bucket`) and not paced. `callback`, if given, decides in place of the rules. `broker` is
+    the quota of the whole broker. `produce_active` and `fetch_active` tell whether any quota, the broker's or
+    a client's, applies to Produce and Fetch.
     """
 
     __slots__ = (
@@ -83,20 +83,20 @@ class ClientQuotas:
         self._note_active()
 
     def set_longest_throttle(self, longest_ms: int | None) -> None:
-        """quota.max.throttle.ms has changed; channels that are held now stay held as they were told."""
+        """Apply a changed quota.max.throttle.ms. Channels throttled now keep their throttle time."""
         for manager in (self.produce, self.fetch):
             manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
     def configure_broker(self, config: BrokerQuotaConfig, now_ms: int) -> None:
-        """The quota of the whole broker is this one from now on; see `BrokerQuota.configure`."""
+        """Apply a changed quota of the whole broker; see `BrokerQuota.configure`."""
         self.broker.configure(config, now_ms)
         self._note_active()
 
     def apply(self, entity: Entity, key: str, value: float | None, now_ms: int | None = None) -> None:
-        """Sets one limit of a user, a client-id or both from `now_ms` on, or removes it (None).
+        """Set one limit of a user, a client id or both from `now_ms` on, or remove it (None).
 
-        Usage and debt are kept; the next request obeys, and who is held waits for what is left of his debt
-        under the new limit. An address is limited in its connections and not here: nothing happens.
+        Usage and debt are kept. The limit applies to the next request, and throttled clients wait for the
+        rest of their debt under it. Limits of addresses are ignored: `connections` applies them.
         """
         if entity.ip is None:
             manager = self.managers[CLIENT_KEYS[key].kind]
@@ -106,7 +106,7 @@ class ClientQuotas:
     def draft(
         self, limits: Iterable[tuple[Entity, str, float | None]], shadows: Iterable[tuple[Entity, bool]]
     ) -> Steps[Drafts]:
-        """Limits and marks of shadow mode, in this order, that are to hold from the same moment on. Nothing
+        """Build the drafts of limits and shadow marks that take effect together, shadow marks first. Nothing
         changes before `switch`.
         """
         drafts: Drafts = {}
@@ -123,8 +123,8 @@ class ClientQuotas:
         return drafts
 
     def switch(self, drafts: Drafts, now_ms: int | None) -> Steps[None]:
-        """All of `drafts` holds for everybody from the first step on, as of `now_ms`. The steps after it
-        bring what nobody uses meanwhile up to date; they are to be finished before the next change.
+        """Apply `drafts` for all clients in the first step, as of `now_ms`. The following steps update the
+        sensors that no request has used meanwhile; the caller must finish them before the next change.
         """
         for kind, draft in drafts.items():
             self.managers[kind].switch(draft, now_ms)
@@ -133,15 +133,15 @@ class ClientQuotas:
             yield from manager.catch_up()
 
     def set_shadow(self, entity: Entity, *, is_shadow: bool, now_ms: int | None = None) -> None:
-        """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""
+        """Set whether limits of a user, a client id or both are only measured and counted, not enforced."""
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
 
     def update_cluster_metadata(
         self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None
     ) -> bool:
-        """Tells the callback which topics there are, and swept if limits became others by that: whether they
-        did. `partitions` is their number by topic.
+        """Pass the topics to the callback, with the number of `partitions` by topic. If its limits changed,
+        refresh them and return True.
         """
         if self.callback is None or not self.callback.cluster_changed(cluster_id, node_id, partitions):
             return False
@@ -150,54 +150,54 @@ class ClientQuotas:
         return True
 
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
-        """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""
+        """Count a Produce request of `nbytes`. Return a throttle if it violates the client's quota."""
         return self.produce.record(user, client_id, nbytes, now_ms)
 
     def record_fetch(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
-        """Counts a fetch response of `nbytes`. On a throttle answer empty, and `unrecord_fetch` the same."""
+        """Count a Fetch response of `nbytes`. On a throttle, send an empty response and `unrecord_fetch`."""
         return self.fetch.record(user, client_id, nbytes, now_ms)
 
     def unrecord_fetch(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> None:
         self.fetch.unrecord(user, client_id, nbytes, now_ms)
 
     def fetch_max_bytes(self, user: str, client_id: str | None, now_ms: int) -> int:
-        """The most that a fetch may return without a certain throttle; a fetch is cut to it beforehand."""
+        """Return the most bytes that a fetch may return without a certain throttle."""
         return int(min(self.fetch.max_value_in_window(user, client_id, now_ms), INT_MAX))
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
-        """Holds `channel`; its manager's `throttled` gives `token` back when the time is over."""
+        """Throttle `channel`; the manager's `throttled` returns `token` when the throttle ends."""
         self._holders[throttle.kind].throttle(channel, token, throttle, now_ms)
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
-        """Whether `channel` is held for this kind of quota already; then it is, until the later end."""
+        """Extend a throttle of the same kind to the later end. Return False if the channel has none."""
         return self._holders[throttle.kind].prolong(channel, throttle, now_ms)
 
     def extend(self, channel: Throttleable, extra_ms: int) -> None:
-        """Whatever holds the channel holds it for so much longer."""
+        """Extend every throttle of the channel by `extra_ms`."""
         for held in self.held_channels():
             held.extend(channel, extra_ms)
 
     def forget(self, channel: Throttleable) -> None:
-        """The channel is closed."""
+        """Remove a closed channel."""
         for held in self.held_channels():
             held.forget(channel)
         self.throttle_compliance.forget(channel)
 
     def held_channels(self) -> list[ThrottledChannels]:
-        """Those of every kind of quota, the broker's last."""
+        """Return the throttled channels of every kind of quota, the broker's last."""
         return [*(manager.throttled for manager in self.managers.values()), self.broker.throttled]
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
-        """Everyone who is held at this moment, of every kind, the longest wait first."""
+        """Return a row for each throttled channel of every kind, the longest remaining time first."""
         return sorted(self.each_row(now_ms), key=lambda row: -row.remaining_ms)
 
     def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
-        """The same in no order, made as they are taken: who is freed meanwhile is still among them."""
+        """Return the rows in no order, each built when taken. Includes channels unmuted in the meantime."""
         everyone = [held for channels in self.held_channels() for held in channels.held()]
         return (held.row(now_ms, self.throttle_compliance.obeys(held.channel)) for held in everyone)
 
     def expire(self, now_ms: int) -> int:
-        """Forgets sensors that were idle for more than an hour; how many. Due every half minute or so."""
+        """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds."""
         return sum(manager.expire(now_ms) for manager in self.managers.values())
 
     def _note_active(self) -> None:

@@ -1,7 +1,8 @@
-"""What Prometheus and the console read of the connection quotas, under Kafka's names. (ConnectionQuotaEntity)
+"""Metrics of the connection quotas for Prometheus and the console, under Kafka's names.
+(ConnectionQuotaEntity)
 
-Called when somebody looks. Reads the same sensors that decide; an address has a series only while it has a
-sensor, and those that connect most are shown where there are too many.
+Computed on each scrape, from the sensors that the verdicts use. An address has a series only while it has a
+sensor; where there are too many, the addresses with the highest rates are included.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,15 +24,16 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """A source for the metrics registry, with the `most` addresses that connect most.
+    """Yield the families, with the `most` addresses that connect most often. A source for the metrics
+    registry.
 
-    `servers` are the quotas by the name of the socket server. Where there are several, what each counts by
-    itself has the label `server`; a listener belongs to one of them, so its name is enough.
+    `servers` are the quotas by the name of the socket server. With several servers, values of a whole server
+    have the label `server`; a listener belongs to one server, so its name is enough.
     """
     labelled = [(label_of(name, servers), quotas) for name, quotas in servers.items()]
     yield FamilySamples(
         f"{GROUP}_broker_connection_accept_rate",
-        "Connections accepted per second, but for a protected listener's",
+        "Connections accepted per second, except on a protected listener",
         Kind.GAUGE,
         [Sample(server, quotas.rate.peek(now_ms)) for server, quotas in labelled],
     )
@@ -40,7 +42,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
     addresses = yield from largest(most, measured, lambda each: each[2].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
-        "Connections accepted per second, of a listener or of an address that has a limit",
+        "Connections accepted per second, by listener or by address with a limit",
         Kind.GAUGE,
         chain(
             (Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
@@ -52,26 +54,26 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
     )
     yield FamilySamples(
         "weir_quota_addresses_left_out",
-        "Addresses that have a limit and are not on this page, since others connect more",
+        "Addresses with a limit omitted from this page, since others connect more often",
         Kind.GAUGE,
         [Sample((), len(measured) - len(addresses))],
     )
     yield FamilySamples(
         f"{GROUP}_connection_accept_throttle_time",
-        "Mean milliseconds that accepting waited for the rate of listener or broker",
+        "Mean milliseconds that the acceptor waited for the rate of listener or broker",
         Kind.GAUGE,
         [Sample((("listener", each.name),), decayed(each.throttle_time, now_ms)) for each in listeners],
     )
     yield FamilySamples(
         f"{GROUP}_ip_connection_accept_throttle_time",
-        "Mean milliseconds for which connections of an address over its rate were held",
+        "Mean milliseconds for which connections of an address over its rate were delayed",
         Kind.GAUGE,
         [Sample((("listener", each.name),), decayed(each.ip_throttle_time, now_ms)) for each in listeners],
     )
     counts = [(server, *each) for server, quotas in labelled for each in quotas.users.counts.items()]
     yield FamilySamples(
         f"{GROUP}_user_connections",
-        "Open connections of a user, as SASL or a client's certificate says",
+        "Open connections by user, identified by SASL or a client certificate",
         Kind.GAUGE,
         [
             Sample((("user", user), *server), count)
@@ -82,13 +84,13 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
     latest = nlargest(MAX_SERIES, rates, key=lambda each: each[2].last_record_ms)
     yield FamilySamples(
         f"{GROUP}_user_connection_creation_rate",
-        "Connections per second of a user whose rate is limited",
+        "Connections per second by user with a rate limit",
         Kind.GAUGE,
         [Sample((("user", user), *server), sensor.observed(now_ms)) for server, user, sensor in latest],
     )
     yield FamilySamples(
         f"{GROUP}_rejected_connections_total",
-        "Connections closed by a rule of the connection quotas",
+        "Connections closed by a connection quota",
         Kind.COUNTER,
         [
             Sample((("listener", each.name), ("rule", rule)), count)
@@ -99,13 +101,15 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
 
 
 def label_of(name: str, servers: Collection[str]) -> Labels:
-    """What tells the figures of one socket server from those of another: nothing where there is one only."""
+    """Return the label that distinguishes the metrics of several socket servers; none for a single one."""
     return (("server", name),) if len(servers) > 1 else ()
 
 
 def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[RuleUse | None]:
-    """Every rule for addresses under which somebody has connected lately, with the busiest one's rate on one
-    server, as a rule binds each by itself. None between them: it has taken time.
+    """Yield the use of every address rule under which a client connected lately.
+
+    The use is the rate of the busiest address on one server, since a rule limits each address by itself. None
+    between the rules marks that time has passed.
     """
     busiest: dict[Entity, float] = {}
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]

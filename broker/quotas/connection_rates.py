@@ -1,8 +1,8 @@
-"""How fast connections are made: all of the broker's, a listener's, one address's. (Kafka: the sensors of
+"""Connection creation rates of the broker, a listener and an address. (Kafka: the sensors of
 ConnectionQuotas, KIP-612)
 
-Kept by `connections`, read by its figures. A sensor counts first and judges then, so that a connection which
-has to wait is counted while it waits. Knows no socket and no clock.
+Kept by `connections` and read by its metrics. A sensor records first and checks then, so a connection counts
+while it waits. Independent of sockets and clocks.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - compared, not bound
-"""The entity whose rate is the whole broker's in AutoMQ. No client connects from it."""
+"""The entity whose rate limits the whole broker in AutoMQ. No client connects from this address."""
 
 
 def canonical_address(text: str) -> str:
-    """An address in the one form under which it is counted: an IPv4 address that came over an IPv6 socket
-    (::ffff:192.0.2.1) is that IPv4 address, as in Java. ValueError for anything else than an address.
+    """Return the address in canonical form. An IPv4 address mapped to IPv6 (::ffff:192.0.2.1) becomes the
+    IPv4 address, as in Java. Raises ValueError for any other text.
     """
     address = ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
@@ -33,9 +33,10 @@ WHOLE_ADDRESS: Final = 128
 
 
 def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
-    """The canonical address under which a canonical one is counted: an IPv6 address is one with all that
-    share its first `ipv6_prefix` bits, and named after the first of them (2001:db8::7 is 2001:db8:: with a
-    prefix of 64). Link-local addresses and the loopback stay as they are: those of a link are many hosts.
+    """Return the canonical address under which a canonical one is counted.
+
+    All IPv6 addresses with the same first `ipv6_prefix` bits count as the first of them (2001:db8::7 as
+    2001:db8:: with a prefix of 64). Link-local and loopback addresses are unchanged: a link has many hosts.
     """
     if ipv6_prefix == WHOLE_ADDRESS or ":" not in address:
         return address
@@ -47,10 +48,10 @@ def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
 
 
 class AcceptRate:
-    """Connections per second of one entity, and the most that it may make. `bound` INT_MAX is no limit.
+    """Connections per second of one entity, and their limit `bound`. INT_MAX means no limit.
 
-    Replacing `bound` leaves what was counted alone. A wait is never longer than one window. Without a bound a
-    connection costs an addition: those of one millisecond are recorded together, before anybody looks.
+    Replacing `bound` keeps the recorded connections. A wait is at most one window. Without a bound a
+    connection costs one addition: connections of the same millisecond are recorded together, before any read.
     """
 
     __slots__ = ("_longest_ms", "_rate", "_tally", "bound", "last_record_ms")
@@ -63,7 +64,7 @@ class AcceptRate:
         self._longest_ms = window.window_ms
 
     def record(self, now_ms: int) -> int:
-        """Counts a connection; the milliseconds that bring the rate down to its bound, 0 within it."""
+        """Record a connection. Return the milliseconds until the rate is at its bound, 0 within it."""
         if now_ms != self.last_record_ms:
             self._settle()
             self.last_record_ms = now_ms
@@ -77,17 +78,17 @@ class AcceptRate:
         return bounded_throttle_time_ms(observed, self.bound, window_ms, self._longest_ms)
 
     def unrecord(self, now_ms: int) -> None:
-        """Takes a connection back that is not accepted after all."""
+        """Subtract a recorded connection that was not accepted."""
         self._settle()
         self._rate.record(-1.0, now_ms)
 
     def observed(self, now_ms: int) -> float:
-        """Connections per second over the windows in sight."""
+        """Return the connections per second over the current windows."""
         self._settle()
         return self._rate.measure(now_ms)
 
     def peek(self, now_ms: int) -> float:
-        """The same for those who only look; see `Rate.peek`."""
+        """Return the same without a change to the windows; see `Rate.peek`."""
         self._settle()
         return self._rate.peek(now_ms)
 
@@ -98,11 +99,11 @@ class AcceptRate:
 
 
 class IpRates:
-    """`connection_creation_rate` by address: the rules, and a sensor for each address that one governs.
+    """`connection_creation_rate` by address: the rules, and a sensor for each address with a rule.
 
-    Addresses are those that are counted (`counted_address`), but for those of `set_rule`. One that may
-    connect as it likes has no sensor. One that was idle for an hour loses it, and when
-    there are `max_sensors`, so does the eighth of them that was idle longest.
+    Methods take counted addresses (`counted_address`), except `set_rule`. An unlimited address has no sensor.
+    A sensor expires after an idle hour; when there are `max_sensors`, the eighth that was idle longest is
+    evicted.
     """
 
     __slots__ = (
@@ -119,18 +120,18 @@ class IpRates:
         self, window: Window, max_sensors: int = MAX_SENSORS, *, ipv6_prefix: int = WHOLE_ADDRESS
     ) -> None:
         self.active = False
-        """Whether any rule exists; while it is False callers need not ask."""
+        """Whether any rule exists. While it is False callers skip the check."""
         self.sensors: dict[str, AcceptRate] = {}
         self._window = window
         self._max_sensors = max_sensors
         self._default = float(INT_MAX)
         self._ipv6_prefix = ipv6_prefix
         self._rules: dict[str, dict[str, float]] = {}
-        """By the address that is counted, those of the addresses that it stands for: one, as a rule."""
+        """Rules by counted address, then by the address they name: usually one."""
 
     def set_rule(self, address: str | Default, rate: float | None) -> None:
-        """Sets the rate of one address or of every other one, or removes it (None). Usage is kept, and each
-        sensor has its new bound when it is next asked for: there may be thousands of both.
+        """Set the rate of one address or of all others, or remove it (None). Usage is kept. Each sensor gets
+        its new bound at its next use, since there may be thousands of rules and sensors.
         """
         bound = float(INT_MAX) if rate is None else rate
         if isinstance(address, Default):
@@ -140,8 +141,8 @@ class IpRates:
         self.active = bool(self._rules) or self._default != INT_MAX
 
     def rate_for(self, address: str) -> float:
-        """What the address may make in a second; where several rules are for it, the least. The default is
-        for clients, and so never for 0.0.0.0.
+        """Return the connections per second that the address may make, the least of several rules. The
+        default applies to clients, so never to 0.0.0.0.
         """
         rules = self._rules.get(address)
         if rules is not None:
@@ -149,20 +150,20 @@ class IpRates:
         return float(INT_MAX) if address == ANY_ADDRESS else self._default
 
     def wait_at(self, observed: float, bound: float) -> int:
-        """For how long a connection is held whose address has made `observed` per second for all whole
-        windows.
+        """Return the milliseconds for which a connection is delayed if its address made `observed` per second
+        in all whole windows.
         """
         window = self._window
         span_ms = (window.samples - 1) * window.window_ms
         return max(bounded_throttle_time_ms(observed, bound, span_ms, window.window_ms), 0)
 
     def rule_of(self, address: str) -> Entity:
-        """The entity whose rule governs an address that has a sensor."""
+        """Return the entity whose rule applies to an address that has a sensor."""
         rules = self._rules.get(address)
         return Entity(ip=DEFAULT if rules is None else min(rules, key=lambda name: (rules[name], name)))
 
     def sensor(self, address: str, now_ms: int) -> AcceptRate | None:
-        """The sensor of an address, made on first use; None where no rule governs it."""
+        """Return the sensor of an address, created at first use, or None if no rule applies."""
         bound = self.rate_for(address)
         if bound == INT_MAX:
             return None
@@ -175,7 +176,7 @@ class IpRates:
         return sensor
 
     def expire(self, now_ms: int) -> int:
-        """Forgets sensors that were idle for more than an hour; how many."""
+        """Remove sensors idle for more than an hour and return their number."""
         return self._drop([ip for ip in self.sensors if now_ms - self._last_use(ip) > IDLE_MS])
 
     def _set_rule(self, name: str, rate: float | None) -> None:

@@ -1,13 +1,13 @@
-"""How many connections there may be, and how fast they may come: of a socket server, of a listener, of an
-address. (Kafka: ConnectionQuotas, KIP-402 and KIP-612)
+"""Limits on the number and the creation rate of connections: per socket server, listener and address. (Kafka:
+ConnectionQuotas, KIP-402 and KIP-612)
 
-Asked by the network room's gates, in Kafka's order: `record` the rates of listener and broker once, wait
-until that time is over and `has_slot`, then `enter`, which judges the address. Counts and verdicts only:
-waiting, parking and closing are the gates'. Knows no socket, no task and no clock.
+Called by the acceptors of the network package, in Kafka's order: `record` the rates of listener and broker
+once, wait until that time is over and `has_slot`, then `enter`, which checks the address. Counts and verdicts
+only: the acceptors wait, delay and close. Independent of sockets, tasks and clocks.
 
-The broker's listeners have one ConnectionQuotas and the controller's another, each with the same limits and
-its own counts; what is said of the broker here holds for either. The protected listener, the one for other
-brokers, is bound by its own limits and not by the broker's, as long as its server has another listener.
+The broker's listeners share one ConnectionQuotas and the controller's another, each with the same limits and
+its own counts; "broker" below means either. The protected listener, which serves other brokers, has its own
+limits and is exempt from the broker's, provided that its server has another listener.
 """
 
 from collections.abc import Mapping
@@ -36,14 +36,14 @@ SLOTS: Final = "max.connections"
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """The address has `maximum` connections already. This one was counted too: close and release it."""
+    """The address already has `maximum` connections. This one was counted too: close and release it."""
 
     maximum: int
 
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The address makes connections too fast. Nothing of this one is counted any longer."""
+    """The address exceeds its connection rate. This connection is not counted."""
 
     throttle_ms: int
     observed: float
@@ -52,7 +52,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class NoSlot:
-    """There are `maximum` connections already. Nothing of this one is counted."""
+    """The server or listener already has `maximum` connections. This one is not counted."""
 
     maximum: int
 
@@ -62,7 +62,7 @@ Refusal = TooMany | Throttled
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one listener, or the broker, is bound by: `max.connections`, `max.connection.creation.rate`."""
+    """The limits of a listener or the broker: `max.connections`, `max.connection.creation.rate`."""
 
     connections: int = INT_MAX
     creation_rate: int = INT_MAX
@@ -79,16 +79,16 @@ class ListenerQuota:
     def __init__(self, name: str, window: Window) -> None:
         self.name = name
         self.protected = False
-        """Whether the broker's own limits do not bind it."""
+        """Whether the listener is exempt from the broker's limits."""
         self.count = 0
         self.max_connections = INT_MAX
         self.rate = AcceptRate(window, INT_MAX)
         self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds that accepting waited for a rate, of the waits that there were."""
+        """Milliseconds that the acceptor waited for a rate, over the waits that occurred."""
         self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
-        """Milliseconds for which connections of too fast addresses were parked."""
+        """Milliseconds for which connections of addresses over their rate were delayed."""
         self.rejected: dict[str, int] = {}
-        """Connections that were closed, by the key of the rule."""
+        """Connections closed, by the key of the rule."""
 
 
 @dataclass(slots=True)
@@ -105,9 +105,9 @@ class PerIp:
 class ConnectionQuotas:
     """All connections of one socket server.
 
-    `window` is quota.window.*; `protected` names the inter-broker listener; `broker_wide_ip`: every
-    connection also counts against the rate of the address 0.0.0.0, if somebody gave it one (AutoMQ).
-    IPv6 addresses with the same first `ipv6_prefix` bits are one in `counts`, `per_ip`, `ips`, `addresses`.
+    `window` is quota.window.*; `protected` names the inter-broker listener. With `broker_wide_ip` every
+    connection also counts against the rate of the address 0.0.0.0, if it has one (AutoMQ). IPv6 addresses
+    with the same first `ipv6_prefix` bits count as one in `counts`, `per_ip`, `ips` and `addresses`.
     """
 
     __slots__ = (
@@ -135,21 +135,21 @@ class ConnectionQuotas:
         self.users = UserConnections(window)
         self._window = window
         self.protected: set[str] = set()
-        """The name of the protected listener, as long as there are others beside it."""
+        """The name of the protected listener, provided that there are other listeners."""
         self._protected = protected
         self._broker_wide_ip = broker_wide_ip
 
-    # What holds
+    # Configuration
 
     def add_listener(self, name: str) -> ListenerQuota:
-        """The account of a listener, new and without limits unless it was there."""
+        """Return the listener's quota, created without limits if it is new."""
         if name not in self.listeners:
             self.listeners[name] = ListenerQuota(name, self._window)
             self._protect()
         return self.listeners[name]
 
     def remove_listener(self, name: str) -> None:
-        """Its connections are still the broker's and their addresses' until they are released."""
+        """Remove a listener. Its connections count for broker and address until they are released."""
         self.listeners.pop(name, None)
         self._protect()
 
@@ -158,32 +158,32 @@ class ConnectionQuotas:
         self.rate.bound = limits.creation_rate
 
     def set_listener_limits(self, name: str, limits: Limits) -> None:
-        """KeyError if there is no such listener."""
+        """Raises KeyError if there is no such listener."""
         listener = self.listeners[name]
         listener.max_connections = limits.connections
         listener.rate.bound = limits.creation_rate
 
     def set_ip_rate(self, address: str | Default, rate: float | None) -> None:
-        """`connection_creation_rate` of an address or of all others; None removes it."""
+        """Set `connection_creation_rate` of an address or of all others; None removes it."""
         self.ips.set_rule(address, rate)
 
     def set_per_ip_overrides(self, overrides: Mapping[str, int]) -> None:
-        """The maximum by canonical address; of several that are counted as one, the last."""
+        """Set the maximum by canonical address; of several addresses that count as one, the last applies."""
         self.per_ip.overrides = {self.counted(address): most for address, most in overrides.items()}
 
     def counted(self, address: str) -> str:
-        """The address under which connections from this one are counted."""
+        """Return the address under which connections from `address` are counted."""
         return counted_address(address, self.ipv6_prefix)
 
     def is_protected(self, listener: str) -> bool:
         account = self.listeners.get(listener)
         return account is not None and account.protected
 
-    # A connection comes and goes
+    # Connections
 
     def record(self, listener: ListenerQuota, now_ms: int) -> int:
-        """Counts one more connection against the rates of broker and listener; the milliseconds to wait, at
-        most one window. (recordConnectionAndGetThrottleTimeMs)
+        """Record a connection for the rates of broker and listener. Return the milliseconds to wait, at most
+        one window. (recordConnectionAndGetThrottleTimeMs)
         """
         wait_ms = listener.rate.record(now_ms)
         if not listener.protected:
@@ -193,15 +193,16 @@ class ConnectionQuotas:
         return wait_ms
 
     def has_slot(self, listener: ListenerQuota) -> bool:
-        """Whether one more connection may be there now."""
+        """Return whether another connection is within the limits on their number."""
         if listener.count >= listener.max_connections:
             return False
         return self.total < self.max_connections or listener.protected
 
     def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
-        """Counts a connection that was recorded and has a slot, or says why its address may not have it.
+        """Count a connection that was recorded and has a slot, or return why its address may not have it.
 
-        After `TooMany` the caller closes it and releases it; after `Throttled` it holds it for that time.
+        After `TooMany` the caller closes and releases the connection; after `Throttled` it delays the
+        connection for that time.
         """
         address = self.counted(address)
         if self.ips.active:
@@ -220,8 +221,8 @@ class ConnectionQuotas:
         return None
 
     def enter_again(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | NoSlot | None:
-        """The same for a connection whose time as `Throttled` is over. It has waited and waits no more.
-        (KIP-612, "we will check for quota violation again")
+        """Check a connection again whose time as `Throttled` is over. The caller does not delay it a second
+        time. (KIP-612, "we will check for quota violation again")
         """
         if not self.has_slot(listener):
             return NoSlot(min(self.max_connections, listener.max_connections))
@@ -230,30 +231,30 @@ class ConnectionQuotas:
         return self.enter(listener, address, now_ms)
 
     def release(self, listener: str, address: str) -> None:
-        """A connection that had entered is closed. ValueError if the address has none."""
+        """Release a closed connection that had entered. Raises ValueError if the address has none."""
         address = self.counted(address)
         count = self.counts.get(address, 0)
         if count <= 0:
-            raise ValueError(f"{address} has no connection to release")
+            raise ValueError(f"cannot release a connection of {address}: it has none")
         if count == 1:
             del self.counts[address]
         else:
             self.counts[address] = count - 1
         self.total -= 1
         account = self.listeners.get(listener)
-        # A listener that was removed and added again has not counted the connections of its first life.
+        # A listener that was removed and added again has not counted its earlier connections.
         if account is not None and account.count > 0:
             account.count -= 1
 
     def reject(self, listener: ListenerQuota, address: str, rule: str, now_ms: int) -> None:
-        """For the figures: a connection was closed because of `rule`."""
+        """Count a connection that was closed because of `rule`, for the metrics."""
         listener.rejected[rule] = listener.rejected.get(rule, 0) + 1
         self.addresses.refused(self.counted(address), now_ms)
 
     @property
     def excess(self) -> int:
-        """How many connections are to be closed: there are more than `max.connections`, because a protected
-        listener has taken places or because the limit came down. Protected ones stay.
+        """Return how many connections to close. There can be more than `max.connections` because a protected
+        listener accepted some or because the limit was lowered. Protected connections stay open.
         (maxConnectionsExceeded)
         """
         over = self.total - self.max_connections
@@ -263,7 +264,7 @@ class ConnectionQuotas:
         return min(over, self.total - exempt)
 
     def expire(self, now_ms: int) -> int:
-        """Forgets addresses and users that were idle for more than an hour; how many. Broker and listeners
+        """Remove addresses and users idle for more than an hour and return their number. Broker and listeners
         stay.
         """
         self.addresses.expire(now_ms)
@@ -279,7 +280,9 @@ class ConnectionQuotas:
         return (listener.rate,) if listener.protected else (listener.rate, self.rate)
 
     def _record_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Throttled | None:
-        """A connection that is too fast is counted nowhere. (recordIpConnectionMaybeThrottle)"""
+        """Record a connection for its address unless the address is over its rate.
+        (recordIpConnectionMaybeThrottle)
+        """
         recorded: list[AcceptRate] = []
         for each in (address, ANY_ADDRESS) if self._broker_wide_ip else (address,):
             sensor = self.ips.sensor(each, now_ms)

@@ -1,7 +1,7 @@
-"""The sensors of one kind of quota where a callback decides who shares one. (Kafka: CUSTOM_QUOTAS)
+"""The sensors of one kind of quota whose sharing a callback decides. (Kafka: CUSTOM_QUOTAS)
 
-Takes the place of `usage` in a manager whose broker has `client.quota.callback.class`. As in Kafka nothing
-is remembered of a client but in case of trouble: the callback is asked for its tags with every record.
+Replaces `usage` in a manager whose broker has `client.quota.callback.class`. As in Kafka, the callback is
+called for a client's tags with every record; the last sensor of each client is kept for errors only.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ from broker.steps import Steps
 
 
 class CustomUsage(Usage[S]):
-    """The sensors by their tags. Limits are asked for when a sensor is made, and swept when they may have
-    changed.
+    """The sensors by tags. The callback supplies a sensor's limit when it is created, and again when limits
+    may have changed.
     """
 
     __slots__ = ("_callback", "_kind", "_unknown", "on_reset")
@@ -31,7 +31,7 @@ class CustomUsage(Usage[S]):
         max_sensors: int,
         on_reset: Callable[[int], None],
     ) -> None:
-        """`on_reset` is told when the callback has had all limits asked for again."""
+        """Call `on_reset` after `sweep` for a callback that requires a reset."""
         super().__init__(table, build, max_sensors)
         self._callback = callback
         self._kind = kind
@@ -39,8 +39,8 @@ class CustomUsage(Usage[S]):
         self.on_reset = on_reset
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
-        """The sensor of the tags that the callback answers; if it fails, the one of before, and for a client
-        that was never seen one without a limit.
+        """Return the sensor of the tags that the callback returns. If the callback fails, return the client's
+        last sensor, or a sensor without a limit for a new client.
         """
         tags = self._callback.tags(self._kind, user, client_id or "")
         if tags is None:
@@ -68,12 +68,12 @@ class CustomUsage(Usage[S]):
         return UNLIMITED if bound is None else bound
 
     def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
-        """As the last sweep left it."""
+        """Return the limit as of the last sweep."""
         sensor = self.find(user, client_id)
         return (inf, None) if sensor is None or sensor.rule is None else (sensor.bound, sensor.rule)
 
     def decide(self, user: str, client_id: str | None) -> Decision:
-        """What would govern this client if it sent something now; makes no sensor."""
+        """Return the tags and limit that would apply to this client now. Creates no sensor."""
         tags = self._callback.tags(self._kind, user, client_id or "")
         if tags is None or not self._callback.are_tags(tags):
             sensor = self._by_client.get((user, client_id))
@@ -83,11 +83,11 @@ class CustomUsage(Usage[S]):
         return Decision(tags, self._callback.limit(self._kind, tags, last))
 
     def switch(self, change: RuleChange) -> None:
-        """No rule governs a sensor; the callback is told in `catch_up`."""
+        """Store the change: rules limit no sensor here. `catch_up` passes them to the callback."""
         self._change = change
 
     def catch_up(self) -> Steps[None]:
-        """Tells the callback of each rule, and then asks for the limit of every sensor again."""
+        """Pass each rule to the callback, then refresh the limit of every sensor."""
         change = self._change
         if change is None:
             return
@@ -106,7 +106,7 @@ class CustomUsage(Usage[S]):
                 yield
 
     def under(self, rule: Rule) -> Iterator[S]:
-        """Those whose tags are called as the rule's entity is."""
+        """Yield the sensors whose tags equal the rule's entity."""
         pairs = Entity(*rule).pairs
         return (
             sensor
@@ -115,7 +115,7 @@ class CustomUsage(Usage[S]):
         )
 
     def sweep(self, now_ms: int | None = None) -> None:
-        """Asks for the limit of every sensor again. (updateQuotaMetricConfigs)"""
+        """Refresh the limit of every sensor. (updateQuotaMetricConfigs)"""
         for sensor in self._sensors.values():
             self._set_bound(sensor, now_ms)
 
@@ -137,10 +137,12 @@ class CustomUsage(Usage[S]):
             sensor.set_bound(bound, sensor.group, None, now_ms)
 
     def _refresh(self, sensor: S) -> None:
-        """Limits are swept when they may have changed, and not when somebody looks."""
+        """Do nothing: `sweep` refreshes limits when they may have changed, not reads."""
 
     def _remember(self, user: str, client_id: str | None, sensor: S) -> None:
-        """For the day on which the callback fails. Clients choose their names, so the oldest are let go."""
+        """Keep the client's sensor in case the callback fails later, and evict the oldest. Clients choose
+        their names, so their number is bounded.
+        """
         known = self._by_client
         known[user, client_id] = sensor
         if len(known) > self._max_sensors:

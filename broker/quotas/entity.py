@@ -1,8 +1,8 @@
-"""Whom a quota is for: a user, a client-id, both, an address, or the default of any of these. (Kafka:
+"""Quota entities: a user, a client id, both, an address, or the default of any of these. (Kafka:
 ClientQuotaEntity)
 
-Built from the pairs of the wire, the REST API and the metadata image. The default is a value of its own, so a
-client that calls itself "<default>" is only that client.
+Built from the pairs of the wire protocol, the REST API and the metadata image. The default is a distinct
+value, so a client named "<default>" does not match it.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ IP: Final = "ip"
 
 
 class Default(Enum):
-    """Stands for everybody who has no rule of their own."""
+    """The default entity: all users, client ids or addresses without a rule of their own."""
 
     DEFAULT = "<default>"
 
@@ -30,12 +30,12 @@ Name = str | Default | None
 """One part of an entity: a name, the default, or None where the entity has no such part."""
 
 EntityPairs = tuple[tuple[str, str | None], ...]
-"""An entity as (type, name) pairs, where the name None is the default. The same shape as control's."""
+"""An entity as (type, name) pairs; the name None is the default. The same shape as control's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """At least one part is given; `ip` never together with the others (`alteration` sees to that)."""
+    """An entity with at least one part. `alteration` refuses `ip` together with another part."""
 
     user: Name = None
     client_id: Name = None
@@ -43,7 +43,7 @@ class Entity:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str | None]]) -> "Entity":
-        """From pairs whose types are known to be valid and distinct; KeyError otherwise."""
+        """Return the entity of valid, distinct pairs. Raises KeyError otherwise."""
         parts: dict[str, Name] = {USER: None, CLIENT_ID: None, IP: None}
         for kind, name in pairs:
             if parts[kind] is not None:
@@ -53,7 +53,7 @@ class Entity:
 
     @property
     def pairs(self) -> EntityPairs:
-        """As pairs, in the order user, client-id, ip."""
+        """Return the (type, name) pairs in the order user, client-id, ip."""
         parts = ((USER, self.user), (CLIENT_ID, self.client_id), (IP, self.ip))
         return tuple((kind, None if name is DEFAULT else name) for kind, name in parts if name is not None)
 
@@ -63,7 +63,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class TagGroup:
-    """Everybody for whom a quota callback answers the same tags, which are `pairs`; see `custom`."""
+    """All clients for which a quota callback returns the same tags (`pairs`); see `custom`."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -73,9 +73,7 @@ class TagGroup:
 
 @dataclass(frozen=True, slots=True)
 class BrokerWide:
-    """All clients of the broker together: `key` is the configuration key that limits them, `what` it in
-    words.
-    """
+    """All clients of the broker: `key` is the configuration key of the limit, `what` its description."""
 
     key: str
     what: str
@@ -89,4 +87,5 @@ class BrokerWide:
 
 
 Governing = Entity | TagGroup | BrokerWide
-"""Whom the limit of a sensor is for: the rule that matched, the callback's group, or the whole broker."""
+"""The entity that a sensor's limit applies to: the matching rule, the callback's group, or the whole broker.
+"""

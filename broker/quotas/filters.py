@@ -1,7 +1,6 @@
-"""Which entities DescribeClientQuotas asks for, with Kafka's words for what cannot be asked. (Kafka:
-ClientQuotasImage)
+"""Filters of DescribeClientQuotas, with Kafka's error messages. (Kafka: ClientQuotasImage)
 
-Called by control for every door; knows entities and nothing of their limits.
+Called by control for every interface. Matches entities; independent of their limits.
 """
 
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 
 
 class MatchType(IntEnum):
-    """How one part of an entity is to match, as on the wire."""
+    """How to match one part of an entity. Values are those of the wire protocol."""
 
     EXACT = 0
     DEFAULT = 1
@@ -23,7 +22,7 @@ class MatchType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of a filter. `match_type` may be any number, as on the wire; `name` only with EXACT."""
+    """One part of a filter. `match_type` may be any number; `name` only with EXACT."""
 
     entity_type: str
     match_type: int
@@ -31,7 +30,7 @@ class Component:
 
 
 class EntityFilter:
-    """All components must match; a strict filter wants no other part in the entity."""
+    """A filter all of whose components must match. A strict filter refuses entities with other parts."""
 
     __slots__ = ("_named", "_strict", "_types")
 

@@ -1,9 +1,8 @@
-"""What stands between the broker and a quota callback: no answer of it and no failure reaches a request as
-anything but a value.
+"""Error handling around a quota callback: no exception or invalid value of a callback reaches a request.
 
-Made by the composition root around the object that `callback_class` loaded; called by `custom` and
-`client_quotas`. A failure is counted for each method, and told in the log once in `TELL_EVERY_MS` for each,
-with how many there were; its traceback goes with it.
+Created by the composition root around the object that `callback_class` loaded; called by `custom` and
+`client_quotas`. Failures are counted for each method, and logged with their number and the last traceback at
+most once in `TELL_EVERY_MS` for each method.
 """
 
 import logging
@@ -23,13 +22,13 @@ TELL_EVERY_MS: Final = 60_000
 _principal: Final = lru_cache(maxsize=4096)(Principal)
 
 Tags = tuple[tuple[str, str], ...]
-"""What a callback answered, in the order of the names: equal for all who share a limit."""
+"""The tags that a callback returned, sorted by name: equal for all clients that share a limit."""
 
 
 class GuardedCallback:
-    """`name` is the class as the configuration has it, `failures` are by method since the start.
+    """A callback whose errors are handled. `name` is the configured class, `failures` their number by method.
 
-    `now_ms` is asked only when something failed.
+    `now_ms` is called only after a failure.
     """
 
     __slots__ = ("_callback", "_now_ms", "_tell_at_ms", "_untold", "failures", "name")
@@ -43,7 +42,7 @@ class GuardedCallback:
         self._untold: dict[str, int] = {}
 
     def tags(self, kind: QuotaKind, user: str, client_id: str) -> Tags | None:
-        """None where it failed."""
+        """Return the client's tags, or None if the callback fails."""
         try:
             answer = dict(self._callback.quota_metric_tags(kind, _principal(user), client_id))
             return tuple(answer.items()) if len(answer) < 2 else tuple(sorted(answer.items()))
@@ -52,14 +51,14 @@ class GuardedCallback:
             return None
 
     def are_tags(self, tags: Tags) -> bool:
-        """Whether these are names and values, as text. Asked of tags that are met for the first time."""
+        """Return whether all names and values are text. Called for tags that occur for the first time."""
         if all(isinstance(part, str) for pair in tags for part in pair):
             return True
-        self._failed("quota_metric_tags", f"tags must be text, not {dict(tags)!r:.200}")
+        self._failed("quota_metric_tags", f"invalid tags: expected text, got {dict(tags)!r:.200}")
         return False
 
     def limit(self, kind: QuotaKind, tags: Tags, last: float | None) -> float | None:
-        """None for no limit; `last` where it failed, or what it answered cannot be a limit."""
+        """Return the limit, or None for no limit, or `last` if the callback fails or its limit is invalid."""
         try:
             answer = self._callback.quota_limit(kind, dict(tags))
             if answer is None:
@@ -70,12 +69,12 @@ class GuardedCallback:
             return last
         if bound > 0 and isfinite(bound):
             return bound
-        reason = f"a limit must be a number above 0, not {answer!r:.200}, for {dict(tags)!r:.200}"
+        reason = f"invalid limit: expected a number above 0, got {answer!r:.200}, for {dict(tags)!r:.200}"
         self._failed("quota_limit", reason)
         return last
 
     def rule_changed(self, kind: QuotaKind, entity: Entity, bound: float | None) -> None:
-        """A rule was set, or removed (None)."""
+        """Pass a rule that was set, or removed (None)."""
         try:
             if bound is None:
                 self._callback.remove_quota(kind, entity)
@@ -92,7 +91,7 @@ class GuardedCallback:
             return False
 
     def cluster_changed(self, cluster_id: str, node_id: int, partitions: Mapping[str, int]) -> bool:
-        """Whether limits became others. `partitions` is their number by topic; this broker leads them all."""
+        """Return whether limits changed. `partitions` is the number by topic; this broker leads them all."""
         topics = {name: (node_id,) * count for name, count in partitions.items()}
         try:
             return bool(self._callback.update_cluster_metadata(Cluster(cluster_id, topics)))

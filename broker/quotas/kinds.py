@@ -1,6 +1,6 @@
-"""What is limited, and the keys that limit it. (Kafka: QuotaType, QuotaConfig)
+"""Quota types and their configuration keys. (Kafka: QuotaType, QuotaConfig)
 
-Read by every file of this room, by control for validation and by the console for its forms.
+Used by all quotas, by control for validation and by the console for its forms.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class QuotaKind(StrEnum):
-    """The value is what the REST API calls it."""
+    """A quota type. The values are those of the REST API."""
 
     PRODUCE = "produce"
     FETCH = "fetch"
@@ -26,7 +26,7 @@ class QuotaKind(StrEnum):
 
 
 class ValueType(Enum):
-    """How Kafka stores a value; an INT and a LONG are whole numbers."""
+    """How Kafka stores a value. INT and LONG are integers."""
 
     INT = "INT"
     LONG = "LONG"
@@ -35,7 +35,7 @@ class ValueType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaKey:
-    """One key of a quota entity. `unit` is for people."""
+    """One key of a quota entity. `unit` is for display."""
 
     name: str
     type: ValueType
@@ -52,7 +52,7 @@ CLIENT_KEYS: Final = {
         QuotaKey("controller_mutation_rate", ValueType.DOUBLE, QuotaKind.CONTROLLER_MUTATION, "partitions/s"),
     )
 }
-"""What a user, a client-id or both together can be limited by."""
+"""The keys of a user, a client id or both."""
 
 IP_KEYS: Final = {
     key.name: key
@@ -60,8 +60,7 @@ IP_KEYS: Final = {
         QuotaKey("connection_creation_rate", ValueType.INT, QuotaKind.CONNECTION_RATE, "connections/s"),
     )
 }
-"""What an address can be limited by."""
+"""The keys of an address."""
 
 KEY_OF: Final = {key.kind: key.name for key in (*CLIENT_KEYS.values(), *IP_KEYS.values())}
-"""The key that limits a kind; the kinds that broker configuration limits have
-none."""
+"""The key of each quota type. Types limited by broker configuration have none."""

@@ -1,8 +1,7 @@
-"""What all managers of client quotas share: their rules, the sensors under them, and the channels they hold.
+"""The base of all client quota managers: rules, sensors and throttled channels.
 
-The kinds differ in what a sensor measures and in when it is broken: `bandwidth`, `request`, `mutation`. A
-rule changes what a sensor may do and never what it has used. (Kafka: the part of ClientQuotaManager that its
-subclasses inherit)
+The subclasses (`bandwidth`, `request`, `mutation`) define what a sensor measures and when its quota is
+violated. A changed rule changes a sensor's limit and never its usage. (Kafka: ClientQuotaManager)
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -26,7 +25,7 @@ CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 
 
 class RuleDraft:
-    """Changes of the rules of one kind, in the order in which they are made. `table` is what they come to."""
+    """Changes of the rules of one quota type, in order. `table` is the result."""
 
     __slots__ = ("bounds", "enforced", "new_rules", "shadows", "table")
 
@@ -38,7 +37,7 @@ class RuleDraft:
         self.new_rules: set[Rule] = set()
 
     def set_bound(self, rule: Rule, bound: float | None) -> None:
-        """The limit of a rule; None removes it. One that is there already is no change."""
+        """Set the limit of a rule; None removes it. The present limit is no change."""
         table = self.table
         before = table.get(rule)
         if bound == before and Levels.CUSTOM not in table.enabled:
@@ -49,7 +48,7 @@ class RuleDraft:
             self.new_rules.add(rule)
 
     def set_shadow(self, rule: Rule, *, is_shadow: bool) -> None:
-        """Whether a rule is only measured."""
+        """Set whether a rule is only measured, not enforced."""
         shadows = self.table.shadows
         self.shadows.add(rule)
         if is_shadow:
@@ -61,9 +60,9 @@ class RuleDraft:
 
 
 class QuotaManager(Generic[S]):
-    """One kind of quota. While `active` is False no rule exists: callers test it and skip everything else.
+    """One type of quota. While `active` is False there is no rule, and callers skip the quota.
 
-    With a `callback` it is always active: the callback decides, and rules are what it is told.
+    With a `callback` it is always active: the callback decides, and rules are passed to it.
     """
 
     __slots__ = ("_change", "_new_rules", "_table", "_usage", "_window", "active", "kind", "throttled")
@@ -90,31 +89,31 @@ class QuotaManager(Generic[S]):
         self._change: RuleChange | None = None
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
-        """Sets the limit of a rule from `now_ms` on, or removes the rule (None). The next record obeys.
+        """Set the limit of a rule from `now_ms` on, or remove the rule (None). Applies to the next record.
 
-        Usage and debt are kept. What is left of the waits of those who are held is repaid under the new
-        limit; who has none any more is due. The limit that is there already changes nothing. Without
-        `now_ms` nothing has passed since the last record and since the channels were held.
+        Usage and debt are kept. Throttled clients repay the rest of their debt under the new limit; those
+        without a limit are due now. The present limit changes nothing. Without `now_ms` no time has passed
+        since the last record and since the channels were throttled.
         """
         draft = RuleDraft(self._table)
         draft.set_bound((user, client_id), bound)
         self._switch_at_once(draft, now_ms)
 
     def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool, now_ms: int | None = None) -> None:
-        """Whether a rule is only measured, and what it would do counted in `shadows`. Who is held by it is
-        freed. When it is enforced again it begins like a new rule: what was used under it is forgotten.
+        """Set whether a rule is only measured, with its verdicts counted in `shadows`. Clients throttled by
+        it are freed. When enforced again it starts like a new rule, without the usage recorded under it.
         """
         draft = RuleDraft(self._table)
         draft.set_shadow((user, client_id), is_shadow=is_shadow)
         self._switch_at_once(draft, now_ms)
 
     def draft(self) -> "RuleDraft":
-        """For changes of many rules that are to hold from the same moment on."""
+        """Return a draft of rule changes that take effect together."""
         return RuleDraft(self._table.copy())
 
     def switch(self, draft: "RuleDraft", now_ms: int | None) -> None:
-        """What was drafted holds from `now_ms` on for everybody, however many rules it changes; `catch_up`
-        is to follow.
+        """Apply the draft for all clients from `now_ms` on, however many rules it changes. The caller must
+        finish `catch_up` next.
         """
         if draft.table is not self._table:
             self._table.become(draft.table)
@@ -126,14 +125,14 @@ class QuotaManager(Generic[S]):
             self._usage.switch(self._change)
 
     def _switch_at_once(self, draft: "RuleDraft", now_ms: int | None) -> None:
-        """Nobody can have made a sensor in between."""
+        """Apply a draft whose table is this manager's. No sensor is created between its two steps."""
         self.switch(draft, now_ms)
         finished(self.catch_up())
         self._usage.forget_made()
 
     def catch_up(self) -> Steps[None]:
-        """Brings the sensors that nobody has used since the switch up to date with their limits, and the
-        waits of those who are held.
+        """Update the sensors that no request has used since the switch, and the throttle times of throttled
+        clients.
         """
         change, self._change = self._change, None
         if change is not None:
@@ -141,24 +140,23 @@ class QuotaManager(Generic[S]):
             yield from self._rebind({*change.rules}, change.now_ms)
 
     def sweep(self, now_ms: int | None = None) -> None:
-        """Limits may have become others, for another reason than a rule. The same."""
+        """Refresh all limits after a change other than of a rule, and the throttle times with them."""
         self._usage.sweep(now_ms)
         finished(self._rebind(None, now_ms))
 
     def concerns(self, user: str, client_id: str | None) -> bool:
-        """Whether a rule that has come or gone since the last `follow_clients` could govern this client."""
+        """Return whether a rule added or removed since the last `follow_clients` could match this client."""
         return not self._new_rules.isdisjoint(probes(user, client_id or ""))
 
     def follow_clients(self, clients: Collection[Client], now_ms: int) -> None:
-        """`follow_clients_in_steps` in one go."""
+        """Run `follow_clients_in_steps` at once."""
         finished(self.follow_clients_in_steps(clients, now_ms))
 
     def follow_clients_in_steps(self, clients: Collection[Client], now_ms: int) -> Steps[None]:
-        """Rules have come or gone: `clients`, one for each open connection, are under others. Does nothing
-        if they have not.
+        """Move the debts of `clients`, one for each open connection, after rules were added or removed.
 
-        Kafka begins to count anew under another rule. Here a connection takes along its share of what its
-        clients owe together; so moving it to and fro frees nobody.
+        Kafka starts a new count under another rule. Here a connection keeps its share of the debt of all
+        clients of its sensor, so moving it back and forth clears no debt.
         """
         self._new_rules.clear()
         left = self._usage.take_left()
@@ -166,64 +164,64 @@ class QuotaManager(Generic[S]):
             yield from self._move_debts(left, clients, now_ms)
 
     def forget_new(self) -> None:
-        """Nothing more is to be asked of the rules that came or went: see `RateQuotaManager.adopt`."""
+        """Forget which rules were added or removed; see `RateQuotaManager.adopt`."""
         self._usage.forget_new()
 
     @property
     def has_new_rules(self) -> bool:
-        """Whether rules have come or gone since the last `follow_clients`."""
+        """Whether rules were added or removed since the last `follow_clients`."""
         return bool(self._new_rules)
 
     def bound(self, user: str, client_id: str | None) -> float:
-        """The limit of this client, UNLIMITED without one."""
+        """Return the limit of this client, UNLIMITED without one."""
         return self._usage.bound(user, client_id)
 
     @property
     def shadows(self) -> Mapping[Rule, ShadowTotal]:
-        """What each rule in shadow mode would have done."""
+        """The counts of each rule in shadow mode."""
         return self._table.shadows
 
     def resolve(self, user: str, client_id: str | None) -> Resolution:
-        """Which of the eight levels applies, and all that were tried."""
+        """Return the matching level of the eight, and all that were tried."""
         return self._table.resolve(user, client_id or "")
 
     def decide(self, user: str, client_id: str | None) -> Decision | None:
-        """What the callback says of this client; None where there is none, and rules decide."""
+        """Return the callback's decision for this client, or None without a callback."""
         return self._usage.decide(user, client_id)
 
     def wait_at(self, observed: float, bound: float) -> int:
-        """The wait in milliseconds that `observed`, kept up for all whole windows, breaks a `bound` by; 0 up
-        to the bound.
+        """Return the throttle time in milliseconds for a rate of `observed` in all whole windows; 0 up to
+        `bound`.
         """
         span_ms = (self._window.samples - 1) * self._window.window_ms
         return max(min(throttle_time_ms(observed, bound, span_ms), INT_MAX), 0)
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
-        """Holds `channel` for a throttle of this manager, before the reply is enqueued (KIP-219)."""
+        """Throttle `channel` before its response is enqueued (KIP-219)."""
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         self.throttled.add(channel, token, throttle, now_ms)
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
-        """Whether `channel` was held already: then it is held until the later of both ends."""
+        """Extend the throttle of `channel` to the later end. Return False if it is not throttled."""
         if not self.throttled.prolong(channel, throttle, now_ms):
             return False
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         return True
 
     def find(self, user: str, client_id: str | None) -> S | None:
-        """The sensor that counts for this client, if anything was recorded for it."""
+        """Return the sensor of this client, or None if nothing was recorded for it."""
         return self._usage.find(user, client_id)
 
     def sensors_under(self, rule: Rule) -> Iterator[S]:
-        """Those that this rule governs."""
+        """Return the sensors that this rule limits."""
         return self._usage.under(rule)
 
     def sensors(self) -> Iterator[S]:
-        """Every sensor there is at the beginning, with its present limit."""
+        """Iterate over a snapshot of all sensors, with their present limits."""
         return iter(self._usage)
 
     def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """The `most` sensors that use most, in that order, with their present limits; with pauses."""
+        """Return the `most` busiest sensors in descending order, with present limits. Yields between."""
         return self._usage.busiest(most, now_ms)
 
     @property
@@ -231,14 +229,14 @@ class QuotaManager(Generic[S]):
         return len(self._usage)
 
     def expire(self, now_ms: int) -> int:
-        """Forgets sensors that were idle for more than an hour; how many."""
+        """Remove sensors idle for more than an hour and return their number."""
         return self._usage.expire(now_ms)
 
     def _rebind_all(self, now_ms: int) -> None:
         finished(self._rebind(None, now_ms))
 
     def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
-        """Brings the waits of those whom `rules` could govern (None: all) up to date with their limits."""
+        """Update the throttle times of all clients that `rules` could match (None: all)."""
         throttled = self.throttled
         if not throttled:
             return
@@ -258,16 +256,16 @@ class QuotaManager(Generic[S]):
         throttled.on_change()
 
     def _is_withdrawn(self, held: Held, bound: float) -> bool:
-        """Whether what `held` is held for is allowed by `bound`."""
+        """Return whether `bound` allows what `held` is throttled for."""
         return False
 
     def _longest_hold_ms(self) -> int:
         return INT_MAX
 
     def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> Steps[None]:
-        """Of the connections of `clients`, those in `left` may have other sensors than these."""
+        """Move debts of the connections of `clients`; those in `left` may have new sensors."""
         yield from ()
 
     def __len__(self) -> int:
-        """How many rules there are."""
+        """Return the number of rules."""
         return len(self._table)

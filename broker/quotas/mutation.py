@@ -2,8 +2,8 @@
 ControllerMutationQuotaManager, KIP-599)
 
 Called by the handlers of CreateTopics, DeleteTopics and CreatePartitions: one `MutationQuota` for each
-request, asked before any metadata record is written. Newer versions are held strictly (refused while the
-bucket is empty), older ones permissively (always served, then throttled).
+request, checked before any metadata record is written. Newer versions are strict (refused while the bucket is
+empty), older ones permissive (always served, then throttled).
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ from broker.quotas.verdict import Throttle
 
 
 class MutationSensor(ClientSensor):
-    """A client's tokens, and the rate of what it did. The bucket starts full."""
+    """A client's tokens and mutation rate. The bucket starts full."""
 
     __slots__ = ("bucket",)
 
@@ -39,7 +39,7 @@ class MutationSensor(ClientSensor):
         shadow: ShadowTotal | None = None,
         now_ms: int | None = None,
     ) -> None:
-        """Until `now_ms` the bucket was filled at the limit before."""
+        """Set the limit. Until `now_ms` the bucket fills at the previous limit."""
         super().set_bound(bound, rule, shadow, now_ms)
         if bound != self.bucket.bound:
             if now_ms is not None:
@@ -53,12 +53,14 @@ class MutationSensor(ClientSensor):
 
 
 def throttle_time_for_tokens(tokens: float, bound: float) -> int:
-    """How long until `tokens` are back at zero when `bound` are added per second. (throttleTimeMs)"""
+    """Return the milliseconds until `tokens` are back at zero, if `bound` are added per second.
+    (throttleTimeMs)
+    """
     return java_round(java_divide(-tokens, bound) * 1000.0)
 
 
 class MutationQuota:
-    """What one request may still do. Everything, where `sensor` is None."""
+    """The quota of one request. Without a `sensor` it is unlimited."""
 
     __slots__ = ("_at_ms", "_sensor", "_strict", "_throttle")
 
@@ -70,16 +72,16 @@ class MutationQuota:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether something of this request has been refused."""
+        """Whether a mutation of this request was refused."""
         return self._strict and self._throttle is not None
 
     def record(self, mutations: float, now_ms: int) -> None:
-        """Charges for so many partitions, before they are touched.
+        """Charge for `mutations` partitions before they are created or deleted.
 
-        Strict: raises ApiError THROTTLING_QUOTA_EXCEEDED, and charges nothing, while the bucket is below
-        zero. Permissive: charges in any case, and remembers the wait if the bucket is below zero then. In
-        shadow mode nothing is refused; what would have been is not charged either, so that the next verdict
-        is again the one that enforcing would give.
+        Strict: raises ApiError THROTTLING_QUOTA_EXCEEDED and charges nothing while the bucket is below zero.
+        Permissive: charges in any case, and stores the throttle if the bucket is below zero then. Shadow mode
+        refuses nothing, and charges nothing that strict mode would refuse, so that the next verdict is again
+        the one that enforcement would give.
         """
         sensor = self._sensor
         if sensor is None:
@@ -96,7 +98,7 @@ class MutationQuota:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
     def throttle(self, now_ms: int) -> Throttle | None:
-        """The wait that the reply carries: what is left of it, since carrying out a request takes time."""
+        """Return the throttle for the response, less the time that processing the request took."""
         throttle = self._throttle
         left_ms = 0 if throttle is None else throttle.throttle_ms - (now_ms - self._at_ms)
         return None if throttle is None or left_ms <= 0 else replace(throttle, throttle_ms=left_ms)
@@ -116,7 +118,7 @@ class MutationQuota:
 
 
 class MutationQuotaManager(QuotaManager[MutationSensor]):
-    """The buckets by client."""
+    """The token buckets by client."""
 
     __slots__ = ()
 
@@ -130,9 +132,9 @@ class MutationQuotaManager(QuotaManager[MutationSensor]):
         super().__init__(QuotaKind.CONTROLLER_MUTATION, window, build, max_sensors, callback)
 
     def quota_for(self, user: str, client_id: str | None, now_ms: int, *, strict: bool) -> MutationQuota:
-        """What a request of this client may do.
+        """Return the quota of a request of this client.
 
-        `strict` from CreateTopics 6, DeleteTopics 5 and CreatePartitions 3 on.
+        `strict` is for CreateTopics 6, DeleteTopics 5 and CreatePartitions 3 and later.
         """
         sensor = self._usage.sensor(user, client_id, now_ms) if self.active else None
         return MutationQuota(sensor, strict=strict)

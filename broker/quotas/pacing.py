@@ -1,13 +1,13 @@
-"""Keeping a client that has broken its byte rate at that rate, and not only under it on average of bursts.
+"""Pacing: keeps a client that exceeded its byte rate at that rate, without bursts.
 
-Kafka's rule alone lets a client that always wants more send ten seconds' worth at once, holds it until those
-ten seconds have left the window, and lets it burst again: over a minute that is 10 % more than the quota, in
-the next minute 8 % less, and 200 clients under one rule take 40 % more, since the wait of each supposes that
-nobody else records. So the rule says, to the number, when a quota is broken and how long the first wait is;
-from then on what the client owes is kept as a debt, and each request waits until the debt that it found is
-paid. Measured in simulation: within 0.2 % of the quota over any minute.
+Kafka's formula alone allows a busy client ten seconds' worth at once, throttles it until those ten seconds
+leave the window, and allows the next burst: one minute is 10 % above the quota and the next 8 % below. 200
+clients under one rule take 40 % more, since each throttle time assumes that no other client records. So
+Kafka's formula decides when a quota is violated and how long the first throttle is. From then on the excess
+is a debt, and each request waits until the debt before it is repaid. In simulation the rate stays within 0.2
+% of the quota over any minute.
 
-Used by `bandwidth` where it is told to pace. Knows no clock.
+Used by `bandwidth` if pacing is enabled. Independent of clocks.
 """
 
 from math import inf
@@ -16,10 +16,10 @@ from broker.metrics.quota import java_round
 
 
 class Pace:
-    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `idle_ms`.
+    """The debt of one sensor, in the quota's unit. Over when no throttle was necessary for `idle_ms`.
 
-    `observed` is the highest rate that was measured while the violation could still be judged again, which
-    is until `judged_until_ms`: another bound that is not below it was never broken.
+    `observed` is the highest rate measured until `judged_until_ms`. Until then a change to a bound of at
+    least `observed` withdraws the violation.
     """
 
     __slots__ = ("_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
@@ -34,7 +34,7 @@ class Pace:
         observed: float = inf,
         judged_until_ms: int = 0,
     ) -> None:
-        """`owed` is what was recorded beyond the bound so far, `wait_ms` the wait that was asked for it."""
+        """Start with a debt of `owed`, the excess recorded so far, and its throttle time `wait_ms`."""
         self._owed = owed
         self._last_ms = now_ms
         self._idle_ms = idle_ms
@@ -46,10 +46,10 @@ class Pace:
         return now_ms >= self._over_at_ms
 
     def charge(self, value: float, bound: float, longest_ms: int, now_ms: int) -> int:
-        """Adds `value` to the debt; how long to wait for what was owed before.
+        """Add `value` to the debt. Return the milliseconds to wait for the debt before it.
 
-        `bound` is paid back per second. At most one second's worth can be saved up, and no more is owed than
-        `longest_ms` can repay, since a longer wait would never be asked for.
+        `bound` is repaid per second. Credit is limited to one second's worth, and debt to what `longest_ms`
+        repays, since no throttle is longer.
         """
         owed = max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
         self._owed = min(owed + value, bound * longest_ms / 1000.0)
@@ -61,8 +61,8 @@ class Pace:
         return wait_ms
 
     def change_bound(self, old: float, new: float, now_ms: int | None) -> None:
-        """From `now_ms` on (None: since the last charge) `new` is paid back per second, and what was paid
-        back at `old` until then stays paid. The debt is kept.
+        """Repay at `new` per second from `now_ms` on (None: since the last charge). The debt is kept; until
+        then it was repaid at `old`.
         """
         now_ms = self._last_ms if now_ms is None else max(now_ms, self._last_ms)
         self._owed = self.owed(old, now_ms)
@@ -70,18 +70,18 @@ class Pace:
         self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(new) + self._idle_ms)
 
     def is_withdrawn(self, bound: float, now_ms: int | None) -> bool:
-        """Whether the violation is none under `bound`, by what the windows held when it was found."""
+        """Return whether `bound` allows the rates measured while the violation was new."""
         now_ms = self._last_ms if now_ms is None else now_ms
         return now_ms <= self.judged_until_ms and self.observed <= bound
 
     def owed(self, bound: float, now_ms: int) -> float:
-        """What is owed now if `bound` was paid back per second since the last charge; negative where it was
-        saved up.
+        """Return the present debt if `bound` was repaid per second since the last charge; negative for
+        credit.
         """
         return max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
 
     def set_owed(self, owed: float, bound: float, now_ms: int) -> None:
-        """Replaces the debt, which is paid back at `bound` from now on."""
+        """Replace the debt, which is repaid at `bound` from now on."""
         self._owed = owed
         self._last_ms = now_ms
         self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(bound) + self._idle_ms)
@@ -90,5 +90,5 @@ class Pace:
         return max(java_round(self._owed / bound * 1000.0), 0)
 
     def refund(self, value: float) -> None:
-        """Takes `value` out of the debt again."""
+        """Subtract `value` from the debt."""
         self._owed -= value

@@ -1,7 +1,7 @@
-"""What Prometheus and the console read of the quotas, under the names that dashboards of Kafka already have.
+"""Quota metrics for Prometheus and the console, under the names of Kafka's dashboards.
 
-Called when somebody looks. Reads the same sensors that decide; a series exists only while its sensor does,
-and the busiest lately are shown where there are too many.
+Computed on each scrape, from the sensors that the verdicts use. A series exists only while its sensor does;
+where there are too many, the busiest are included.
 """
 
 from collections import Counter
@@ -30,15 +30,15 @@ GROUPS: Final = {
     QuotaKind.REQUEST: (
         "kafka_server_request",
         "request_time",
-        "Percent of one thread that requests keep busy",
+        "Percent of one thread used by requests",
     ),
     QuotaKind.CONTROLLER_MUTATION: (
         "kafka_server_controllermutation",
         "mutation_rate",
-        "Partitions per second that are created or deleted",
+        "Partitions created or deleted per second",
     ),
 }
-"""The prefix of each kind's families, and its main figure. (Kafka: byte-rate, request-time, mutation-rate)"""
+"""The prefix of each kind's families, and its main metric. (Kafka: byte-rate, request-time, mutation-rate)"""
 
 REPLICATION: Final = {
     QuotaKind.LEADER_REPLICATION: (
@@ -58,10 +58,10 @@ REPLICATION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RuleUse:
-    """What the clients under one rule do now.
+    """Present use of one rule.
 
-    `observed` is in the key's own unit; under a default rule each client has the limit for itself, so it is
-    the busiest one's. `throttled` counts the channels that are held by this rule.
+    `observed` is in the key's unit. Under a default rule each client has the limit for itself, so it is the
+    busiest client's rate. `throttled` counts the channels that the rule throttles.
     """
 
     entity: Governing
@@ -71,7 +71,7 @@ class RuleUse:
 
 
 def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
-    """Every rule under which somebody has been seen lately. None between them: it has taken time."""
+    """Yield the use of every rule with a sensor. None between the rules marks that time has passed."""
     for kind, manager in quotas.managers.items():
         held: Counter[Governing] = Counter()
         for each in manager.throttled.held():
@@ -87,7 +87,7 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
 
 
 def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[RuleUse]:
-    """The same of one entity that is no address, by what it takes to find its own sensors."""
+    """Yield the use of one entity of users and client ids, reading its own sensors only."""
     for kind, manager in quotas.managers.items():
         sensors = list(manager.sensors_under((entity.user, entity.client_id)))
         if sensors:
@@ -98,8 +98,8 @@ def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[R
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
-    """Kafka's tags of the sensor, spelt as Prometheus allows: what a label cannot hold becomes "_", of names
-    that are alike then the last one counts.
+    """Return Kafka's tags of the sensor with names valid in Prometheus: invalid characters become "_", and
+    of equal names the last counts.
     """
     if sensor.group is None:
         return (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
@@ -107,20 +107,20 @@ def labels_of(sensor: ClientSensor) -> Labels:
 
 
 def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """A source for the metrics registry: of each kind the `most` sensors that use most. Every figure is asked
-    of the sensor that enforces, so nothing is counted for this page.
+    """Yield the families, with the `most` busiest sensors of each kind. A source for the metrics registry.
+    All values are read from the enforcing sensors; nothing is counted for the metrics.
     """
     left_out = []
     for kind, manager in quotas.managers.items():
         shown = yield from manager.busiest(most, now_ms)
-        yield from _sensor_families(kind, _told_apart(shown), now_ms)
+        yield from _sensor_families(kind, _by_labels(shown), now_ms)
         held = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"
-        yield FamilySamples(name, "Channels that are held for this quota", Kind.GAUGE, held)
+        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, held)
         left_out.append(Sample((("quota", kind.value),), manager.sensor_count - len(shown)))
     yield FamilySamples(
         "weir_quota_entities_left_out",
-        "Entities that are measured for a quota and not on this page, since others use more",
+        "Entities measured for a quota and omitted from this page, since others use more",
         Kind.GAUGE,
         left_out,
     )
@@ -147,11 +147,11 @@ def _sensor_families(
     yield family(figure, text, lambda sensor: sensor.observed(now_ms))
     yield family(
         "throttle_time",
-        "Mean milliseconds of the throttles of the last minute, 0 without any",
+        "Mean throttle time of the last minute in milliseconds, 0 without a throttle",
         lambda sensor: decayed(sensor.throttle_time, now_ms),
     )
     yield family(
-        "quota_bound", "The limit in force", lambda sensor: None if sensor.rule is None else sensor.bound
+        "quota_bound", "The present limit", lambda sensor: None if sensor.rule is None else sensor.bound
     )
     if kind is QuotaKind.CONTROLLER_MUTATION:
         yield family(
@@ -161,9 +161,9 @@ def _sensor_families(
         )
 
 
-def _told_apart(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
-    """By their labels. Two can have the same: one from before a rule changed, or tags that Prometheus spells
-    alike; the one that uses more is shown.
+def _by_labels(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
+    """Return the sensors by labels, the busiest of equal labels. Labels can be equal after a rule change, or
+    for tags that differ only in characters invalid in Prometheus.
     """
     shown: dict[Labels, ClientSensor] = {}
     for sensor in sensors:
@@ -172,16 +172,16 @@ def _told_apart(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
 
 
 def decayed(mean: Avg, now_ms: int) -> float:
-    """A mean wait, which is 0 and not NaN when nobody waited lately."""
+    """Return a mean throttle time, with 0 instead of NaN if there was no throttle lately."""
     value = mean.measure(now_ms)
     return 0.0 if isnan(value) else value
 
 
 def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[FamilySamples]:
-    """A rate has a series once something was recorded; a bound, while one is set."""
+    """Yield the families. A rate has a series once something was recorded, a bound while one is set."""
     for manager in quotas.managers:
         prefix, text = REPLICATION[manager.kind]
         rates = [Sample((), manager.observed(now_ms))] if manager.used else []
         bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
         yield FamilySamples(f"{prefix}_byte_rate", text, Kind.GAUGE, rates)
-        yield FamilySamples(f"{prefix}_quota_bound", "The limit in force", Kind.GAUGE, bounds)
+        yield FamilySamples(f"{prefix}_quota_bound", "The present limit", Kind.GAUGE, bounds)

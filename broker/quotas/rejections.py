@@ -1,8 +1,8 @@
-"""One line in the log for a burst of refused connections, however many they are.
+"""One log line per burst of refused connections.
 
-Filled by the network room's gates, emptied by their reaper: a burst is told about `BURST_MS` after its first
-refusal, with the count; what comes later is the next burst. Addresses are not the broker's choice, so beyond
-`MOST_BURSTS` at a time they are counted together. Knows no log and no clock.
+Filled by the acceptors of the network package and emptied by their reaper. A burst is logged with its count
+`BURST_MS` after its first refusal; later refusals start the next burst. Clients choose their addresses, so
+beyond `MOST_BURSTS` at a time they are counted together. Independent of the log and of clocks.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ OTHERS: Final = "other addresses"
 
 @dataclass(slots=True)
 class Burst:
-    """Connections of one address on one listener that broke the same rule. `bound` is the rule's value."""
+    """Connections of one address on one listener, refused by the same rule. `bound` is the rule's value."""
 
     listener: str
     address: str
@@ -26,7 +26,7 @@ class Burst:
 
 
 class Rejections:
-    """The bursts that are going on, the oldest first."""
+    """The current bursts, the oldest first."""
 
     __slots__ = ("_bursts",)
 
@@ -34,7 +34,7 @@ class Rejections:
         self._bursts: dict[tuple[str, str, str], Burst] = {}
 
     def note(self, listener: str, address: str, rule: str, bound: float, now_ms: int) -> None:
-        """One connection was refused."""
+        """Count a refused connection."""
         burst = self._bursts.get((listener, address, rule))
         if burst is None:
             if len(self._bursts) >= MOST_BURSTS:
@@ -44,10 +44,10 @@ class Rejections:
         burst.count += 1
 
     def next_deadline(self) -> int | None:
-        """When the first of them is to be told about."""
+        """Return when the first burst is due to be logged."""
         return next((burst.due_ms for burst in self._bursts.values()), None)
 
     def due(self, now_ms: int) -> list[Burst]:
-        """Takes the bursts that are over."""
+        """Remove and return the bursts that are due."""
         over = [key for key, burst in self._bursts.items() if burst.due_ms <= now_ms]
         return [self._bursts.pop(key) for key in over]

@@ -1,8 +1,8 @@
-"""The throttle on moving replicas, for leader, follower and between log directories. (Kafka:
-ReplicationQuotaManager, KIP-73)
+"""Replication quotas of leader, follower and moves between log directories. (Kafka: ReplicationQuotaManager,
+KIP-73)
 
-Asked by whoever reads for a replica or copies one: throttle it iff its partition is marked and the quota is
-exceeded. Its bound comes from broker configuration and the marked partitions from topic configuration.
+The code that reads for a replica or copies one checks the quota: it throttles iff the partition is marked and
+the quota is exceeded. The bound is broker configuration; the marked partitions are topic configuration.
 Traffic is recorded whether or not it is throttled.
 """
 
@@ -21,10 +21,10 @@ REPLICATION_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 
 
 class ReplicationQuotaManager:
-    """One of the three directions.
+    """One of the three replication quotas.
 
-    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used`: something was
-    recorded.
+    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used` tells whether any
+    traffic was recorded.
     """
 
     __slots__ = ("_marked", "_rate", "bound", "kind", "used")
@@ -37,14 +37,14 @@ class ReplicationQuotaManager:
         self._marked: dict[str, frozenset[int] | None] = {}
 
     def mark(self, topic: str, partitions: Iterable[int] | None = None) -> None:
-        """Throttles these partitions of a topic, and no others of it; all of them without a list."""
+        """Throttle exactly these partitions of a topic, or all of them without a list."""
         self._marked[topic] = None if partitions is None else frozenset(partitions)
 
     def unmark(self, topic: str) -> None:
         self._marked.pop(topic, None)
 
     def is_marked(self, topic: str, partition: int) -> bool:
-        """Whether this partition is to be throttled at all. (isThrottled)"""
+        """Return whether this partition is subject to the quota. (isThrottled)"""
         if topic not in self._marked:
             return False
         partitions = self._marked[topic]
@@ -55,20 +55,20 @@ class ReplicationQuotaManager:
         self._rate.record(nbytes, now_ms)
 
     def observed(self, now_ms: int) -> float:
-        """Bytes per second over the windows in sight."""
+        """Return the bytes per second over the current windows."""
         return self._rate.peek(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
         return self._rate.measure(now_ms) > self.bound
 
     def allowance(self, now_ms: int) -> float:
-        """Bytes that may be recorded now without the quota being exceeded; 0 where it is."""
+        """Return the bytes that can be recorded now within the quota, 0 if it is exceeded."""
         left = self.bound - self.observed(now_ms)
         return max(left * self._rate.window_size_ms(now_ms) / 1000, 0.0)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Until the quota is no longer exceeded, if nothing is recorded meanwhile; at most as long as is
-        looked back, and 0 where it is not exceeded.
+        """Return the milliseconds until the quota is no longer exceeded without further traffic. At most the
+        length of all windows; 0 if the quota is not exceeded.
         """
         over = self.observed(now_ms) - self.bound
         if over <= 0:
@@ -81,7 +81,7 @@ class ReplicationQuotaManager:
 
 
 class ReplicationQuotas:
-    """The three directions of one broker."""
+    """The three replication quotas of a broker."""
 
     __slots__ = ("_node_id", "alter_log_dirs", "follower", "leader")
 
@@ -99,13 +99,13 @@ class ReplicationQuotas:
         return self.leader, self.follower, self.alter_log_dirs
 
     def configure(self, config: ReplicationConfig) -> None:
-        """The rates have changed; what was recorded stays. The windows are fixed."""
+        """Apply changed rates. Recorded traffic is kept; the windows are fixed."""
         self.leader.bound = float(config.leader_rate)
         self.follower.bound = float(config.follower_rate)
         self.alter_log_dirs.bound = float(config.alter_log_dirs_rate)
 
     def mark(self, topic: str, throttles: TopicThrottles | None) -> None:
-        """The settings of a topic have changed; None: it is gone. (TopicConfigHandler)"""
+        """Apply changed settings of a topic; None if it was deleted. (TopicConfigHandler)"""
         self._mark(self.leader, topic, () if throttles is None else throttles.leader)
         self._mark(self.follower, topic, () if throttles is None else throttles.follower)
 

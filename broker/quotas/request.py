@@ -1,9 +1,8 @@
-"""The quota on time: percent of one thread that a client's requests keep busy. (Kafka:
+"""The quota on request time: percent of one thread that a client's requests use. (Kafka:
 ClientRequestQuotaManager, KIP-124)
 
-Called around every request by whoever measures it: handler time when the request is answered, network time
-when the answer is out. A throttle is never longer than one window, since time that was used cannot be given
-back by waiting longer.
+Called around every request: with the handler time before the response is sent, and with the network time
+after. A throttle is at most one window long, since a longer one cannot return time already used.
 """
 
 from typing import Final
@@ -21,7 +20,7 @@ PERCENT_OF_A_SECOND_PER_NS: Final = 100.0 / 1e9
 
 
 class RequestQuotaManager(RateQuotaManager):
-    """Records nanoseconds as percent of one second. `exempt` is what is measured and never limited."""
+    """Records nanoseconds as percent of one second. `exempt` measures time without a limit."""
 
     __slots__ = ("exempt",)
 
@@ -37,14 +36,14 @@ class RequestQuotaManager(RateQuotaManager):
         self.exempt = Rate(window)
 
     def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:
-        """Counts the time that handling took; the throttle if that breaks the client's quota."""
+        """Record handler time. Return a throttle if it violates the client's quota."""
         return self.record(user, client_id, ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
 
     def record_sent(self, user: str, client_id: str | None, ns: int, now_ms: int) -> None:
-        """Counts the network room's time, known only when the answer with the throttle is out."""
+        """Record network time, known only after the response with the throttle was sent."""
         self.record_unchecked(user, client_id, ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
 
     def record_exempt(self, ns: int, now_ms: int) -> None:
-        """Counts time that no client is held to: acks=0, cluster actions and their errors."""
+        """Record time that counts for no client: acks=0, cluster actions and their errors."""
         if self.active:
             self.exempt.record(ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)

@@ -1,10 +1,10 @@
-"""Which errors are answered later, because a client meets the same one again and again without waiting.
-(AutoMQ: RetryStormBackoffPolicy, RetryStormBackoffStateStore)
+"""Delays for error responses that a client provokes repeatedly without a backoff. (AutoMQ:
+RetryStormBackoffPolicy, RetryStormBackoffStateStore)
 
-One state for each API, resource and connection. An error is answered at once until it repeats: one that says
-that leader or coordinator are not there yet is delayed from the second within a second on, any other from the
-sixth. From then on every error of this state is delayed, until none has come for longer than a second after
-the last delayed answer could leave. Called by `api.retry_storm`. Knows no clock and no message.
+One state per API, resource and connection. An error is sent at once until it repeats: errors about a missing
+leader or coordinator are delayed from the second within a second on, others from the sixth. From then on
+every error of the state is delayed, until no error occurs for a second after the last delayed response could
+be sent. Called by `api.retry_storm`. Independent of clocks and messages.
 """
 
 from collections import OrderedDict
@@ -18,11 +18,11 @@ WINDOW_MS: Final = 1_000
 QUIET_MS: Final = 1_000
 TRANSIENT_ERRORS: Final = 1
 OTHER_ERRORS: Final = 5
-"""How many within the window are answered at once."""
+"""Errors within the window that are sent without a delay."""
 
 MOST_STATES: Final = 100_000
 KEPT_MS: Final = 11_000
-"""A state that was not asked for so long is forgotten: the quiet time and the longest delay there is."""
+"""A state is removed if unused for this time: the quiet time and the longest delay."""
 
 _LEADER: Final = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
@@ -60,8 +60,8 @@ TRANSIENT: Final[dict[int, frozenset[ErrorCode]]] = {
         _COORDINATOR,
     ),
 }
-"""The APIs that this holds for, and the errors of each that pass by themselves. Of AutoMQ's those are missing
-that are not served here: the transactions'.
+"""The APIs with a backoff, and the transient errors of each. AutoMQ also lists the transaction APIs, which
+are not served here.
 """
 
 StateKey = tuple[int, str, str]
@@ -70,7 +70,7 @@ StateKey = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Totals:
-    """Since the start: answers that were delayed, and for how long in all."""
+    """Delayed responses since the start, and their total delay."""
 
     delayed: int = 0
     delayed_ms: int = 0
@@ -87,7 +87,7 @@ class _State:
         self.others: list[int] = []
 
     def decide(self, now_ms: int, delay_ms: int, *, is_transient: bool) -> bool:
-        """Counts one error; whether its answer is to be delayed."""
+        """Count an error. Return whether to delay its response."""
         if self.is_delaying:
             if now_ms <= self.failed_ms + QUIET_MS:
                 self.failed_ms = now_ms + delay_ms
@@ -109,7 +109,7 @@ class _State:
 
 
 class RetryStorm:
-    """`max_delay_ms` is automq.retry.storm.backoff.max.delay.ms of this moment."""
+    """The states of all connections. `max_delay_ms` is automq.retry.storm.backoff.max.delay.ms."""
 
     __slots__ = ("_most", "_states", "max_delay_ms", "totals")
 
@@ -127,8 +127,9 @@ class RetryStorm:
         now_ms: int,
         longest_ms: int | None = None,
     ) -> int:
-        """Counts a response that consists of `errors` (resource, code) and nothing else; by how many
-        milliseconds it is to be delayed, 0: not at all. `longest_ms` is the most that this request can wait.
+        """Count a response that consists of `errors` (resource, code) only.
+
+        Return the delay in milliseconds, 0 for none. `longest_ms` is the longest delay of this request.
         """
         delay_ms = self.max_delay_ms if longest_ms is None else min(self.max_delay_ms, max(longest_ms, 0))
         transient = TRANSIENT[api]
@@ -144,11 +145,11 @@ class RetryStorm:
         return delay_ms
 
     def forget(self) -> None:
-        """All that was seen, for it is disabled."""
+        """Remove all states, since the backoff is disabled."""
         self._states.clear()
 
     def __len__(self) -> int:
-        """How many states there are."""
+        """Return the number of states."""
         return len(self._states)
 
     def _state(self, key: StateKey, now_ms: int) -> _State:

@@ -1,20 +1,20 @@
-"""What a limit would have done that is measured and not enforced: shadow mode.
+"""Shadow mode: limits that are measured and not enforced. Kafka has no equivalent.
 
-A rule in shadow is found, measured and judged like any other. Where enforcing would have asked a client to
-wait, the sensor counts that and lets it pass. Kept by `table` for each rule and by the sensors under it; the
-managers note a verdict here instead of handing it out. Has no equal in Kafka.
+A rule in shadow mode is matched and measured like any other. Where enforcement would throttle a client, the
+sensor counts the throttle instead. `table` keeps a total for each rule, and each sensor a count; the managers
+record verdicts here instead of returning them.
 
-What was sent is what is judged: an enforced client would have been slowed down by its first wait, this one
-was not. So the verdicts are those that enforcing gives for the same records at the same times, and `held_ms`
-is the time that they cover, where waits that overlap count once.
+Verdicts are based on actual traffic: enforcement would have slowed the client at its first throttle, shadow
+mode does not. So the verdicts are those of enforcement for the same records at the same times, and `held_ms`
+is the time they cover, with overlapping throttles counted once.
 """
 
 
 class ShadowTotal:
-    """Of one rule, since it was marked or the broker started.
+    """Counts of one rule since it was marked or the broker started. Outlives the sensors.
 
-    `times` is how many records would have been answered with a wait, `held_ms` how long clients would have
-    been held, `last_ms` when the last of them was judged (None: never). Outlives the sensors.
+    `times` is the number of records that would have caused a throttle, `held_ms` the total throttle time, and
+    `last_ms` the time of the last one (None: never).
     """
 
     __slots__ = ("held_ms", "last_ms", "times")
@@ -26,7 +26,7 @@ class ShadowTotal:
 
 
 class ShadowCount:
-    """The same of one sensor; what it counts it counts for its rule's `total` too."""
+    """Counts of one sensor, which are added to its rule's `total`, too."""
 
     __slots__ = ("_until_ms", "held_ms", "times", "total")
 
@@ -37,7 +37,7 @@ class ShadowCount:
         self._until_ms = 0
 
     def note(self, wait_ms: int, now_ms: int) -> None:
-        """A record at `now_ms` would have been answered with a wait of `wait_ms`."""
+        """Count a throttle of `wait_ms` that a record at `now_ms` would have caused."""
         added = max(now_ms + wait_ms - max(self._until_ms, now_ms), 0)
         self._until_ms = max(self._until_ms, now_ms + wait_ms)
         total = self.total

@@ -1,4 +1,4 @@
-"""What the console and Prometheus read of the limits in shadow mode. Called when somebody looks."""
+"""Metrics of limits in shadow mode, for the console and Prometheus. Computed on each scrape."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from broker.quotas.shadow import ShadowTotal
 
 @dataclass(frozen=True, slots=True)
 class RuleShadow:
-    """One key of one rule that is marked, whether it sets a bound for that key or not."""
+    """One key of one marked rule, whether or not the rule sets a bound for it."""
 
     entity: Entity
     key: str
@@ -28,7 +28,7 @@ def rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
 
 
 def families(quotas: ClientQuotas) -> Steps:
-    """A source for the metrics registry; the busiest lately, where there are too many."""
+    """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
     for kind, manager in quotas.managers.items():
         prefix, _, _ = GROUPS[kind]
         times, held = [], []
@@ -42,13 +42,13 @@ def families(quotas: ClientQuotas) -> Steps:
                 held.append(Sample(labels, sensor.shadow.held_ms))
         yield FamilySamples(
             f"{prefix}_shadow_throttles_total",
-            "Requests that would have been told to wait, by limits that are not enforced",
+            "Requests that limits in shadow mode would have throttled",
             Kind.COUNTER,
             times,
         )
         yield FamilySamples(
             f"{prefix}_shadow_throttle_ms_total",
-            "Milliseconds for which clients would have been held, waits that overlap counted once",
+            "Milliseconds for which limits in shadow mode would have throttled, overlaps counted once",
             Kind.COUNTER,
             held,
         )

@@ -1,8 +1,8 @@
-"""Which limit governs a client: the eight levels, most particular first. (Kafka: DefaultQuotaCallback)
+"""The limit that applies to a client: the eight precedence levels, most specific first. (Kafka:
+DefaultQuotaCallback)
 
-One table per kind of quota, inside its manager. Filled from the metadata image; asked when a (user,
-client-id) is seen for the first time since a change, and by the console when somebody wants to know why.
-Knows limits and nothing of usage.
+One table per kind of quota, in its manager. Filled from the metadata image. Read when a (user, client id) is
+first used after a change, and by the console to explain a limit. Independent of usage.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,7 @@ UNLIMITED: Final = float(2**63 - 1)
 
 
 class Levels(IntFlag):
-    """The kinds of rules that exist, and always CUSTOM where a callback decides. (Kafka:
-    quotaTypesEnabled)
-    """
+    """The levels that have rules; CUSTOM is always set if a callback decides. (Kafka: quotaTypesEnabled)"""
 
     NONE = 0
     CLIENT_ID = 1
@@ -30,7 +28,7 @@ class Levels(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One step of the search: the entity looked for, and the bound found there, if any."""
+    """One step of the search: an entity, and its bound if there is one."""
 
     entity: Entity
     bound: float | None
@@ -46,16 +44,16 @@ class Resolution:
 
 
 Rule = tuple[Name, Name]
-"""An entity as (user, client-id), the form in which rules are looked up."""
+"""An entity as (user, client-id), the key of the table."""
 
 
 def matches(rule: Rule, user: str, client_id: str) -> bool:
-    """Whether `rule` is among the eight that could govern this client."""
+    """Return whether `rule` is among the eight that can match this client."""
     return rule[0] in (user, DEFAULT, None) and rule[1] in (client_id, DEFAULT, None)
 
 
 def probes(user: str, client_id: str) -> tuple[Rule, ...]:
-    """The eight rules that could govern this client, in the order in which the first to exist does."""
+    """Return the eight rules that can match this client, in order of precedence."""
     return (
         (user, client_id),
         (user, DEFAULT),
@@ -69,8 +67,8 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
 
 
 class QuotaTable:
-    """The bounds of one kind of quota by rule. `shadows` has the rules that are measured and not enforced,
-    whether they set a bound of this kind or not.
+    """The bounds of one kind of quota by rule. `shadows` has the rules in shadow mode, whether or not they
+    set a bound of this kind.
     """
 
     __slots__ = ("_bounds", "_entities", "_rules_per_level", "enabled", "shadows")
@@ -83,7 +81,7 @@ class QuotaTable:
         self.shadows: dict[Rule, ShadowTotal] = {}
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:
-        """Sets a rule, or removes it (None). A level whose last rule goes is switched off (KAFKA-19282)."""
+        """Set a rule, or remove it (None). A level without rules is disabled (KAFKA-19282)."""
         rule = (user, client_id)
         before = len(self._bounds)
         if bound is None:
@@ -102,35 +100,35 @@ class QuotaTable:
             self.enabled &= ~level
 
     def copy(self) -> "QuotaTable":
-        """Another table with the same rules."""
+        """Return a table with the same rules."""
         made = QuotaTable(self.enabled)
         made._bounds, made._entities = dict(self._bounds), dict(self._entities)
         made._rules_per_level, made.shadows = dict(self._rules_per_level), dict(self.shadows)
         return made
 
     def become(self, other: "QuotaTable") -> None:
-        """Has the rules of `other` from now on, in constant time; `other` is not used any more."""
+        """Adopt the rules of `other` in constant time. `other` must not be used afterwards."""
         self._bounds, self._entities = other._bounds, other._entities
         self._rules_per_level, self.shadows = other._rules_per_level, other.shadows
         self.enabled = other.enabled
 
     def get(self, rule: Rule) -> float | None:
-        """The bound that exactly this rule sets, or None."""
+        """Return the bound of exactly this rule, or None."""
         return self._bounds.get(rule)
 
     def entity(self, rule: Rule) -> Entity:
-        """Whom the rule is for; made once for all sensors of a rule that is there."""
+        """Return the rule's entity, created once for all sensors of an existing rule."""
         entity = self._entities.get(rule)
         if entity is None:
             entity = self._entities[rule] = Entity(*rule)
         return entity
 
     def __getitem__(self, rule: Rule) -> float:
-        """The bound that exactly this rule sets; KeyError if there is no such rule."""
+        """Return the bound of exactly this rule. Raises KeyError if there is no such rule."""
         return self._bounds[rule]
 
     def match(self, user: str, client_id: str) -> Rule | None:
-        """The rule that governs this client, or None."""
+        """Return the rule that applies to this client, or None."""
         bounds = self._bounds
         for rule in probes(user, client_id):
             if rule in bounds:
@@ -138,7 +136,7 @@ class QuotaTable:
         return None
 
     def governing(self, user: str | None, client_id: str | None) -> Rule | None:
-        """The rule that governs a sensor, from what tells its clients apart (None for what does not)."""
+        """Return the rule of a sensor, from the user and client id of its key (None if not part of it)."""
         if user is None:
             candidates: tuple[Rule, ...] = ((None, client_id), (None, DEFAULT))
         elif client_id is None:
@@ -148,7 +146,7 @@ class QuotaTable:
         return next((rule for rule in candidates if rule in self._bounds), None)
 
     def resolve(self, user: str, client_id: str) -> Resolution:
-        """The same, with every step of the search."""
+        """Return the match with every step of the search."""
         bounds = self._bounds
         steps = tuple(Probe(Entity(*rule), bounds.get(rule)) for rule in probes(user, client_id))
         found = next((step for step in steps if step.bound is not None), None)

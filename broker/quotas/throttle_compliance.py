@@ -1,18 +1,18 @@
-"""Whether clients wait as `throttle_time_ms` tells them to, judged by when their next request arrives.
+"""Detects whether clients honour `throttle_time_ms`, from the arrival of their next request.
 
-Told of every throttle by the network room, which also counts the bytes of the client that wait to be read, at
-the moments that this room asks for. Read by the console and the metrics. Knows no socket and no clock.
+The network package reports every throttle, and the number of the client's unread bytes at the times that this
+module requests. Read by the console and the metrics. Independent of sockets and clocks.
 
-A client that obeys (Java, kafka-python) sends nothing between the answer and the end of the throttle. What it
-had sent before it knew arrives at the beginning, so the first look comes after a grace, and what arrives
-between that and the end was sent in spite of the answer.
+A compliant client (Java, kafka-python) sends nothing between the response and the end of the throttle. What
+was in flight arrives at the beginning, so the first check follows a grace period. Bytes that arrive between
+that check and the end were sent despite the throttle.
 
-That does not show a client that sends on within a millisecond and has no more than a few requests on their
-way: it looks like one that obeys, keeps a few on their way too, and sends the next one whenever its wait is
-over, which is when the broker answers the one that had waited. So where several throttles in a row end with
-bytes waiting, and nothing is known of the connection yet, it is held a moment longer than it was told. Who
-obeys is free then, and is seen to send; and when the next throttle begins nothing of such a client is on its
-way, so that no grace is needed. Nobody is ever let go before its time for this.
+This does not detect a client that sends within a millisecond and keeps few requests in flight: it looks like
+a compliant client with few requests in flight. Such a client sends the next request when its wait is over,
+which is when the broker responds to the request that waited. So if several throttles in a row end with unread
+bytes, and the connection has no verdict yet, its throttle is extended slightly. A compliant client regards
+itself as unthrottled then and is seen to send; and when its next throttle begins, nothing of it is in
+flight, so no grace period is necessary. No throttle is ever shortened for this.
 """
 
 from collections.abc import Iterator
@@ -23,36 +23,36 @@ from typing import Final, NamedTuple
 from broker.quotas.throttled import Throttleable
 
 LEAST_MS: Final = 40
-"""The shortest throttle that tells anything, for a grace is to be longer than most round trips."""
+"""The shortest throttle that allows a verdict: the grace period must exceed most round trips."""
 
 LONGEST_GRACE_MS: Final = 250
 LEAST_MARGIN_MS: Final = 5
 LONGEST_MARGIN_MS: Final = 20
-"""How long before its end a throttle is looked at, a tenth of it between these: clocks of clients are not the
-broker's.
+"""The last check is this long before the end of a throttle: a tenth of it within these limits, since the
+clocks of client and broker differ.
 """
 
 AT_ONCE_MS: Final = 50
-"""A throttle that begins so soon after another was for a request that had waited for its end."""
+"""A throttle that begins within this time after another is for a request that waited for its end."""
 
 UNTOUCHED: Final = 3
-"""Throttles in a row that end with bytes waiting, before one is made longer."""
+"""Throttles in a row that end with unread bytes before one is extended."""
 
 EXTRA_MS: Final = 25
 LOOK_AFTER_MS: Final = 20
-"""By how much, and when within it the last look comes: what a client needs to notice that it is free."""
+"""The extension, and the time of the check within it: what a client needs to react to the end."""
 
 MOST_EXTENDED: Final = 16
-"""Throttles of one connection that are made longer; who is not known by then stays unknown."""
+"""Extended throttles per connection. A connection without a verdict by then stays without one."""
 
 HISTORY: Final = 8
-"""Observations that count; older ones are forgotten, for a client can be replaced by a better one."""
+"""Observations that count. Older ones expire, since a client can be replaced by a compliant one."""
 
 MAX_CLIENTS: Final = 1_024
 
 
 class Record:
-    """The last observations of one connection or one client. `waited` and `sent_early` count all of them."""
+    """The last observations of one connection or client. `waited` and `sent_early` count all of them."""
 
     __slots__ = ("_recent", "sent_early", "waited")
 
@@ -70,8 +70,10 @@ class Record:
 
     @property
     def obeys(self) -> bool | None:
-        """No: at least two and at least half of the last eight sent early. Yes: at least two, and one in
-        eight at most. None: too few, or of both kinds, as with a client that asks now and then only.
+        """The verdict on the last eight observations.
+
+        False: at least two, and at least half of them, were sent early. True: at least two observations, and
+        at most one in eight early. None: too few observations, or mixed ones.
         """
         seen = min(self.waited + self.sent_early, HISTORY)
         early = self._recent.bit_count()
@@ -87,7 +89,7 @@ class ClientRecord(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of a connection, and how many throttles showed it since somebody asked last."""
+    """The verdict on a connection, and the number of observations since the last `take_seen`."""
 
     obeys: bool | None
     waited: int
@@ -95,7 +97,7 @@ class Seen(NamedTuple):
 
 
 class _Next(Enum):
-    """What the next look at a throttle is for."""
+    """The purpose of the next check of a throttle."""
 
     GRACE = 1
     LAST = 2
@@ -128,22 +130,21 @@ class Watch(Record):
         self.end_ms = 0
         self.next = _Next.GRACE
         self.bytes = 0
-        """Those that waited at a moment from which on no others should come."""
+        """Unread bytes at a time after which a compliant client sends no more."""
         self.in_a_row = 0
-        """Throttles so far that ended with bytes waiting, each begun with the end of the one before."""
+        """Consecutive throttles that ended with unread bytes, each begun at the end of the one before."""
         self.extended = 0
         self.is_extended = False
-        """Whether the last throttle was made longer, and how many were."""
+        """Whether the last throttle was extended, and how many were."""
         self.kept_still = False
-        """Whether nothing was sent in the last throttle. When the next request comes says what that means."""
+        """Whether nothing was sent in the last throttle. The time of the next request decides what it means.
+        """
         self.told = (0, 0)
-        """How much of `waited` and `sent_early` the last `Seen` knew."""
+        """The values of `waited` and `sent_early` at the last `Seen`."""
 
 
 class ThrottleCompliance:
-    """What is known of connections that are open, and of clients by (principal, client id), those of which
-    something was seen last.
-    """
+    """Verdicts on open connections, and on the most recently observed clients by (principal, client id)."""
 
     __slots__ = ("_clients", "_looks", "_serial", "_watches")
 
@@ -154,8 +155,8 @@ class ThrottleCompliance:
         self._serial = 0
 
     def throttled(self, channel: Throttleable, throttle_ms: int, now_ms: int, *, waiting: int) -> None:
-        """A throttle begins with an answer that is about to be written; `waiting`: bytes of the client that
-        are there already.
+        """Handle a throttle whose response is about to be written. `waiting` is the number of the client's
+        unread bytes.
         """
         watch = self._watches.get(id(channel))
         if watch is None:
@@ -164,7 +165,7 @@ class ThrottleCompliance:
             watch = self._watches[id(channel)] = Watch(channel)
         since_ms = now_ms - watch.end_ms
         if watch.kept_still and since_ms <= watch.throttle_ms:
-            # Who sends so often would have sent within that throttle too, had it not waited.
+            # At its rate, the client would have sent within that throttle too if it did not wait.
             self._note(watch, early=False)
         watch.kept_still = False
         if since_ms > AT_ONCE_MS:
@@ -183,20 +184,20 @@ class ThrottleCompliance:
             self._look_at(watch, now_ms + min(throttle_ms // 2, LONGEST_GRACE_MS))
 
     def next_deadline(self) -> int | None:
-        """When `pop_due` will next have something."""
+        """Return when `pop_due` next returns a connection."""
         looks = self._looks
         while looks and looks[0][1] != looks[0][2].serial:
             heappop(looks)
         return looks[0][0] if looks else None
 
     def pop_due(self, now_ms: int) -> Watch | None:
-        """A connection that is to be looked at now; `looked` must be told what was seen."""
+        """Return a connection to check now. The caller passes the result to `looked`."""
         due_ms = self.next_deadline()
         return heappop(self._looks)[2] if due_ms is not None and due_ms <= now_ms else None
 
     def looked(self, watch: Watch, now_ms: int, *, waiting: int) -> int:
-        """For how many milliseconds beyond its end the throttle is to last; `waiting`: bytes of the
-        client that are there. A look that comes when the throttle is over sees nothing that counts.
+        """Return the milliseconds by which to extend the throttle. `waiting` is the number of the client's
+        unread bytes. A check after the end of the throttle is ignored.
         """
         if now_ms >= watch.end_ms:
             watch.in_a_row = 0
@@ -212,17 +213,17 @@ class ThrottleCompliance:
         return 0
 
     def released(self, watch: Watch) -> None:
-        """Instead of `looked`: the connection is not held any longer, because its limit was raised."""
+        """Handle a due check of a connection whose throttle ended because its limit was raised."""
         watch.in_a_row = 0
 
     def forget(self, channel: Throttleable) -> None:
-        """The connection is closed. What it has shown stays with its client."""
+        """Remove a closed connection. Its observations remain with its client."""
         watch = self._watches.pop(id(channel), None)
         if watch is not None:
             watch.serial = -1
 
     def obeys(self, channel: Throttleable) -> bool | None:
-        """What this connection shows, or else what its client has shown before."""
+        """Return the verdict on this connection, or else the one on its client."""
         watch = self._watches.get(id(channel))
         verdict = None if watch is None else watch.obeys
         if verdict is None:
@@ -231,7 +232,7 @@ class ThrottleCompliance:
         return verdict
 
     def take_seen(self, channel: Throttleable) -> Seen:
-        """For the one who writes it down: what is told here is not told again."""
+        """Return the verdict, and the observations since the last call."""
         obeys = self.obeys(channel)
         watch = self._watches.get(id(channel))
         if watch is None:
@@ -241,7 +242,7 @@ class ThrottleCompliance:
         return Seen(obeys, watch.waited - waited, watch.sent_early - sent_early)
 
     def clients(self) -> Iterator[ClientRecord]:
-        """Of whom something was seen."""
+        """Yield the clients with observations."""
         for (principal, client_id), record in self._clients.items():
             yield ClientRecord(principal, client_id, record)
 

@@ -1,8 +1,7 @@
-"""The channels that are held for a broken quota, first to be freed first. (Kafka: ThrottledChannel and its
-DelayQueue)
+"""Throttled channels, ordered by the end of their throttle. (Kafka: ThrottledChannel and its DelayQueue)
 
-One for each kind of quota. Filled when a reply carries a throttle, emptied by the reaper of that kind in the
-network room, read by the console. Knows no socket: a channel is whatever the caller holds, told apart by
+One collection per kind of quota. Filled when a response carries a throttle, emptied by the reaper of that
+kind in the network package, read by the console. Independent of sockets: a channel is any object, compared by
 identity.
 """
 
@@ -18,11 +17,11 @@ from broker.quotas.usage import ClientSensor
 from broker.quotas.verdict import Throttle
 
 STALE: Final = 256
-"""Entries of the queue that may stand for a former end, beside as many as there are channels."""
+"""Outdated entries that the queue may contain, in addition to twice the number of channels."""
 
 
 class Throttleable(Protocol):
-    """The facts of a connection that the console shows. `throttles` counts how often it was held."""
+    """The attributes of a connection that the console shows. `throttles` counts its throttles so far."""
 
     id: str
     client_id: str | None
@@ -34,11 +33,11 @@ class Throttleable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThrottledRow:
-    """One held channel as the console shows it.
+    """One throttled channel as the console shows it.
 
-    `entity` and `bound` are the limit that holds it now, `observed` and `throttle_ms` what the client was
-    told; once the limit has changed, `throttle_ms` is the whole time for which it is held. `since_ms` is how
-    long it has been held, `count` how often so far; `obeys`: see `throttle_compliance`.
+    `entity` and `bound` are the present limit; `observed` and `throttle_ms` are those of the response. After
+    a change of the limit `throttle_ms` is the whole duration of the throttle. `since_ms` is its age, `count`
+    the number of throttles so far; `obeys`: see `throttle_compliance`.
     """
 
     connection_id: str
@@ -57,10 +56,10 @@ class ThrottledRow:
 
 
 class Held:
-    """One throttle in force. `end_ms` is the moment from which the channel may be read again.
+    """One throttle in force. The channel is muted until `end_ms`.
 
-    What it waits for is a debt, repaid at `bound` until `due_ms`, which is no whole number where the bound
-    has changed. `rule` and `sensor` are what governs the client now.
+    The throttle is a debt, repaid at `bound` until `due_ms`, which can be fractional after a change of the
+    bound. `rule` and `sensor` are the client's present ones.
     """
 
     __slots__ = (
@@ -102,31 +101,32 @@ class Held:
 
 
 class ThrottledChannels:
-    """Every channel is freed exactly once per throttle: by `pop_expired`, or by `forget` when it has gone.
+    """The throttled channels of one kind of quota.
 
-    `on_change` is called after ends were moved: `next_deadline` may be earlier.
+    Every channel is unmuted exactly once per throttle, by `pop_expired`, or removed by `forget` after it
+    closed. `on_change` is called after ends were moved, since `next_deadline` may be earlier.
     """
 
     __slots__ = ("_held", "_queue", "_serial", "on_change")
 
     def __init__(self) -> None:
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = _no_op
         self._queue: list[tuple[int, int, Held]] = []
         self._held: dict[int, Held] = {}
         self._serial = 0
 
     def add(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
-        """Holds `channel` from now on; `token` is what the caller gets back when it ends.
+        """Throttle `channel` from now on; `pop_expired` returns `token` at the end.
 
-        A channel is held once at a time, since it sends nothing while it is held.
+        A channel has one throttle per kind at a time, since it is muted meanwhile.
         """
         channel.throttles += 1
         self._hold(Held(channel, token, throttle, now_ms))
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
-        """Whether `channel` is held already; if so, until the later of the two ends, as one hold.
+        """Extend the throttle of `channel` to the later of the two ends. Return False if it has none.
 
-        For connections that may have broken a quota with several requests at once.
+        For connections whose requests may violate a quota several times at once.
         """
         held = self._held.get(id(channel))
         if held is None:
@@ -138,18 +138,18 @@ class ThrottledChannels:
         return True
 
     def end_early(self, held: Held) -> None:
-        """The reason is gone: the channel is due now, and is the next that `pop_expired` returns."""
+        """End a throttle whose reason no longer applies; `pop_expired` returns its channel next."""
         held.end_ms = 0
         self._queue_up(held)
 
     def change_bound(
         self, held: Held, bound: float, rule: Governing, now_ms: int | None, longest_ms: int
     ) -> None:
-        """From `now_ms` on (None: the moment of which its end was told) the debt is repaid at `bound`, which
-        `rule` sets, and the hold ends when it is repaid. Nothing moves where the bound is the same, or the
-        hold is due.
+        """Repay the debt at `bound`, which `rule` sets, from `now_ms` on (None: since the end was last set),
+        and end the throttle when it is repaid. Changes nothing if the bound is the same or the throttle is
+        due.
 
-        A hold that becomes longer lasts for `longest_ms` altogether at most.
+        A throttle that becomes longer lasts at most `longest_ms` in total.
         """
         held.rule = rule
         if bound == held.bound:
@@ -165,12 +165,12 @@ class ThrottledChannels:
         held.bound = bound
 
     def cut(self, held: Held, due_ms: float) -> None:
-        """The hold ends at `due_ms` at the latest."""
+        """End the throttle at `due_ms` at the latest."""
         if due_ms < held.due_ms and held.end_ms:
             self._move(held, due_ms)
 
     def extend(self, channel: Throttleable, extra_ms: int) -> None:
-        """A channel is held for so much longer, as one hold, if it is held at all."""
+        """Extend the throttle of a channel, if it has one, by `extra_ms`."""
         held = self._held.get(id(channel))
         if held is not None:
             held.extra_ms += extra_ms
@@ -178,11 +178,11 @@ class ThrottledChannels:
             self._queue_up(held)
 
     def held(self) -> list[Held]:
-        """Everything that is held, in the order in which it began."""
+        """Return all throttles in the order in which they began."""
         return list(self._held.values())
 
     def pop_expired(self, now_ms: int) -> object | None:
-        """The token of the channel that is due for longest, which is no longer held; None if none is due."""
+        """Remove the channel that has been due for longest and return its token; None if none is due."""
         queue = self._queue
         while queue and queue[0][0] <= now_ms:
             _, serial, held = heappop(queue)
@@ -191,29 +191,29 @@ class ThrottledChannels:
         return None
 
     def expired(self, now_ms: int) -> list[object]:
-        """The tokens of all channels that are due, which are no longer held, in the order of their ends."""
+        """Remove all channels that are due and return their tokens in the order of their ends."""
         due: list[object] = []
         while (token := self.pop_expired(now_ms)) is not None:
             due.append(token)
         return due
 
     def forget(self, channel: Throttleable) -> None:
-        """The channel is closed: it is not held and will not be returned. Nothing if it is not held."""
+        """Remove a closed channel, if it is throttled. Its token is not returned."""
         self._held.pop(id(channel), None)
 
     def next_deadline(self) -> int | None:
-        """When `pop_expired` will next have something; None while nothing is held."""
+        """Return when `pop_expired` next returns a token, or None without throttled channels."""
         queue = self._queue
         while queue and not self._is_in_force(queue[0]):
             heappop(queue)
         return queue[0][0] if queue else None
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
-        """All held channels, the one with the longest wait first."""
+        """Return a row for each throttled channel, the longest remaining time first."""
         return sorted((held.row(now_ms) for held in self._held.values()), key=lambda row: -row.remaining_ms)
 
     def __len__(self) -> int:
-        """How many are held. (Kafka: queue-size)"""
+        """Return the number of throttled channels. (Kafka: queue-size)"""
         return len(self._held)
 
     def _hold(self, held: Held) -> None:
@@ -229,7 +229,7 @@ class ThrottledChannels:
             self._queue_up(held)
 
     def _queue_up(self, held: Held) -> None:
-        """Its former place in the queue, if it has one, stands for nothing from here on."""
+        """Enqueue `held`, which invalidates its former entry."""
         self._serial += 1
         held.serial = self._serial
         queue = self._queue
@@ -243,7 +243,7 @@ class ThrottledChannels:
         return serial == held.serial and self._held.get(id(held.channel)) is held
 
     def _release(self, held: Held) -> bool:
-        """Whether it was still held: a channel may be gone, and its identity another's."""
+        """Return whether `held` was in force: its channel may be closed and its id reused."""
         key = id(held.channel)
         if self._held.get(key) is not held:
             return False
@@ -251,5 +251,5 @@ class ThrottledChannels:
         return True
 
 
-def _nobody() -> None:
-    """Nobody wants to know."""
+def _no_op() -> None:
+    """Default of `on_change`."""

@@ -1,9 +1,9 @@
-"""What one address may send before it has logged in: bytes and frames per second. Ours: Kafka bounds the
-size of one request before the login, and neither how many there are nor how many connections send them.
+"""Limits on bytes and frames per second of an address before authentication. Kafka limits only the size of
+one request before the login, not the number of requests or of connections that send them.
 
-Asked by network.acceptor.unauthenticated for every read and every request of a connection that has not
-authenticated. Each address has two token buckets that hold `BURST_S` seconds of the rate, so that all clients
-behind one address may log in at once after a restart. Verdicts only; knows no socket and no clock.
+Called by network.acceptor.unauthenticated for every read and every request of an unauthenticated connection.
+Each address has two token buckets of `BURST_S` seconds, so that all clients behind one address can log in at
+once after a restart. Verdicts only; independent of sockets and clocks.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ FRAME_RATE: Final = "max.unauthenticated.frame.rate.per.ip"
 
 BURST_S: Final = 10
 MOST_ADDRESSES: Final = 4_096
-"""Beyond it, the address that has sent nothing for longest is forgotten."""
+"""Addresses kept. One more evicts the address that was idle longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class UnauthenticatedLimits:
 
 @dataclass(frozen=True, slots=True)
 class OverRate:
-    """`rule` is the key of the rate that the address has exceeded, `bound` its value."""
+    """The address exceeded the rate of key `rule`, whose value is `bound`."""
 
     rule: str
     bound: int
 
 
 class _Sent:
-    """What an address has sent and not paid for yet, in thousandths, so that milliseconds pay exactly."""
+    """The unpaid bytes and frames of an address, in thousandths, so that each millisecond pays an integer."""
 
     __slots__ = ("bytes", "frames", "paid_ms")
 
@@ -47,7 +47,7 @@ class _Sent:
 
 
 class UnauthenticatedQuotas:
-    """`limits` may be replaced at any time; what was sent stays counted."""
+    """The buckets of all addresses. `limits` may be replaced at any time; usage is kept."""
 
     __slots__ = ("_sent", "limits")
 
@@ -56,19 +56,19 @@ class UnauthenticatedQuotas:
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
 
     def __len__(self) -> int:
-        """Addresses that are remembered."""
+        """Return the number of addresses."""
         return len(self._sent)
 
     def add_bytes(self, address: str, size: int, now_ms: int) -> OverRate | None:
-        """Counts bytes that were received; whether the address has now sent more than it may."""
+        """Count received bytes. Return the exceeded rate, if any."""
         sent = self._of(address, now_ms)
         sent.bytes += size * 1_000
         rate = self.limits.byte_rate
         return OverRate(BYTE_RATE, rate) if sent.bytes > rate * BURST_S * 1_000 else None
 
     def add_frames(self, address: str, count: int, now_ms: int, *, is_begun: bool = False) -> OverRate | None:
-        """Counts requests, unless there is no room for them. `is_begun`: they go on with a login that was let
-        in, so there is: half a login would have been work for nothing, and its client would begin anew.
+        """Count requests, unless they exceed the rate. With `is_begun` they continue an admitted login and
+        are always admitted: refusing them would waste the login's work, and the client would start again.
         """
         sent = self._of(address, now_ms)
         rate = self.limits.frame_rate
@@ -78,7 +78,7 @@ class UnauthenticatedQuotas:
         return None
 
     def _of(self, address: str, now_ms: int) -> _Sent:
-        """What it has sent, less what the time since has paid."""
+        """Return the address's usage, less what the elapsed time has paid."""
         sent = self._sent.get(address)
         if sent is None:
             sent = self._sent[address] = _Sent(now_ms)

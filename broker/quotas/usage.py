@@ -1,8 +1,8 @@
-"""What clients have used: one sensor for each (user, client-id) that a rule tells apart.
+"""Usage sensors: one for each (user, client id) that a rule distinguishes.
 
-Kept by the managers, shared by all connections under a rule. A rule for a user has one sensor for all of that
-user's client-ids; a default rule has one for each name that it stands for. Names are the clients' own choice,
-so the number of sensors has a limit, and idle ones are forgotten.
+Kept by the managers and shared by all connections under a rule. A rule for a user has one sensor for all the
+user's client ids; a default rule has one for each name. Clients choose their names, so the number of sensors
+is limited, and idle ones expire.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -20,22 +20,22 @@ from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
 from broker.steps import Steps
 
 IDLE_MS: Final = 3_600_000
-"""A sensor idle for longer starts afresh. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
+"""A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
 
 MAX_SENSORS: Final = 16_384
-"""Ours; Kafka has no limit. When reached, the eighth of them that was idle longest goes."""
+"""Sensors kept; one more evicts the eighth of them that was idle longest. Kafka has no limit."""
 
 THROTTLE_TIME_WINDOW: Final = Window()
-"""Throttle times are averaged over the broker's ordinary metric window, as in Kafka."""
+"""Throttle times are averaged over the broker's default metric window, as in Kafka."""
 
 
 class ClientSensor:
-    """Usage and limit of the clients that share it.
+    """Usage and limit of the clients that share the sensor.
 
-    `user` and `client_id` are what tells them apart: None where the rule makes no difference (Kafka's metric
-    tag is "" then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts what
-    `bound` would do, None where it is enforced. `group` is who shares the sensor where a callback says so
-    (`custom`), None otherwise.
+    `user` and `client_id` identify them: None if the rule does not distinguish it (Kafka's metric tag is ""
+    then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts the verdicts of a
+    limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`custom`), None
+    without one.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class ClientSensor:
         self.throttles = 0
 
     def observed(self, now_ms: int) -> float:
-        """What is used per second, over the windows in sight; for those who only look."""
+        """Return the usage per second over the current windows, without changing them."""
         return self.rate.peek(now_ms)
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
@@ -70,8 +70,8 @@ class ClientSensor:
         shadow: ShadowTotal | None = None,
         now_ms: int | None = None,
     ) -> None:
-        """Changes the limit from `now_ms` on (None: since the last record) and leaves the usage alone.
-        `shadow`: count there and do not enforce.
+        """Change the limit from `now_ms` on (None: since the last record). Usage is kept. With `shadow`,
+        count verdicts there instead of enforcing them.
         """
         self.bound = bound
         self.rule = rule
@@ -83,7 +83,7 @@ class ClientSensor:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a callback says of one client now: its tags, None where it failed; its limit, None for none."""
+    """A callback's result for one client: its tags (None: the call failed) and its limit (None: no limit)."""
 
     tags: tuple[tuple[str, str], ...] | None
     bound: float | None
@@ -92,28 +92,28 @@ class Decision:
 S = TypeVar("S", bound=ClientSensor)
 
 Client = tuple[str, str | None]
-"""User and client-id, as a request names them."""
+"""User and client id of a request."""
 
 SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
-"""What tells the clients of a sensor apart from others: (user, client-id), or a callback's tags."""
+"""The identity of a sensor: (user, client-id), or a callback's tags."""
 
 
 FEW: Final = 32
-"""Sensors that are looked at between two pauses, at some microseconds each."""
+"""Sensors updated between two pauses, at some microseconds each."""
 
 EAGER: Final = 64
-"""Sensors that are given another limit at once when rules change; of more, each follows when it is next used,
-or in its turn.
+"""The most sensors that are updated at once when rules change. Otherwise each is updated at its next use or
+by `catch_up`.
 """
 
 
 @dataclass(slots=True)
 class RuleChange:
-    """What is to become of the sensors after rules have changed at one moment.
+    """A change of rules at one moment, as it affects the sensors.
 
-    `bounds` are the rules whose bound is another, with the bound; `moved` whether clients may have other
-    sensors now; `enforced` the rules that were only measured until now. `now_ms` None: nothing has passed
-    since the last record of each sensor.
+    `bounds` has the new bounds of changed rules, `shadows` the rules whose shadow mode changed, and
+    `enforced` those that left it. `moved` tells whether clients may have other sensors now. `now_ms` None: no
+    time has passed since the last record of each sensor.
     """
 
     bounds: dict[Rule, float | None]
@@ -128,12 +128,12 @@ class RuleChange:
 
     @property
     def is_particular(self) -> bool:
-        """Whether each of the rules governs one sensor at most."""
+        """Whether each of the rules has at most one sensor."""
         return not any(DEFAULT in rule for rule in self.rules)
 
     @property
     def sensors(self) -> list[tuple[str | None, str | None]]:
-        """The keys of those sensors."""
+        """The keys of the rules' sensors."""
         return [
             (user, client_id)
             for user, client_id in self.rules
@@ -142,11 +142,11 @@ class RuleChange:
 
 
 class Usage(Generic[S]):
-    """The sensors of one kind of quota, found by who the client says it is.
+    """The sensors of one kind of quota, by user and client id.
 
-    When rules change, all sensors are under the new ones at once, however many there are: what is remembered
-    of the clients is put aside, so that each is looked up again when next seen, and its sensor is given its
-    limit as of the moment of the change. `catch_up` does the same for the sensors that nobody uses meanwhile.
+    A change of rules applies to all sensors at once, however many there are: the cached client lookups are
+    set aside, so that each client is looked up again at its next use, and its sensor gets its limit as of the
+    change. `catch_up` updates the sensors that no request uses meanwhile.
     """
 
     __slots__ = (
@@ -164,19 +164,19 @@ class Usage(Generic[S]):
         self._build = build
         self._max_sensors = max_sensors
         self._sensors: dict[SensorKey, S] = {}
-        # The way from a client to its sensor, remembered until a rule changes or a sensor goes.
+        # Cached lookups, kept until a rule changes or a sensor is removed.
         self._by_client: dict[Client, S] = {}
-        # The sensors of clients that a new rule, or one that went, may have given others; see `take_left`.
+        # Sensors of clients that may have another one after rules were added or removed; see `take_left`.
         self._left: dict[Client, S] = {}
-        # The change that not every sensor has followed yet, and the ways from before it that lead on.
+        # The change that `catch_up` has not finished, and the lookups from before it.
         self._change: RuleChange | None = None
         self._aside: dict[Client, S] = {}
-        # The sensors that were made since rules came or went; see `is_new`.
+        # Sensors created since rules were added or removed; see `is_new`.
         self._made: set[S] | None = None
         self._forgotten: set[S] = set()
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
-        """The sensor of this client, with the limit of this moment; made on first use.
+        """Return the sensor of this client with its present limit; create it at first use.
 
         A null client id counts as "". The hot path: one lookup, unless a rule has changed since.
         """
@@ -186,20 +186,20 @@ class Usage(Generic[S]):
             return self._find(user, client_id, now_ms)
 
     def find(self, user: str, client_id: str | None) -> S | None:
-        """The sensor of this client if it has one; makes none."""
+        """Return the sensor of this client, or None. Creates none."""
         return self._sensors.get(self._key(user, client_id or ""))
 
     def bound(self, user: str, client_id: str | None) -> float:
-        """The limit of this client, UNLIMITED without one."""
+        """Return the limit of this client, UNLIMITED without one."""
         rule = self._table.match(user, client_id or "")
         return UNLIMITED if rule is None else self._table[rule]
 
     def decide(self, user: str, client_id: str | None) -> Decision | None:
-        """What a callback says of this client; None, since rules decide."""
+        """Return None: rules decide here, not a callback."""
         return None
 
     def switch(self, change: RuleChange) -> None:
-        """The table has become another. `catch_up` is to follow, and no other change before its end."""
+        """Apply a change of the table. The caller finishes `catch_up` before the next change."""
         if change.moved:
             self._look_up_again()
         if len(change.bounds) + len(change.shadows) <= EAGER and change.is_particular:
@@ -212,7 +212,7 @@ class Usage(Generic[S]):
         self._aside, self._by_client = self._by_client, {}
 
     def catch_up(self) -> Steps[None]:
-        """Gives every sensor that a change concerns its limit. Stops after every few of them."""
+        """Update every sensor that the change affects. Yields after every few sensors."""
         change = self._change
         if change is None:
             return
@@ -228,26 +228,28 @@ class Usage(Generic[S]):
         self._aside, self._by_client = {}, self._aside
 
     def is_forgotten(self, sensor: S) -> bool:
-        """Whether it was forgotten with a rule that was only measured, as far as `forget_new` was not called
-        after that.
+        """Return whether the sensor was removed with the shadow mode of its rule since the last
+        `forget_new`.
         """
         return sensor in self._forgotten
 
     def is_new(self, sensor: S) -> bool:
-        """Whether it was made since rules came or went, as far as `forget_new` was not called after that."""
+        """Return whether the sensor was created after the last change of rules that `forget_new` has not
+        cleared.
+        """
         return self._made is not None and sensor in self._made
 
     def forget_made(self) -> None:
-        """No sensor `is_new` any more."""
+        """Clear the sensors for which `is_new` is true."""
         self._made = None
 
     def forget_new(self) -> None:
-        """The same, and none `is_forgotten`."""
+        """Clear the sensors for which `is_new` or `is_forgotten` is true."""
         self._made = None
         self._forgotten.clear()
 
     def under(self, rule: Rule) -> Iterator[S]:
-        """The sensors that `rule` governs."""
+        """Return the sensors that `rule` limits."""
         bounds = self._table
         return (
             sensor
@@ -256,7 +258,7 @@ class Usage(Generic[S]):
         )
 
     def _matching(self, rule: Rule) -> Sequence[S]:
-        """The sensors that `rule` governs where no other does before it."""
+        """Return the sensors that `rule` limits unless another rule takes precedence."""
         user, client_id = rule
         if user is not DEFAULT and client_id is not DEFAULT:
             sensor = self._sensors.get((user, client_id))
@@ -270,27 +272,27 @@ class Usage(Generic[S]):
         ]
 
     def take_left(self) -> dict[Client, S]:
-        """The sensors of clients that may have others by now, since this was asked last."""
+        """Return, once, the former sensors of clients that may have other ones now."""
         left, self._left = self._left, {}
         return left
 
     def current(self, client: Client) -> S | None:
-        """The sensor under which this client was seen last, if nothing has changed since."""
+        """Return the sensor that this client last used, or None if it may have changed."""
         return self._by_client.get(client) or self._aside.get(client)
 
     def sweep(self, now_ms: int | None = None) -> None:
-        """Every client is looked up again when next seen, whatever the number of rules."""
+        """Drop all cached lookups."""
         self._by_client.clear()
         self._aside.clear()
 
     def expire(self, now_ms: int) -> int:
-        """Forgets sensors that were idle for longer than an hour; how many."""
+        """Remove sensors idle for more than an hour and return their number."""
         return self._drop(
             [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
         )
 
     def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
-        """The limit that this client is held to, and who sets it; infinite where none is enforced."""
+        """Return the enforced limit of this client and its rule, or infinity and None."""
         rule = self._table.match(user, client_id or "")
         if rule is None or rule in self._table.shadows:
             return inf, None
@@ -300,13 +302,13 @@ class Usage(Generic[S]):
         return len(self._sensors)
 
     def __iter__(self) -> Iterator[S]:
-        """All sensors there are at the beginning, with their limits brought up to date."""
+        """Iterate over a snapshot of all sensors, with updated limits."""
         for sensor in list(self._sensors.values()):
             self._refresh(sensor)
             yield sensor
 
     def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """The `most` that use most, in that order, with their limits brought up to date. With pauses, as
+        """Return the `most` busiest sensors in descending order, with updated limits. Yields between, as
         `metrics.top_k`.
         """
         sensors = list(self._sensors.values())
@@ -335,7 +337,7 @@ class Usage(Generic[S]):
         return sensor
 
     def _key(self, user: str, client_id: str) -> tuple[str | None, str | None]:
-        """What the matching rule tells this client apart by; without a rule, the one enabled level."""
+        """Return the key of the client's sensor under its rule, or without a rule under the enabled level."""
         rule = self._table.match(user, client_id)
         if rule is not None:
             return (None if rule[0] is None else user, None if rule[1] is None else client_id)
@@ -344,7 +346,7 @@ class Usage(Generic[S]):
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
 
     def _listen(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
-        """The sensor with its limit as of the change; None where it begins anew, and is gone."""
+        """Apply the change to the sensor. Return None if it was removed to start anew."""
         entity = sensor.rule
         if (
             change.enforced
@@ -370,8 +372,8 @@ class Usage(Generic[S]):
             sensor.set_bound(table[rule], table.entity(rule), table.shadows.get(rule), now_ms)
 
     def _look_up_again(self) -> None:
-        """Forgets the ways of all clients, and keeps whence they come. One by one, those whom a rule concerns
-        would take longer to find than it takes the others to be looked up.
+        """Drop the cached lookups of all clients, and keep the former sensors. Finding only the affected
+        clients would take longer than looking up all again.
         """
         left, self._by_client = self._by_client, {}
         self._made = set()

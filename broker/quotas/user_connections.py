@@ -1,9 +1,8 @@
-"""How many connections one user may have, and how fast they may come: max.connections.per.user and
-max.connection.creation.rate.per.user. Ours: Kafka limits addresses, behind one of which many users may be.
+"""Limits on the number and creation rate of a user's connections: max.connections.per.user and
+max.connection.creation.rate.per.user. Kafka limits addresses only, and one address can serve many users.
 
-Asked by the network room's `user_gate` when a connection has shown whose it is. A connection of nobody in
-particular, on a listener without authentication, is not asked about. Counts and verdicts only; knows no
-socket and no clock.
+Called by the network package's `user_gate` after authentication. Anonymous connections, on listeners without
+authentication, are exempt. Counts and verdicts only; independent of sockets and clocks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,14 +21,14 @@ USER_RATE: Final = "max.connection.creation.rate.per.user"
 
 @dataclass(frozen=True, slots=True)
 class TooManyOfUser:
-    """The user has `bound` connections already. Nothing of this one is counted."""
+    """The user already has `bound` connections. This one is not counted."""
 
     bound: int
 
 
 @dataclass(frozen=True, slots=True)
 class TooFastOfUser:
-    """The user makes connections too fast: more than `bound` a second. Nothing of this one is counted."""
+    """The user exceeds `bound` connections per second. This one is not counted."""
 
     throttle_ms: int
     bound: int
@@ -40,7 +39,7 @@ UserRefusal = TooManyOfUser | TooFastOfUser
 
 @dataclass(frozen=True, slots=True)
 class UserLimit:
-    """One of the two limits, and the overrides by user. INT_MAX is no limit."""
+    """One of the two limits, and its overrides by user. INT_MAX is no limit."""
 
     maximum: int = INT_MAX
     overrides: Mapping[str, int] = field(default_factory=dict)
@@ -50,8 +49,8 @@ class UserLimit:
 
 
 class UserConnections:
-    """`counts` are the open connections by user, whoever has a limit or not; `rates` the sensors of those
-    whose rate has one. `window` is quota.window.*.
+    """Open connections by user (`counts`), limited or not, and the sensors of users with a rate limit
+    (`rates`). `window` is quota.window.*.
     """
 
     __slots__ = ("_max_sensors", "_window", "count", "counts", "rate", "rates")
@@ -65,13 +64,13 @@ class UserConnections:
         self._max_sensors = max_sensors
 
     def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
-        """They hold for connections to come; what was counted stays so."""
+        """Set the limits for new connections. Existing counts are kept."""
         self.count, self.rate = count, rate
         for user, sensor in self.rates.items():
             sensor.bound = rate.of(user)
 
     def enter(self, user: str, now_ms: int) -> UserRefusal | None:
-        """Counts one more connection of the user, or says why there may be none."""
+        """Count another connection of the user, or return why it is refused."""
         count = self.counts.get(user, 0)
         if count >= self.count.of(user):
             return TooManyOfUser(self.count.of(user))
@@ -86,7 +85,7 @@ class UserConnections:
         return None
 
     def release(self, user: str) -> None:
-        """A connection that had entered is closed. KeyError if the user has none."""
+        """Release a closed connection that had entered. Raises KeyError if the user has none."""
         count = self.counts[user]
         if count == 1:
             del self.counts[user]
@@ -94,7 +93,7 @@ class UserConnections:
             self.counts[user] = count - 1
 
     def expire(self, now_ms: int) -> int:
-        """Forgets the rates of users that made no connection for an hour; how many."""
+        """Remove the rates of users without a new connection for an hour and return their number."""
         return self._drop([user for user in self.rates if now_ms - self._last_use(user) > IDLE_MS])
 
     def _sensor(self, user: str, bound: int, now_ms: int) -> AcceptRate:

@@ -1,7 +1,7 @@
-"""What a broken quota says to the one who broke it.
+"""The result of a violated quota.
 
-Made by the managers, carried beside the reply to the network room, which mutes the channel for it, and to the
-console, which shows why.
+Created by the managers and carried with the response to the network package, which mutes the channel, and to
+the console, which shows the reason.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from broker.quotas.usage import ClientSensor
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Wait `throttle_ms` (at least 1): `observed` is over `bound`, which `rule` sets.
+    """A throttle of `throttle_ms` (at least 1): `observed` exceeds `bound`, which `rule` sets.
 
     `observed` and `bound` are in the kind's unit: bytes/s, percent of one thread, tokens left and
     partitions/s for mutations.
@@ -28,7 +28,7 @@ class Throttle:
 
 
 def larger(bandwidth: Throttle | None, request: Throttle | None) -> Throttle | None:
-    """The throttle that counts for a request: of equals the request quota's, as in KafkaApis."""
+    """Return the throttle that applies to a request; of equals the request quota's, as in KafkaApis."""
     if bandwidth is None:
         return request
     if request is None or bandwidth.throttle_ms > request.throttle_ms:

@@ -108,7 +108,7 @@ def test_the_default_and_both_parts_are_entities():
 )
 def test_an_address_has_one_spelling_and_another_can_still_be_removed(spelling, written):
     entity = (("ip", spelling),)
-    with pytest.raises(ApiError, match=f"The ip {spelling} has to be written {written}"):
+    with pytest.raises(ApiError, match=f"Invalid ip {spelling}, expected {written}"):
         validate_alteration(entity, [("connection_creation_rate", 1.0)])
     assert validate_alteration(entity, [("connection_creation_rate", None)]) == Entity(ip=spelling)
     validate_alteration((("ip", written),), [("connection_creation_rate", 1.0)])

@@ -22,25 +22,25 @@ def test_a_class_is_made_and_configured_once(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("", "it must be package.module:Class or package.module.Class"),
-        ("Alone", "it must be package.module:Class or package.module.Class"),
-        (f"{HERE}:", "it must be package.module:Class or package.module.Class"),
-        (f"{HERE}:Scripted()", "it must be package.module:Class or package.module.Class"),
-        ("../evil:Class", "it must be package.module:Class or package.module.Class"),
+        ("", "expected package.module:Class or package.module.Class"),
+        ("Alone", "expected package.module:Class or package.module.Class"),
+        (f"{HERE}:", "expected package.module:Class or package.module.Class"),
+        (f"{HERE}:Scripted()", "expected package.module:Class or package.module.Class"),
+        ("../evil:Class", "expected package.module:Class or package.module.Class"),
         (
             "nowhere:Class",
-            "the module nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
+            "cannot import module nowhere: ModuleNotFoundError: No module named 'nowhere'",
         ),
-        (f"{HERE}:Missing", f"the module {HERE} has no Missing"),
-        (f"{HERE}:Scripted.Missing", f"the module {HERE} has no Scripted.Missing"),
-        (f"{HERE}:NO_CLASS", "NO_CLASS is no class"),
-        (f"{HERE}:Nothing", "it has no method configure"),
-        (f"{HERE}:RaisesWhenMade", "it could not be made: RuntimeError: no licence found"),
+        (f"{HERE}:Missing", f"module {HERE} has no Missing"),
+        (f"{HERE}:Scripted.Missing", f"module {HERE} has no Scripted.Missing"),
+        (f"{HERE}:NO_CLASS", "NO_CLASS is not a class"),
+        (f"{HERE}:Nothing", "missing method configure"),
+        (f"{HERE}:RaisesWhenMade", "cannot create an instance: RuntimeError: no licence found"),
         (f"{HERE}:RaisesWhenConfigured", "configure() raised KeyError: 'quota.file'"),
-        (f"{HERE}:Asynchronous", "quota_limit is async, and is called in the middle of a request"),
+        (f"{HERE}:Asynchronous", "method quota_limit is async, expected a synchronous method"),
         (
             f"{HERE}:TakesOther",
-            "quota_metric_tags is called with 3 arguments: too many positional arguments",
+            "method quota_metric_tags must accept 3 arguments: too many positional arguments",
         ),
     ],
 )
@@ -51,7 +51,7 @@ def test_what_is_wrong_is_told_with_key_value_and_reason(name: str, reason: str)
 
 
 def test_a_class_that_inherits_the_protocol_and_forgets_a_method_cannot_be_made() -> None:
-    with pytest.raises(ConfigError, match=r"could not be made: TypeError: .*Unfinished.*close"):
+    with pytest.raises(ConfigError, match=r"cannot create an instance: TypeError: .*Unfinished.*close"):
         load_callback(f"{HERE}:Unfinished", {})
 
 
@@ -60,6 +60,6 @@ def test_a_module_that_fails_to_import_is_told_with_its_reason(
 ) -> None:
     (tmp_path / "half_written.py").write_text("raise ValueError('half a file')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match="half_written cannot be imported: ValueError: half a file"):
+    with pytest.raises(ConfigError, match="half_written: ValueError: half a file"):
         load_callback("half_written:Class", {})
     assert "half_written" not in sys.modules

@@ -102,8 +102,8 @@ def test_of_rules_for_single_addresses_the_least_holds_for_the_network() -> None
 def test_a_rule_is_written_for_the_address_that_stands_for_the_others() -> None:
     assert validate_alteration((("ip", NETWORK),), [(RATE, 1)], 64) == Entity(ip=NETWORK)
     assert validate_alteration((("ip", ONE),), [(RATE, None)], 64) == Entity(ip=ONE), "removing is allowed"
-    words = rf"The ip {ONE} has to be written {NETWORK}, as all addresses of its /64 are one"
+    words = rf"Invalid ip {ONE}, expected {NETWORK} \(all addresses of its /64 count as one\)"
     with pytest.raises(ApiError, match=words):
         validate_alteration((("ip", ONE),), [(RATE, 1)], 64)
-    with pytest.raises(ApiError, match=r"has to be written 10\.0\.0\.7$"):
+    with pytest.raises(ApiError, match=r"expected 10\.0\.0\.7$"):
         validate_alteration((("ip", "::ffff:10.0.0.7"),), [(RATE, 1)], 64)
