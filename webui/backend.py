@@ -1,7 +1,7 @@
-"""What the console needs of the broker, and what of its settings it reads.
+"""The console's interface to the broker, and the settings that it reads.
 
-The composition root fills a `Backend` and hands it to `webui.serving.serve_console`. Everything that the
-console knows or changes goes through it; there is no second way in.
+The composition root creates a `Backend` for `webui.serving.serve_console`. The console reads and changes the
+broker only through it.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,8 +16,8 @@ Answer = TypeVar("Answer")
 
 
 class ControlService(Protocol):
-    """`broker.control`'s door for changes. Raises ApiError for what is refused as a whole; entries that are
-    refused by themselves say so in their outcomes.
+    """`broker.control`'s interface for changes. Raises ApiError if a whole command is refused; refusals of
+    single entries are in their outcomes.
     """
 
     async def apply(self, command: Command[Answer], actor: Actor) -> Answer: ...
@@ -32,7 +32,7 @@ class ListenAddress(Protocol):
 
 
 class ConsoleSettings(Protocol):
-    """`broker.config.ConsoleConfig`, as far as it is read here."""
+    """The part of `broker.config.ConsoleConfig` that the console reads."""
 
     @property
     def listener(self) -> ListenAddress | None: ...
@@ -75,21 +75,23 @@ class ConsoleSettings(Protocol):
 
 
 class Lock(Protocol):
-    """What stands before a name, whether somebody is called so or not: `broker.control.passwords.Lock`."""
+    """The password check of a name, which need not exist: `broker.control.passwords.Lock`."""
 
     @property
     def row(self) -> TokenRow | None: ...
 
     def opens(self, secret: str) -> bool:
-        """Slow: for a worker thread."""
+        """Check a secret. Slow: call it in a worker thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None; `redeem`
-    that of a link's one-time code, which is used up by it, with the time in ms of a monotonic clock.
-    `hash_password` is slow, and raises ApiError for what is no password of that name. `metrics` is the
-    Prometheus page in pieces, made as they are taken. `ready` says whether Kafka clients are being answered.
+    """The broker's functions for the console.
+
+    `identify` returns the token of a secret as `views.tokens()` shows it, or None. `redeem` returns the token
+    of a link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
+    `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
+    in parts. `ready` tells whether Kafka clients are served.
     """
 
     control: ControlService

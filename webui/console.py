@@ -1,6 +1,6 @@
-"""The console's parts, made once and handed to everything that answers a request.
+"""The console's shared objects, created once for all request handlers.
 
-Built by webui.http.app. Holds no state of its own.
+Built by webui.http.app. Has no state of its own.
 """
 
 import time
@@ -27,8 +27,8 @@ def monotonic_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """`port` is the one really bound; it is part of the cookie's name, as cookies know no ports and two
-    brokers may share a host.
+    """The shared objects. `port` is the bound port. It is part of the cookie's name, since cookies ignore
+    ports and two brokers may share a host.
     """
 
     backend: Backend
@@ -52,7 +52,9 @@ def make_console(
     now_ms: Callable[[], int] = wall_clock_ms,
     uptime_ms: Callable[[], int] = monotonic_ms,
 ) -> Console:
-    """`now_ms` is the time of day for answers, `uptime_ms` the clock of sessions and waits."""
+    """Create the objects. `now_ms` is the time of day in responses, `uptime_ms` the clock of sessions and
+    waits.
+    """
     listener = settings.listener
     return Console(
         backend=backend,

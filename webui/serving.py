@@ -1,9 +1,8 @@
 """The console as one task of the broker.
 
-Started by broker.app in the front nursery. Binding is immediate, so that a taken port stops the start; the
-web framework, which is half a second and 20 MB of imports, is loaded in a thread afterwards, while Kafka
-clients are already served and browsers wait in the backlog. Import this module and nothing below it to keep
-the start quick.
+Started by broker.app in the front nursery. Binds at once, so that a port in use stops the start. Loads the
+web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already serves
+Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from outside.
 """
 
 import logging
@@ -35,14 +34,14 @@ async def serve_console(
     tls: Callable[[], ssl.SSLContext] | None = None,
     task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serves `settings.listener` until `shutdown` is set and what is in hand has finished (3 s at most), or
-    until cancelled. `tls` is what the next connection is to be encrypted with; without it there is none.
+    """Serve `settings.listener` until `shutdown` is set and requests in progress have finished (3 s at most),
+    or until cancelled. `tls` returns the context for the next connection; without it there is no TLS.
 
-    Started with the address that is really bound, once it is. Raises ConfigError where it cannot be.
+    Reports the bound address as started. Raises ConfigError if it cannot be bound.
     """
     listener = settings.listener
     if listener is None:
-        raise ValueError("console.listener is empty: there is nothing to serve")
+        raise ValueError("console.listener is empty, expected an address")
     try:
         sockets = await trio.open_tcp_listeners(listener.port, host=listener.host or None, backlog=100)
     except OSError as error:
@@ -78,14 +77,14 @@ async def serve_console(
 
 
 async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
-    """What `load` gives, in a thread, tried again while it cannot read its files. Without descriptors to read
-    them with there are none for browsers either, but Kafka clients are served all the time.
+    """Return the result of `load`, run in a thread and retried while it cannot read its files. That means
+    there are no free descriptors, so browsers could not connect either; Kafka clients are served meanwhile.
     """
     while True:
         try:
             return await trio.to_thread.run_sync(load)
         except OSError as error:
-            log.warning("The console cannot be loaded yet", extra={"reason": str(error)})
+            log.warning("cannot load the console, trying again", extra={"reason": str(error)})
             await trio.sleep(LOADED_AGAIN_AFTER_S)
 
 

@@ -80,11 +80,11 @@ def test_what_is_no_console_is_told_in_one_line(answer: bytes, words: str) -> No
 
 
 def test_a_problem_document_says_why() -> None:
-    body = json.dumps({"status": 401, "detail": "This token is not known here."}).encode()
+    body = json.dumps({"status": 401, "detail": "Unknown token."}).encode()
     answer = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with answering(answer) as url, pytest.raises(RefusedError) as refused:
         EventStream(Console(url, "t"), {})
-    assert (refused.value.message, refused.value.problem["status"]) == ("This token is not known here.", 401)
+    assert (refused.value.message, refused.value.problem["status"]) == ("Unknown token.", 401)
 
 
 class Clock:

@@ -129,7 +129,7 @@ def test_a_batch_goes_on_until_its_reader_has_seen_enough(broker: BrokerProcess)
 @pytest.mark.parametrize(
     ("options", "more", "words"),
     [
-        ([], {"WEIR_TOKEN": "wrong"}, "Error: This token is not known here.\n"),
+        ([], {"WEIR_TOKEN": "wrong"}, "Error: Unknown token.\n"),
         ([], {"WEIR_TOKEN": "", "WEIR_ADMIN_TOKEN": ""}, "Error: no token: set WEIR_TOKEN or"),
         (["--console", "http://127.0.0.1:1"], {}, "Error: no console responds at http://127.0.0.1:1: "),
         (

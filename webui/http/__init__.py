@@ -1,10 +1,14 @@
-"""From a browser's connection to a route and back: bounded, encrypted if asked for, one way to refuse.
+"""HTTP serving of the console, from the accepted connection to the route.
 
-front         connections: accepted, counted, served by hypercorn, closed
-encryption    TLS, before anything is read
-lines, pace   whose request is next, and how much of the broker's thread the console may take
-asgi          the request task, which waits for its turn before the framework sees it
-app           every route bound to the framework
-web_request   the framework's request as the gate sees it
-static_files  scripts, styles and icons, by exact name
+http_server        connections: accepted, counted, served by hypercorn, closed
+connection_limits  the number of connections, in total and per address
+encryption         the TLS handshake
+fair_queue         the order of requests, one queue per client
+rate_limit         the share of the broker's thread for the console
+asgi               the request task, which waits for its turn
+app                all routes, bound to the framework
+web_request        adapters of the framework's request
+body_limits        the length of request bodies
+static_files       scripts, styles and icons
+log_limiter        limited log lines about refusals
 """

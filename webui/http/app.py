@@ -1,7 +1,7 @@
-"""The web application: every route bound to HTTP, behind one gate and with one way to refuse.
+"""The web application: binds every route to HTTP behind one set of checks, and renders all errors.
 
-Built by webui.serving and the tests. A request waits for its turn, shows host and origin, then who it is,
-then what it wants; only then a handler sees it. Knows nothing of any single route.
+Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and origin,
+authentication, and validation before its handler runs. Independent of individual routes.
 """
 
 import logging
@@ -67,7 +67,7 @@ def build_app(console: Console) -> QuartTrio:
         )
 
     @app.before_request
-    async def at_the_gate() -> None:
+    async def check_request() -> None:
         scope = request.scope
         check_head(scope["raw_path"] + scope["query_string"], scope["headers"])
         check_query(scope["query_string"])
@@ -76,7 +76,7 @@ def build_app(console: Console) -> QuartTrio:
         check_origin(console, request_info, any_host=request_info.path in PUBLIC_PATHS)
 
     @app.after_request
-    async def on_the_way_out(response: Response) -> Response:
+    async def add_headers(response: Response) -> Response:
         for name, value in headers.ALWAYS.items():
             response.headers.setdefault(name, value)
         response.headers.setdefault("Cache-Control", headers.NOT_STORED)
@@ -123,7 +123,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         try:
             reply = await route.handle(call)
         except Problem as problem:
-            # Its frames hold what is let go here in slices.
+            # The traceback's frames refer to objects that `let_go` frees in slices.
             refused = problem.with_traceback(None)
         if refused is not None:
             await let_go(body, *call.left)
@@ -137,7 +137,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
 
 async def _response(reply: Reply) -> Response:
     if reply.is_stream:
-        # A stream is told what is there by GET; HEAD would hold it open for nothing.
+        # HEAD on a stream returns no content, since it would keep the stream open.
         content = b"" if request.method == "HEAD" else reply.content
     else:
         content = reply.content if isinstance(reply.content, bytes) else await written(reply.content)
@@ -148,7 +148,7 @@ async def _response(reply: Reply) -> Response:
 
 
 def _refuse(app: QuartTrio, renderer: Renderer) -> None:
-    """Every way to say no: a problem document to programs, a page to people."""
+    """Render every error: as a problem document, or as a page for browser navigations."""
 
     async def answer(problem: Problem) -> Response:
         wants_page = request.method == "GET" and request.headers.get("Sec-Fetch-Dest") == "document"
@@ -188,5 +188,9 @@ def _refuse(app: QuartTrio, renderer: Renderer) -> None:
 
     @app.errorhandler(Exception)
     async def broken(error: Exception) -> Response:
-        log.error("A request for %s broke", request.path.encode("unicode_escape").decode(), exc_info=error)
-        return await answer(Problem(500, "Something broke in the broker; its log says what."))
+        log.error(
+            "Failed to handle a request for %s",
+            request.path.encode("unicode_escape").decode(),
+            exc_info=error,
+        )
+        return await answer(Problem(500, "Internal error; see the broker's log."))

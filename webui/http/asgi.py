@@ -1,11 +1,11 @@
-"""The request task: it waits for its turn before the framework sees it, and does not leak its connection.
+"""The request task: waits for its turn before the framework sees the request, and closes its connection.
 
 Set as `asgi_http_class` of the app by webui.http.app.
 
-When an answer is complete, hypercorn recycles or closes the connection inside the app's own `send`, and
-tells the task that reads messages; that one, in quart-trio, cancels the nursery in which `send` is still at
-work. The close is then cut off half way: the socket stays open, and so does the task that reads it. A
-shielded `send` lets the close finish; its time limit is for a peer that does not read.
+When a response is complete, hypercorn recycles or closes the connection inside the app's own `send`, and
+notifies the task that reads messages. In quart-trio that task then cancels the nursery in which `send` is
+still running. The close would be interrupted and leave the socket and its reading task behind. A shielded
+`send` lets the close finish; its time limit is for a peer that does not read.
 """
 
 import logging
@@ -27,16 +27,16 @@ log = logging.getLogger(__name__)
 
 SEND_LIMIT_S = 15.0
 SENT_AT_ONCE: Final = 131_072
-"""Bytes of a body."""
+"""Bytes of a body per send."""
 
 MOST_HEARD: Final = 8
-"""Messages of a request that waits; with more of its body than that, nobody hears its connection close."""
+"""Messages kept for a waiting request. A closed connection is not detected after more messages than that."""
 
 OVERLOADED: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
 
 
 class WholeSendConnection(TrioASGIHTTPConnection):
-    """`begun` is called when the answer begins."""
+    """A request whose response is sent in shielded parts. `begun` is called when the response begins."""
 
     async def answer(
         self, receive: ASGIReceiveCallable, send: ASGISendCallable, begun: Callable[[], None]
@@ -56,10 +56,11 @@ def paced_connection(
     line_of: Callable[[HTTPScope], tuple[str, Kind]],
     refusal_of: Callable[[HTTPScope], Problem | None],
 ) -> type[TrioASGIHTTPConnection]:
-    """The class of requests that wait for their turns in the line that `line_of` names, for a turn of the
-    kind that it names. What `refusal_of` refuses waits too, and never meets the framework.
+    """Return a class of requests that wait for a turn of the kind and in the queue that `line_of` returns.
+
+    Requests that `refusal_of` refuses wait too, and do not reach the framework.
     """
-    refused = SeldomLog(log, "The console has refused a request")
+    refused = SeldomLog(log, "console refused requests")
     turn_of = {
         Kind.PAGE: lines.turn,
         Kind.CHANGE: lines.turn_for_change,
@@ -92,7 +93,7 @@ def paced_connection(
 
 
 def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
-    """A long body in parts: each is copied, and encrypted, in one go."""
+    """Yield a long body in parts, since each part is copied and encrypted in one step."""
     if message["type"] != "http.response.body" or len(message["body"]) <= SENT_AT_ONCE:
         yield message
         return
@@ -104,7 +105,7 @@ def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
 
 
 async def waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:
-    """False as soon as the peer has gone. What it said meanwhile is `heard`."""
+    """Wait for `wait_s` and append received messages to `heard`. Return False once the peer disconnects."""
     gone = False
 
     async def hear() -> None:

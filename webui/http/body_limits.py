@@ -1,7 +1,7 @@
-"""How long a request's body may be, which depends on where it goes.
+"""Limits on the length of request bodies, by route.
 
-Asked by the framework's request when it is made, before a byte of its body is kept: Content-Length is
-compared with the limit then, and the bytes of a chunked body as they come. Whoever needs it is told 413.
+Applied when the framework creates its request, before any part of the body is stored: Content-Length is
+compared with the limit then, and a chunked body as its bytes arrive. A longer body is refused with 413.
 """
 
 import re
@@ -16,7 +16,7 @@ from webui.rest.routing import SHORT_BODY, Route
 
 
 class BodyLimits:
-    """`longest` is for the routes whose body holds a list."""
+    """The limits of all routes. `longest` applies to routes whose body has a list."""
 
     __slots__ = ("_longest", "_patterns", "_short")
 
@@ -26,7 +26,7 @@ class BodyLimits:
         self._patterns = [(each.method, _pattern(each)) for each in routes if each.has_list]
 
     def of(self, method: str, path: str) -> int:
-        """In bytes, also for what is no route."""
+        """Return the limit in bytes, also for unknown paths."""
         for its_method, pattern in self._patterns:
             if method == its_method and pattern.fullmatch(path):
                 return self._longest
@@ -34,12 +34,12 @@ class BodyLimits:
 
 
 def _pattern(route: Route) -> re.Pattern[str]:
-    """Each name in braces stands for anything: it is part of an address that no other route has."""
+    """Return a pattern that matches any text for each name in braces. No other route has such paths."""
     return re.compile(".+".join(re.escape(part) for part in re.split(r"\{[^}]*\}", route.path)), re.DOTALL)
 
 
 def limited_request(limits: BodyLimits) -> type[TrioRequest]:
-    """The framework's request, with the limit of its own address in the place of the one for all."""
+    """Return the framework's request class with the limit of each request's own route."""
 
     class LimitedRequest(TrioRequest):
         def __init__(

@@ -1,27 +1,26 @@
-"""How many connections the console holds: in all, and of one address.
+"""Limits on the number of console connections, in total and per address.
 
-Asked by http.http_server for every connection that it accepts. A connection is idle while no request of it is
-in hand: during its TLS handshake, while its head is incomplete, while its request waits for its turn, and
-between two requests. Where a limit is reached, an idle connection makes room: the one that has been idle
-longest, of the same address where the address is at its own limit, and otherwise of the address that has the
-most idle ones. So an address that opens connections and says nothing only ever replaces its own.
+Called by http.http_server for every accepted connection. A connection is idle while no request of it is being
+handled: during the TLS handshake, while its head is incomplete, while its request waits for a turn, and
+between requests. At a limit the longest idle connection is closed: one of the same address if the address is
+at its own limit, otherwise one of the address with the most idle connections. So an address that opens
+connections without requests replaces only its own.
 
-Where no connection is idle, the new one is taken into a small reserve that answers health checks and nothing
-else: a broker with a busy console must not look dead. Pure: knows no socket and no clock.
+If no connection is idle, a new one enters a small reserve that serves health checks only, so that a broker
+with a busy console still appears healthy. Pure: independent of sockets and clocks.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 RESERVE: Final = 16
-"""Connections beyond the limit that may ask for the state of the broker. The eldest idle one of them makes
-room, too.
+"""Connections beyond the limit, for health checks only. The longest idle one of them is closed for a new one.
 """
 
 
 class Entry:
-    """One connection that is counted. `close` ends it; called at most once, and never after it has left.
-    `is_reserved`: it may ask for the state of the broker, and for nothing else.
+    """A counted connection. `close` ends it, and is called at most once and never after `leave`. A connection
+    with `is_reserved` may send health checks only.
     """
 
     __slots__ = ("_limits", "address", "close", "is_reserved")
@@ -35,11 +34,11 @@ class Entry:
         self.is_reserved = is_reserved
 
     def set_idle(self, is_idle: bool) -> None:
-        """Whether no request of it is in hand."""
+        """Set whether the connection has no request in progress."""
         self._limits.set_idle(self, is_idle)
 
     def leave(self) -> None:
-        """The connection has ended."""
+        """Remove a closed connection."""
         self._limits.leave(self)
 
 
@@ -57,12 +56,12 @@ class ConnectionLimits:
         self._total = 0
 
     def __len__(self) -> int:
-        """Open connections, without those of the reserve."""
+        """Return the number of open connections outside the reserve."""
         return self._total
 
     def enter(self, address: str, close: Callable[[], None]) -> Entry | None:
-        """Counts a connection, idle at first, and closes another one where it must make room. None: there is
-        no room, not even in the reserve.
+        """Count a connection, idle at first, and close another one at a limit. Return None if even the
+        reserve is full.
         """
         entry = Entry(self, address, close, is_reserved=False)
         if len(self._by_address.get(address, ())) >= self._per_address:

@@ -1,9 +1,9 @@
-"""The console's TLS: the handshake of a new connection, before anything that it says is read.
+"""TLS handshakes of the console's connections.
 
-Used by http.http_server where `console.ssl.*` is set. A handshake that stalls ends in time. Where there are
-too many, the eldest of the address with the most makes room, so that stalled handshakes of one address stop
-no other. A handshake takes a turn in the line of its address, like a request: a signature is a millisecond of
-the broker's thread. A client that speaks HTTP without TLS is told so.
+Used by http.http_server if `console.ssl.*` is set. A handshake has a time limit. Beyond `MOST_AT_ONCE`, the
+oldest handshake of the address with the most is cancelled, so stalled handshakes of one address block no
+other. Like a request, a handshake waits for a turn in the queue of its address, since a signature takes a
+millisecond of the broker's thread. A client that sends HTTP without TLS receives an error response.
 """
 
 import socket
@@ -20,7 +20,7 @@ MOST_AT_ONCE: Final = 64
 GOODBYE_S: Final = 1.0
 
 _HANDSHAKE: Final = b"\x16"
-_WORDS: Final = b"This console speaks TLS: its address begins with https://\n"
+_WORDS: Final = b"This console requires TLS; use an address that begins with https://\n"
 _REFUSAL: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_WORDS), _WORDS)
@@ -28,8 +28,8 @@ _REFUSAL: Final = (
 
 
 class Encryption:
-    """`context` is asked for every connection, so that a new certificate is taken by the next; `lines` give
-    each address its share of the broker's thread.
+    """TLS for new connections. `context` is called for each, so a new certificate applies to the next one;
+    `lines` limit each address to its share of the broker's thread.
     """
 
     __slots__ = ("_begun", "_context", "_lines")
@@ -42,7 +42,7 @@ class Encryption:
     async def begin(
         self, stream: trio.SocketStream, address: str
     ) -> trio.SSLStream[trio.SocketStream] | None:
-        """The stream to go on with; None where nothing came of it, and the caller closes."""
+        """Return the encrypted stream, or None if the handshake failed; the caller closes `stream`."""
         if sum(map(len, self._begun.values())) >= MOST_AT_ONCE:
             most = max(self._begun, key=lambda each: len(self._begun[each]))
             eldest = next(iter(self._begun[most]))
@@ -91,14 +91,14 @@ class Encryption:
 
 
 def take_apart(ended: trio.SSLStream[trio.SocketStream]) -> None:
-    """Frees what TLS has allocated for a stream that is used no more. Trio's stream refers to itself, and the
-    collector does not walk what is old (broker.garbage).
+    """Free the TLS state of a closed stream. Trio's stream refers to itself, and the garbage collector skips
+    old objects (broker.garbage).
     """
     vars(ended).clear()
 
 
 async def _refuse(stream: trio.SocketStream) -> None:
-    """Closing with something unread would take the words back."""
+    """Send the error and read the rest: closing with unread bytes would reset the connection."""
     with trio.move_on_after(GOODBYE_S):
         await stream.send_all(_REFUSAL)
         await stream.send_eof()

@@ -1,8 +1,8 @@
-"""Whose request is next: every visitor of the console stands in a line of its own.
+"""Fair queueing of the console's requests: one queue per client.
 
-Asked by http.asgi before every request. All visitors together have the turns of http.rate_limit. A visitor
-who asks for more at once than any browser or tool does is a flood, and gets one turn a second until its line
-has emptied; nobody else notices, and least of all the Kafka clients, who share the thread.
+Called by http.asgi before every request. All clients share the turns of http.rate_limit. A client with more
+concurrent requests than any browser or tool sends gets one turn a second until its queue is empty, which
+protects other clients and the Kafka clients that share the thread.
 """
 
 from enum import Enum
@@ -13,28 +13,31 @@ import trio
 from webui.http.rate_limit import CHANGES_PER_S, HEALTH_BURST, HEALTH_PER_S, LONGEST_WAIT_S, RateLimit
 
 MOST_AT_ONCE: Final = 32
-"""Requests of one visitor that have not begun to be answered: a browser has six connections to a host, a tool
-that applies a plan asks for ten or twenty things at once."""
+"""Requests of one client without a response so far. A browser has six connections to a host, and a tool that
+applies a plan sends ten to twenty requests at once.
+"""
 
 FLOOD_TURN_S: Final = 1.0
-"""Three thousandths of the thread: then it is one of a hundred client requests that hardly ever meets one."""
+"""Limits a flood to 0.3 % of the thread, so that about one in a hundred Kafka requests meets one of its
+turns.
+"""
 
 FLOOD_WAIT_S: Final = 60.0
-"""A refusal is an invitation to ask again, so it is not given early."""
+"""Longest wait of a flood's request. A refusal causes a retry, so it is delayed."""
 
 
 class Kind(Enum):
-    """What a request takes a turn for."""
+    """The kind of turn that a request takes."""
 
     PAGE = "page"
     CHANGE = "change"
-    """Changing quotas, by a client that may change them."""
+    """Changes of quotas, by a client with permission."""
     HEALTH = "health"
 
 
 class Turn:
-    """What one request has to wait for: so many seconds, and then its answer, or the refusal where it is not
-    `granted`. `done` as soon as its answer has begun, however often.
+    """The turn of one request: it waits `wait_s`, and is refused afterwards unless `granted`. The caller
+    calls `done` when the response begins; later calls have no effect.
     """
 
     __slots__ = ("_line", "_lines", "granted", "wait_s")
@@ -52,7 +55,7 @@ class Turn:
 
 
 class _Waiting:
-    """One visitor's requests that have not begun to be answered; as a flood it has its next turn then."""
+    """The requests of one client without a response. `next_at` is the next turn of a flood."""
 
     __slots__ = ("count", "identity", "next_at")
 
@@ -63,8 +66,8 @@ class _Waiting:
 
 
 class FairQueue:
-    """`pace` is what all visitors have together, `changes` what they have for changing quotas, and `health`
-    what they have for health checks.
+    """The queues of all clients. They share `pace` for most requests, `changes` for changes of quotas, and
+    `health` for health checks.
     """
 
     __slots__ = ("_lines", "changes", "health", "pace")
@@ -76,19 +79,19 @@ class FairQueue:
         self.health = RateLimit(HEALTH_PER_S, HEALTH_BURST)
 
     def __len__(self) -> int:
-        """Visitors with a request in hand."""
+        """Return the number of clients with a request in progress."""
         return len(self._lines)
 
     def turn(self, identity: str) -> Turn:
-        """The next turn of this visitor. The waiting is the caller's."""
+        """Return the client's next turn. The caller waits."""
         return self._turn(identity, self.pace)
 
     def turn_for_change(self, identity: str) -> Turn:
-        """The same for a request that changes quotas, of a visitor who may do that."""
+        """Return the next turn of a request that changes quotas, by a client with permission."""
         return self._turn(identity, self.changes)
 
     def turn_for_health(self, identity: str) -> Turn:
-        """The same for a health check: a flood of other requests must not make a broker look dead."""
+        """Return the next turn of a health check, which no flood of other requests delays."""
         return self._turn(identity, self.health)
 
     def _turn(self, identity: str, pace: RateLimit) -> Turn:

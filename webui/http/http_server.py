@@ -1,8 +1,8 @@
-"""The console's connections: accepted, bounded, served by hypercorn, and never able to hurt the broker.
+"""The console's connections: accepts, limits, and serves them with hypercorn, isolated from the broker.
 
-Run by webui.serving. hypercorn's own server would do but for a few things: an exception in one connection
-would cancel the broker's nursery, a peer that does not read would hold its shielded `send_all` and with it
-the shutdown for ever, and the number of connections is not limited.
+Run by webui.serving. hypercorn's own server does not suffice: an exception in one connection would cancel
+the broker's nursery, a peer that does not read would block its shielded `send_all` and so the shutdown for
+ever, and the number of connections is unlimited.
 """
 
 import logging
@@ -35,8 +35,8 @@ GRACE_S: Final = 3.0
 
 
 def hypercorn_config() -> Config:
-    """Headers must be whole after 5 s and 16 KiB, and connections idle no longer; hypercorn configures no
-    logging of its own and names no software.
+    """Return the configuration: 5 s and 16 KiB for the headers, 5 s of idle time, no logging by hypercorn, no
+    Server header.
     """
     config = Config()
     config.accesslog = None
@@ -48,8 +48,8 @@ def hypercorn_config() -> Config:
 
 
 class Turnstile:
-    """Lets one connection after the other go on, one in each turn of the event loop: what arrives on many
-    connections at once does not add up to one long turn, which everybody else would wait for.
+    """Passes one connection in each turn of the event loop, so that data received on many connections at once
+    does not add up to one long turn.
     """
 
     __slots__ = ("_lock",)
@@ -58,14 +58,14 @@ class Turnstile:
         self._lock = trio.Lock()
 
     async def passed(self) -> None:
-        # Both to take a free lock and to be given one that was held end in the next turn of the loop.
+        # To take a free lock and to wait for one both end in the next turn of the event loop.
         async with self._lock:
             pass
 
 
 class TimeoutStream:
-    """A stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S, and whose
-    `receive_some` returns when its turn has come.
+    """A stream whose `send_all` fails if the peer reads nothing for STALLED_AFTER_S, and whose `receive_some`
+    passes the turnstile.
     """
 
     def __init__(self, stream: trio.abc.Stream, turnstile: Turnstile) -> None:
@@ -73,7 +73,7 @@ class TimeoutStream:
         self._turnstile = turnstile
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """What is received is lost if this is cancelled while it waits for its turn."""
+        """Receive bytes. Cancelled while waiting for the turnstile, it loses the received bytes."""
         received = await self._stream.receive_some(max_bytes)
         await self._turnstile.passed()
         return received
@@ -83,15 +83,15 @@ class TimeoutStream:
             try:
                 await self._stream.send_all(data)
             except trio.BusyResourceError as error:
-                # hypercorn sends one thing at a time; what else is at work here says goodbye.
-                raise trio.BrokenResourceError("the connection is being closed") from error
+                # hypercorn sends one message at a time, so the other task is closing the connection.
+                raise trio.BrokenResourceError("the connection is closing") from error
         if limit.cancelled_caught:
             await trio.aclose_forcefully(self._stream)
-            raise trio.BrokenResourceError("the peer does not read")
+            raise trio.BrokenResourceError(f"the peer read nothing for {STALLED_AFTER_S:g} s")
 
 
 class PatientStream(TimeoutStream):
-    """A socket's. A `webui.live.sse_client.Connection`."""
+    """A `TimeoutStream` of a socket. Implements `webui.live.sse_client.Connection`."""
 
     def __init__(self, stream: trio.SocketStream, turnstile: Turnstile) -> None:
         super().__init__(stream, turnstile)
@@ -100,12 +100,12 @@ class PatientStream(TimeoutStream):
         self.aclose = stream.aclose
 
     def send_nowait(self, data: bytes) -> int:
-        # Closed, a socket's number is -1: never that of another one.
+        # A closed socket's number is -1, never the number of another socket.
         return os.write(self.socket.fileno(), data)
 
 
 class EncryptedStream(TimeoutStream):
-    """The same over TLS, its handshake done: what hypercorn takes for such a stream."""
+    """A `TimeoutStream` over TLS after its handshake, with the attributes that hypercorn requires."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream], turnstile: Turnstile) -> None:
         super().__init__(stream, turnstile)
@@ -113,24 +113,24 @@ class EncryptedStream(TimeoutStream):
         self.transport_stream = stream.transport_stream
 
     def selected_alpn_protocol(self) -> None:
-        """Nothing is negotiated: it is HTTP/1.1."""
+        """Return None: ALPN is not used, the protocol is HTTP/1.1."""
 
     async def aclose(self) -> None:
-        """Says goodbye, as long as somebody listens."""
+        """Close the TLS stream, with a time limit for the close notification."""
         with trio.move_on_after(STALLED_AFTER_S):
             await self._stream.aclose()
 
 
 class Http1(H11Protocol):
-    """HTTP/1.1 and nothing else: hypercorn's own goes over to HTTP/2 where a request asks for it, past
-    whatever a proxy before us looks at.
+    """HTTP/1.1 only. hypercorn's own class upgrades to HTTP/2 on request, which bypasses the checks of a
+    proxy in front of the console.
     """
 
     async def _check_protocol(self, event: h11.Request) -> None:
         pass
 
     async def _create_stream(self, request: h11.Request) -> None:
-        """A request to become a WebSocket stays one of HTTP, marked for http.asgi, which refuses it:
+        """Create a stream, and mark a WebSocket upgrade as an HTTP request for http.asgi, which refuses it.
         hypercorn's WebSockets wait for no turn, and some of its own refusals never close the connection.
         """
         fields = list(request.headers)
@@ -146,9 +146,9 @@ class Http1(H11Protocol):
 
 
 class Connection(TCPServer):
-    """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted. It is
-    freed when it has ended: hypercorn's parts refer to each other, and the collector does not walk what is
-    old (broker.garbage).
+    """A connection that ends when its peer closes it; hypercorn's own would wait for the keep-alive time and
+    still be counted. Its state is freed at the end, since hypercorn's objects refer to each other and the
+    garbage collector skips old objects (broker.garbage).
     """
 
     async def run(self) -> None:
@@ -190,14 +190,14 @@ async def serve_connections(
     limits: ConnectionLimits,
     encryption: Encryption | None = None,
 ) -> None:
-    """Serves `listeners` until `stopping` returns; then closes them, lets what is in hand finish for GRACE_S,
-    and closes the rest. With `encryption` nothing is answered that is not encrypted.
+    """Serve `listeners` until `stopping` returns. Then close them, wait GRACE_S for requests in progress, and
+    close the remaining connections. With `encryption` the console serves TLS only.
     """
     config = hypercorn_config()
     wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
     context = WorkerContext(None)
     turnstile = Turnstile()
-    refused = SeldomLog(log, "The console has no room for a connection")
+    refused = SeldomLog(log, "console connection limit reached")
 
     async def connection(stream: trio.SocketStream) -> None:
         entry = None
@@ -210,9 +210,9 @@ async def serve_connections(
                 else:
                     await serve(stream, entry)
         except OSError:
-            pass  # the peer had gone before it was asked for its address
+            pass  # the peer closed the connection before getpeername
         except Exception:
-            log.exception("A connection of the console broke; it is closed")
+            log.exception("console connection failed, closing it")
         finally:
             if entry is not None:
                 entry.leave()
@@ -226,7 +226,7 @@ async def serve_connections(
             await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
         elif (begun := await encryption.begin(stream, entry.address)) is not None:
             encrypted = EncryptedStream(begun, turnstile)
-            # Without CONNECTION: what is written past the framework is not encrypted.
+            # Without CONNECTION, since bytes written past the framework would not be encrypted.
             try:
                 await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
             finally:

@@ -1,6 +1,6 @@
-"""A log line that strangers can cause, once a second at most.
+"""Log lines about refused requests and connections, at most one a second.
 
-Used by http.http_server and http.asgi for what they refuse.
+Used by http.http_server and http.asgi.
 """
 
 import logging
@@ -12,7 +12,7 @@ BETWEEN_S: Final = 1.0
 
 
 class SeldomLog:
-    """`words` is the line. `refused` in it says how many were refused since the line before."""
+    """Logs `words` with the number of refusals since the last line as `refused`."""
 
     __slots__ = ("_count", "_log", "_next_at", "_words")
 
@@ -23,7 +23,7 @@ class SeldomLog:
         self._words = words
 
     def note(self, address: str) -> None:
-        """One more of `address` was refused."""
+        """Count a refusal of `address`."""
         self._count += 1
         now = trio.current_time()
         if now >= self._next_at:

@@ -1,9 +1,8 @@
-"""How much of the broker's one thread the console may take, and of a core for hashing passwords.
+"""The rate of console requests, which limits their share of the broker's one thread, and of password hashes.
 
-Asked by http.fair_queue before every request, before a TLS handshake, and by webui.security.passwords. Pages
-and clients share an interpreter: what pages ask for must cost the clients a known share. A bucket of turns: a
-page load is a burst and is served at once, more than that waits in line, and who would wait too long gets no
-turn.
+Used by http.fair_queue before every request and TLS handshake, and by webui.security.passwords. The console
+shares the interpreter with Kafka clients, so its cost must be bounded. A token bucket: a page load is a burst
+and is served at once; further requests wait, and those that would wait too long are refused.
 """
 
 from typing import Final
@@ -11,17 +10,17 @@ from typing import Final
 import trio
 
 TURNS_PER_S: Final = 60
-"""A request costs 1 to 2 ms: an eighth of the thread at most."""
+"""A request takes 1 to 2 ms, so at most an eighth of the thread."""
 
 CHANGES_PER_S: Final = 250
-"""Changes of quotas by those who may make them have turns of their own: over Kafka's protocol they may
-make as many as the disk takes, and an automation that follows the load has to keep up with it.
+"""Changes of quotas by authorised clients have a separate rate. Kafka's protocol limits them only by the
+speed of the disk, and automation that follows the load must keep up.
 """
 
 HEALTH_PER_S: Final = 20
 HEALTH_BURST: Final = 40
-"""Health checks have turns of their own, so that no other request makes one late: a few probes ask a few
-times in ten seconds.
+"""Health checks have a separate rate, so that other requests never delay them. A few probes send a few checks
+in ten seconds.
 """
 
 BURST: Final = 120
@@ -29,7 +28,7 @@ LONGEST_WAIT_S: Final = 10
 
 
 class RateLimit:
-    """The generic cell rate algorithm: one number, the time (ns) at which every turn given is paid for."""
+    """The generic cell rate algorithm. Its state is the time (ns) at which all turns given are paid for."""
 
     __slots__ = ("_burst", "_longest_wait_s", "_paid_at", "_turn_ns")
 
@@ -42,7 +41,7 @@ class RateLimit:
         self._turn_ns = 1_000_000_000 // per_s
 
     def take(self) -> float | None:
-        """A turn, and after how many seconds it comes; None, and no turn, where that would be too long."""
+        """Take a turn and return the seconds to wait for it. Return None if that is too long."""
         now = round(trio.current_time() * 1e9)
         paid_at = max(self._paid_at, now) + self._turn_ns
         wait_ns = max(0, paid_at - now - self._burst * self._turn_ns)
@@ -52,7 +51,7 @@ class RateLimit:
         return wait_ns / 1e9
 
     async def turn(self) -> bool:
-        """Waits for a turn; False at once if that would take too long."""
+        """Wait for a turn. Return False at once if the wait is too long."""
         wait_s = self.take()
         if wait_s is None:
             return False

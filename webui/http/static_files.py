@@ -1,7 +1,7 @@
-"""Scripts, styles and icons: read once from the package, kept in memory, answered by exact name.
+"""Scripts, styles and icons: read once from the package, kept in memory, served by exact name.
 
-Used by http.app and by the page templates. There is no path to traverse: a name is a key of a dictionary
-that was filled from the package's own directory.
+Used by http.app and the page templates. Path traversal is impossible: a name is a key of a dictionary filled
+from the package's own directory.
 """
 
 from hashlib import sha256
@@ -18,12 +18,12 @@ MEDIA: Final = {
 
 
 COMMON: Final = ("tokens", "base", "shell", "parts", "chart", "editor")
-"""The style sheets of every page, in order; they go out as one file, css/common.css."""
+"""The style sheets of every page, in order, served as one file, css/common.css."""
 
 
 class StaticFiles:
-    """`version` is a hash over everything, and part of every address, so that browsers may keep a file for
-    ever and never mix the files of two releases.
+    """All static files. `version` is a hash of all of them and part of every address, so browsers may cache
+    files indefinitely and never mix releases.
     """
 
     __slots__ = ("_files", "version")
@@ -41,12 +41,14 @@ class StaticFiles:
         return list(self._files)
 
     def get(self, name: str) -> tuple[bytes, str] | None:
-        """Content and media type."""
+        """Return content and media type, or None."""
         content = self._files.get(name)
         return None if content is None else (content, MEDIA[name[name.rindex(".") :]])
 
     def address(self, name: str) -> str:
-        """Where a page finds it; KeyError for what is not there, so that no template links to nothing."""
+        """Return the path of a file. Raises KeyError for an unknown name, so that no template has a dead
+        link.
+        """
         if name not in self._files:
             raise KeyError(name)
         return f"/static/{self.version}/{name}"

@@ -1,4 +1,4 @@
-"""The web framework's request, as the gate sees it. Used by webui.http.app and webui.pages."""
+"""Adapters from the web framework's request to the checks. Used by webui.http.app and webui.pages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,18 +21,18 @@ from webui.security.gate import RequestInfo, cookie_name
 BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
 ENTRY: Final = "webui.entry"
-"""Where http.http_server puts what a connection is counted as."""
+"""State key of the connection's `Entry`, set by http.http_server."""
 WEBSOCKET: Final = "webui.websocket"
-"""Where http.http_server says that a request was to become a WebSocket."""
+"""State key of a flag for WebSocket upgrades, set by http.http_server."""
 STRANGER: Final = "webui.stranger"
-"""Where `line_of` says that a request shows neither a session nor a token that is right."""
+"""Scope key of a flag for requests without a valid session or token, set by `line_of`."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
-"""Answered without a token, for health checks."""
+"""Health checks, served without a token."""
 QUOTAS: Final = "/api/v1/client-quotas"
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body. Raises Problem 413; RequestTimeout is the framework's."""
+    """Return the whole body. Raises Problem 413, and the framework's RequestTimeout."""
     try:
         return await request.get_data(cache=False, as_text=False, parse_form_data=False)
     except RequestEntityTooLarge:
@@ -40,7 +40,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def connection_of(request: Request) -> Connection | None:
-    """What webui.http.http_server has put beside the request, where its answer can be sent in chunks."""
+    """Return the connection that http.http_server stored, or None if the response cannot be chunked."""
     if request.http_version != "1.1":
         return None
     state: dict[str, Connection] = request.scope.get("state", {})
@@ -48,12 +48,12 @@ def connection_of(request: Request) -> Connection | None:
 
 
 def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
-    """The line in which a request waits for its turn: its session's, its token's or its address's; and which
-    kind of turn it takes. Asked before the framework has seen the request.
+    """Return the queue of a request (by session, token or address) and the kind of its turn. Called before
+    the framework sees the request.
 
-    A bearer token is compared here, so it is counted here as a guess, whether or not the request is ever
-    finished; what was found goes with the request. While its address must wait, no token is compared: the
-    length of the line says nothing about a guess.
+    A bearer token is compared here, so it counts as a guess here even if the request is never finished; the
+    result is stored with the request. While the address must wait, no token is compared, so the length of the
+    queue reveals nothing about a guess.
     """
     address = address_of(scope)
     if scope["path"] in PUBLIC_PATHS:
@@ -80,22 +80,23 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
 
 
 def address_of(scope: HTTPScope) -> str:
-    """The network that a request comes from, as it is counted."""
+    """Return the client's network, by which requests are counted."""
     client = scope.get("client")
     return network_of(str(client[0])) if client else ""
 
 
 def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
-    """Why a request is refused when its turn has come, before the framework has seen it. A body that is too
-    long is refused here only where nobody knows the sender: its connection closes before the body is read,
-    and the sender may never see the answer.
+    """Return why to refuse a request at its turn, before the framework sees it, or None.
+
+    Refuses a body that is too long only without authentication: the connection closes before the body is
+    read, so the client may not receive the response.
     """
     state: dict[str, Any] = scope.get("state") or {}
     if state.get(WEBSOCKET):
-        return Problem(400, "The console serves no WebSockets.", headers={"Connection": "close"})
+        return Problem(400, "WebSockets are not supported.", headers={"Connection": "close"})
     entry = state.get(ENTRY)
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
-        detail = "The console has no free connection; those beyond its limit answer health checks only."
+        detail = "Connection limit reached; further connections may send health checks only."
         return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
     if scope.get(STRANGER):
         longest = limits.of(scope["method"], scope["path"])
@@ -107,17 +108,17 @@ def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
 
 
 def too_long(longest: int) -> Problem:
-    return Problem(413, f"The body of this request may have {longest} bytes at most.")
+    return Problem(413, f"Request body too long: at most {longest} bytes are allowed.")
 
 
 def _announced(scope: HTTPScope) -> int:
-    """Content-Length, of which h11 has made sure that it is a number; 0 without one."""
+    """Return the Content-Length, which h11 has validated; 0 without one."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 @contextmanager
 def out_of_hand(scope: HTTPScope) -> Iterator[None]:
-    """While a request waits for its turn, its connection counts as idle: it may be closed to make room."""
+    """Count the connection as idle while its request waits for a turn, so it may be closed at a limit."""
     state: dict[str, Any] = scope.get("state") or {}
     entry = state.get(ENTRY)
     if entry is not None:
@@ -136,7 +137,7 @@ def _changes_quotas(scope: HTTPScope, role: str) -> bool:
 
 
 def request_info_of(request: Request) -> RequestInfo:
-    """The address is the socket's: no header is believed about it."""
+    """Return the request's data for the checks. The address is the socket's, never a header's."""
     client = request.scope.get("client") or ("", 0)
     return RequestInfo(
         method=request.method,

@@ -1,8 +1,8 @@
-"""What open pages are told: one look at the broker a second, shared by all of them.
+"""Live updates of open pages: one snapshot of the broker a second, shared by all pages.
 
-beat       the look, and the writing of it to each page
-snapshot   the broker at one moment, every figure asked for and written once
-follower   one page's stream
-history    the last day, ever more coarsely
-held       who was held in the last hour
+broadcaster  takes the snapshots and sends them to each stream
+snapshot     the broker at one moment; each value is read and encoded once
+sse_client   the stream of one page
+history      the last day, at decreasing resolution
+throttled    clients throttled in the last hour
 """

@@ -1,10 +1,9 @@
-"""What every open page is told: one look at the broker per beat, shared by all of them.
+"""Live updates: one snapshot of the broker per beat, shared by all open pages.
 
-Run by webui.serving; streams of webui.rest.events follow it. A beat comes once a second, and one more as soon
-as something was changed. Streams are told one after the other, and between two of them the broker serves
-whoever has asked meanwhile. A stream that is still sending when the next beat comes simply takes the one
-after: the latest wins, nothing queues, and a browser costs one reference to a snapshot. While nobody watches,
-only the history is fed.
+Run by webui.serving; streams of webui.rest.events subscribe to it. Takes a snapshot once a second, and
+another one soon after a change. It is sent to one stream after the other, with a scheduling point in between.
+A stream that is still sending at the next beat skips to the one after: nothing queues, and a stream holds
+only one snapshot. Without an open stream only the history is updated.
 """
 
 from collections import Counter
@@ -24,14 +23,14 @@ from webui.live.throttled import HELD, ThrottledLately
 from webui.tables.slices import sliced, step_back
 
 BEAT_S: Final = 1.0
-"""Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
+"""Snapshots take time of the broker's thread; charts have one point per second."""
 
 LOOK_S: Final = 0.25
-"""How soon a change is seen that was made through another door; changes are shown no more often than this."""
+"""The interval at which changes through other interfaces are detected, and the shortest between updates."""
 
 
 class Live:
-    """`now_ms` is the wall clock."""
+    """The broadcaster of all streams. `now_ms` is the wall clock."""
 
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
@@ -52,7 +51,7 @@ class Live:
         self.snapshot = self._look()
 
     async def run(self) -> None:
-        """Beats until cancelled."""
+        """Run until cancelled."""
         while True:
             begun = trio.current_time()
             self._refresh_requested = trio.Event()
@@ -70,7 +69,7 @@ class Live:
             await self._show_changes(begun + BEAT_S)
 
     async def _show_changes(self, until: float) -> None:
-        """What is changed before the next beat is shown when it is seen."""
+        """Send updates after changes until the next beat."""
         while (now := trio.current_time()) < until:
             with trio.move_on_at(min(until, now + LOOK_S)):
                 await self._refresh_requested.wait()
@@ -82,7 +81,7 @@ class Live:
                 await trio.sleep_until(min(until, now + LOOK_S))
 
     async def _tell(self, overview: Overview | None = None) -> None:
-        """A new snapshot for everybody who waits, one after the other."""
+        """Send a new snapshot to all streams, one after the other."""
         snapshot = self.snapshot = self._look(overview)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
@@ -92,7 +91,7 @@ class Live:
                 await step_back()
 
     async def _told(self, follower: Subscriber, snapshot: Snapshot) -> bool:
-        """Whether there was something to tell."""
+        """Send the events of one stream. Return whether there were any."""
         if not follower.signed_in():
             follower.call()
             return True
@@ -106,19 +105,19 @@ class Live:
         return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
 
     def refresh(self) -> None:
-        """Something was changed through this console: do not wait for the next beat to show it."""
+        """Request an update before the next beat, after a change through this console."""
         self._refresh_requested.set()
 
     def end(self) -> None:
-        """Ends every stream; the broker is going down."""
+        """End every stream, since the broker is shutting down."""
         self.ended = True
         self._waiting.unpark_all()
         for follower in self._directly:
             follower.call()
 
     def join(self, token: str = "") -> None:
-        """A stream of `token` begins; `leave` when it ends. The first one finds figures of now, not of the
-        last time that somebody looked.
+        """Add a stream of `token`; `leave` removes it. The first stream gets a new snapshot, since none were
+        taken without one.
         """
         if not self.watchers:
             self.snapshot = self._look()
@@ -132,14 +131,14 @@ class Live:
             del self.watchers_of[token]
 
     async def next(self, seen: Snapshot | None) -> Snapshot | None:
-        """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""
+        """Return the newest snapshot once it differs from `seen`, or None after `end`."""
         while self.snapshot is seen and not self.ended:
             await self._waiting.park()
         return None if self.ended else self.snapshot
 
     async def tell_directly(self, follower: Subscriber) -> None:
-        """From here on the beat itself tells this one, until there is something for its own task to do:
-        cancelled, too, nobody writes to its connection any more. Raises BrokenResourceError as
+        """Let the broadcaster write to this stream's connection until the stream's own task must act, or
+        until cancelled; afterwards the broadcaster no longer writes. Raises BrokenResourceError as
         `Subscriber.send_rest` does.
         """
         if self.ended:

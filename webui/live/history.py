@@ -1,8 +1,9 @@
-"""The last day, ever more coarsely: a quarter of an hour by the second, an hour by ten, a day by the minute.
+"""The last day at decreasing resolution: 15 minutes by the second, an hour by ten seconds, a day by the
+minute.
 
-Fed by live.broadcaster, read by GET /overview?history, so that a page opens with its charts already drawn.
-Rates are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700
-samples of some 500 bytes, however long the broker runs. Pure: the caller brings the time.
+Filled by live.broadcaster, read by GET /overview?history, so that a page opens with complete charts. Rates
+are differences of the broker's own totals, so a chart agrees with the sum below it. Bounded: 2,700 samples of
+some 500 bytes. Pure: time is an argument.
 """
 
 import math
@@ -14,13 +15,13 @@ from broker.control.views import Figures
 
 KEPT_S: Final = 86_400
 TIERS: Final = ((1, 900), (10, 360), (60, 1_440))
-"""Seconds between samples, and how many are kept of them."""
+"""Seconds between samples, and the number of samples kept."""
 
 
 class Sample(NamedTuple):
-    """Rates are averages over the time since the sample before. Idle and blocked are fractions, NaN while
-    the broker has none; so is `memory_pool_used` where there is no pool. `queue_ms` and `local_ms` are those
-    of the slowest kind of request: the 99th percentile of five minutes, NaN where there were none.
+    """Values at one moment. Rates are averages since the sample before. Idle and blocked are fractions, NaN
+    if unknown; `memory_pool_used` is NaN without a pool. `queue_ms` and `local_ms` are the 99th percentile of
+    five minutes for the slowest kind of request, NaN without requests.
     """
 
     at_ms: int
@@ -51,7 +52,7 @@ def _most(values: Sequence[float]) -> float:
 
 
 def _slowest(figures: Figures) -> dict[str, float]:
-    """By phase, its 99th percentile for the kind of request that has the highest."""
+    """Return, by phase, the 99th percentile for the kind of request that has the highest."""
     slowest: dict[str, float] = {}
     for row in figures.phases:
         if row.p99_ms > slowest.get(row.phase, -1.0):
@@ -62,13 +63,13 @@ def _slowest(figures: Figures) -> dict[str, float]:
 _LONGER: Final[tuple[Callable[[Sequence[float]], float], ...]] = tuple(
     _most if name in _AT_MOST else _mean for name in Sample._fields
 )
-"""How the samples of a longer step become one. Of what fills up it is the most that there was, and of
-`throttled`, for a short throttle is what one looks for.
+"""How to merge samples of a longer step. Levels, and `throttled`, take the maximum, so that a short throttle
+remains visible.
 """
 
 
 class Tier:
-    """Samples of one step; those of the tier below are gathered until a step is over."""
+    """Samples of one step. Samples of the current step are collected until it is over."""
 
     __slots__ = ("_gathered", "samples", "step_ms")
 
@@ -89,7 +90,7 @@ class Tier:
         self._gathered.append(sample)
 
     def since(self, from_ms: int) -> list[Sample]:
-        """Those after `from_ms`, the step that is not over yet last."""
+        """Return the samples after `from_ms`, ending with the unfinished step."""
         found = [sample for sample in self.samples if sample.at_ms > from_ms]
         return [*found, _together(self._gathered)] if self._gathered else found
 
@@ -103,7 +104,7 @@ class History:
         self._last: Sample | None = None
 
     def add(self, figures: Figures, at_ms: int) -> Sample | None:
-        """The new sample; None for the very first figures, which have nothing to be compared with."""
+        """Add a sample and return it; None for the first values, which have no predecessor."""
         before = self._before
         self._before = (at_ms, figures)
         if before is None or at_ms <= before[0]:
@@ -136,8 +137,8 @@ class History:
         return self._last
 
     def columns(self, seconds: int) -> Iterator[tuple[str, list[float | None]]]:
-        """The last `seconds`, oldest first, as finely as they are kept; one list for each figure, which is a
-        third of the size of rows. Made as they are taken, half a millisecond each.
+        """Yield a list for each value of the last `seconds`, oldest first, in the finest resolution kept.
+        Columns are a third of the size of rows. Each is built when taken, in half a millisecond.
         """
         samples: Sequence[Sample] = ()
         if self._last is not None and seconds:
@@ -155,7 +156,7 @@ def _together(samples: Sequence[Sample]) -> Sample:
 
 
 def _short(values: Iterable[float]) -> list[float | None]:
-    """As they are sent: JSON has no NaN, and fractions need three digits. A page asks for ten thousand."""
+    """Return values for JSON: None for NaN, fractions with three digits. A page requests ten thousand."""
     return [
         value if type(value) is int else None if value != value else round(value, 1 if value > 1 else 3)
         for value in values

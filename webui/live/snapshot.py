@@ -1,8 +1,7 @@
-"""The broker at one moment, as open pages see it: every figure is asked for and written once, however many
-pages want it.
+"""The broker at one moment for all open pages: each value is read and encoded once, on first use.
 
-Made by live.broadcaster with every beat, read by live.sse_client. Tables outlive a snapshot, as ten thousand
-rows are not gathered with every one. Knows nothing of streams.
+Created by live.broadcaster at every beat, read by live.sse_client. Tables outlive a snapshot, since ten
+thousand rows are not collected for each. Independent of streams.
 """
 
 import time
@@ -29,16 +28,15 @@ from webui.telemetry.listing import INSTANCES, subscription_json
 EXAMINED_EVERY_MS: Final = 2_000
 
 GATHERED_EVERY_S: Final = 0.9
-"""With every beat, unless that takes too long; at once when somebody changed something."""
+"""Every beat, unless collecting takes too long; at once after a change."""
 
 MOST_THROTTLED: Final = 500
-"""Rows of one live event, longest wait first; its `total` says how many there are."""
+"""Rows of one live event, longest wait first; its `total` is the number of all rows."""
 
 
 class Snapshot:
-    """The broker at one beat, by topic of the stream, as JSON. Each figure is asked for and written once,
-    when the first stream wants it, however many want it. `overview` is the one that `sample` was made of;
-    without one it is asked for.
+    """The broker at one beat, by topic of the stream, as JSON. Each value is read and encoded when the first
+    stream uses it. `overview` is the one that `sample` was made of; without one it is read again.
     """
 
     def __init__(
@@ -83,12 +81,12 @@ class Snapshot:
 
 
 class Report:
-    """One topic that has to ask the whole broker: made anew every `EXAMINED_EVERY_MS` while somebody looks,
-    or when something was changed. Who asks while it is being made waits for it.
+    """A topic that examines the whole broker. Recomputed every `EXAMINED_EVERY_MS` while in use, or after a
+    change. Concurrent callers wait for the same result.
     """
 
     def __init__(self, views: Views, make: Callable[[int], Awaitable[dict[str, Any]]]) -> None:
-        """`make` is told the wall clock, ms."""
+        """`make` gets the wall clock in ms."""
         self._views = views
         self._make = make
         self._made_ms = self._version = 0
@@ -96,7 +94,7 @@ class Report:
         self._busy = trio.Lock()
 
     async def data(self, now_ms: int) -> bytes:
-        """As JSON."""
+        """Return the report as JSON."""
         if self._is_old(now_ms):
             async with self._busy:
                 if self._is_old(now_ms):
@@ -112,7 +110,7 @@ class Report:
 
 
 def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
-    """By the name of their event."""
+    """Return the reports by the name of their event."""
     settings = Settings(views)
 
     async def doctor(now_ms: int) -> dict[str, Any]:
@@ -134,9 +132,9 @@ def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
 
 
 class LiveTable(Generic[Row]):
-    """One table, as every open page of it wants to see it. Ten thousand rules take a while to gather and to
-    sort, so that happens in slices, and rows are not gathered again until twenty times that while has passed,
-    unless somebody changed something: at most a twentieth of the thread goes into it.
+    """A table for all open pages. Ten thousand rules take a while to collect and sort, so both run in slices,
+    and rows are collected again only after twenty times that while, or after a change: at most a twentieth of
+    the thread.
     """
 
     def __init__(
@@ -147,7 +145,7 @@ class LiveTable(Generic[Row]):
         beside: Callable[[], dict[str, Any]] = dict,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`beside` goes out with every page of it."""
+        """The result of `beside` is added to every page of the table."""
         self.table = table
         self._gather = gather
         self._views = views
@@ -161,9 +159,7 @@ class LiveTable(Generic[Row]):
         self._busy = trio.Lock()
 
     async def page(self, page: Page, snapshot: object) -> bytes:
-        """As JSON; the same for everybody who asks for the same page at the same beat. Who asks while it is
-        being made waits for it.
-        """
+        """Return a page as JSON, computed once per beat. Concurrent callers wait for the same result."""
         if snapshot is self._snapshot and page in self._pages:
             return self._pages[page]
         async with self._busy:
@@ -187,10 +183,10 @@ class LiveTable(Generic[Row]):
 
 
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
-    """By the name of their event."""
+    """Return the tables by the name of their event."""
 
     def client_rules() -> Iterator[QuotaRow | None]:
-        """Those for addresses have a table of their own."""
+        """Yield the rules without those for addresses, which have a table of their own."""
         return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
 
     def limits() -> dict[str, Any]:

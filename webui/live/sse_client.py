@@ -1,8 +1,8 @@
-"""One open page's stream: what it wants of each beat, what it has been told, and its connection.
+"""The stream of one open page: its topics, the events already sent, and its connection.
 
-Made by webui.rest.events, told by live.broadcaster. A page whose connection takes bytes at once is told by
-the beat itself, with one system call and without waking anybody: fifty pages cost as much as fifty writes.
-Only when the connection does not take all of it has the stream's own task something to do.
+Created by webui.rest.events, updated by live.broadcaster. The broadcaster writes to connections that take
+bytes at once, with one system call and without waking a task, so fifty pages cost fifty writes. The stream's
+own task acts only if a connection does not take all bytes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,21 +16,21 @@ Section = Callable[[Snapshot], Awaitable[bytes]]
 
 STILL_HERE: Final = b": still here\n\n"
 QUIET_S: Final = 15.0
-"""After this long without an event a comment goes out, so that proxies and browsers see that we live."""
+"""After this time without an event a comment is sent, as a keep-alive for proxies and browsers."""
 
 
 class Connection(Protocol):
-    """A connection in the middle of an answer in chunks."""
+    """A connection with a chunked response in progress."""
 
     def send_nowait(self, data: bytes) -> int:
-        """How many bytes were taken; OSError where it is gone."""
+        """Write without blocking and return the number of bytes taken. Raises OSError if it is closed."""
 
     async def send_all(self, data: bytes) -> None: ...
 
 
 class Subscriber:
-    """`sections` are the topics in the order in which they go out. `signed_in` is asked with every beat.
-    `connection` None: the framework carries the bytes, and the stream's task takes every beat itself.
+    """The subscription of one stream. `sections` are its topics in order. `signed_in` is called at every
+    beat. Without a `connection` the framework sends the bytes, and the stream's task handles every beat.
     """
 
     __slots__ = ("_call", "_rest", "_sections", "_sent", "_told_at", "connection", "signed_in")
@@ -50,8 +50,8 @@ class Subscriber:
         self.connection = connection
 
     async def news(self, snapshot: Snapshot) -> bytes:
-        """The events that differ from the last of their kind, which are then taken as sent; a sign of life
-        after QUIET_S without any; nothing otherwise.
+        """Return the events that differ from the last ones of their topic, and note them as sent. Without
+        any, return a keep-alive after QUIET_S, else nothing.
         """
         events = []
         for name, section in self._sections:
@@ -66,7 +66,7 @@ class Subscriber:
         return b"".join(events) or STILL_HERE
 
     def send(self, news: bytes) -> None:
-        """One chunk. What the connection does not take is left to the stream's task."""
+        """Send one chunk. The stream's task sends the rest that the connection does not take."""
         assert self.connection is not None
         chunk = b"%x\r\n%b\r\n" % (len(news), news)
         try:
@@ -74,23 +74,23 @@ class Subscriber:
         except BlockingIOError:
             taken = 0
         except OSError:
-            # Whoever reads the connection has seen it too, and ends the stream.
+            # The connection's reader detects this too, and ends the stream.
             return
         if taken < len(chunk):
             self._rest = chunk[taken:]
             self.call()
 
     def call(self) -> None:
-        """Calls the stream's task."""
+        """Wake the stream's task."""
         self._call.set()
 
     async def called(self) -> None:
-        """Waits until the stream's task is called."""
+        """Wait until the stream's task is woken."""
         await self._call.wait()
         self._call = trio.Event()
 
     async def send_rest(self) -> None:
-        """Raises BrokenResourceError for a peer that has gone or does not read."""
+        """Send the rest. Raises BrokenResourceError if the peer has closed or does not read."""
         if self._rest and self.connection is not None:
             rest, self._rest = self._rest, b""
             await self.connection.send_all(rest)

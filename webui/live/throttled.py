@@ -1,7 +1,7 @@
-"""Who was held in the last hour: by which rule, how often, for how long at most.
+"""Clients throttled in the last hour: the rule, the number of throttles and the longest one.
 
-Fed by live.broadcaster with every look at the broker, so that a throttle of last night's job is still there
-in the morning meeting's first hour. Bounded; pure: the caller brings the time.
+Filled by live.broadcaster with every snapshot, so that throttles stay visible after they end. Bounded. Pure:
+time is an argument.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
 @dataclass(slots=True)
 class Held:
-    """One client under one rule. `times` counts throttles of all its connections, `worst` is the most that
-    was observed, in parts of what is allowed.
+    """One client under one rule. `times` counts the throttles of all its connections; `worst` is the highest
+    ratio of the observed rate to the limit.
     """
 
     client_id: str
@@ -45,7 +45,7 @@ class ThrottledLately:
         self._counted: dict[tuple[str, str], int] = {}
 
     def add(self, rows: Iterable[ThrottledRow], now_ms: int) -> None:
-        """`rows` are held at this moment, all or some of those that are."""
+        """Add `rows`, some or all of the channels throttled now."""
         for row in rows:
             key = (row.client_id, row.principal, str(row.quota_type), row.entity)
             held = self._clients.get(key)
@@ -67,19 +67,19 @@ class ThrottledLately:
             self._make_space()
 
     def rows(self, now_ms: int) -> list[Held]:
-        """Those of the last hour."""
+        """Return the clients throttled in the last hour."""
         self._clients = {key: held for key, held in self._clients.items() if now_ms - held.last_ms < KEPT_MS}
         return list(self._clients.values())
 
     def _new_times(self, row: ThrottledRow) -> int:
-        """A connection counts its throttles; one that was not seen before counts once."""
+        """Return the new throttles of a connection, one for a connection not seen before."""
         connection = (row.connection_id, str(row.quota_type))
         before = self._counted.get(connection, row.times - 1)
         self._counted[connection] = row.times
         return max(row.times - before, 0)
 
     def _make_space(self) -> None:
-        """The half that was held longest ago goes; what connections counted begins anew."""
+        """Remove the half that was throttled longest ago, and reset the counts of connections."""
         kept = sorted(self._clients.items(), key=lambda each: each[1].last_ms)[-MOST_CLIENTS // 2 :]
         self._clients = dict(kept)
         self._counted = {}

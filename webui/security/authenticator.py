@@ -1,8 +1,8 @@
-"""Who is asking: bearer tokens for programs, session cookies for browsers.
+"""Authentication: bearer tokens for programs, session cookies for browsers.
 
-Part of webui.console, asked by webui.security.gate and the sign-in page. It settles name and role and nothing
-else; what a role may do is for broker.control to say. A token that was revoked or replaced, or has expired,
-ends its sessions with the next request.
+Part of webui.console, called by webui.security.gate and the sign-in page. Determines name and role;
+broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end with
+their next request.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ LONGEST_SECRET: Final = 1_024
 
 
 class Authenticator:
-    """`now_ms` is a monotonic clock, `wall_ms` the time of day, by which tokens expire."""
+    """Tokens and sessions. `now_ms` is a monotonic clock, `wall_ms` the time of day for expiry."""
 
     __slots__ = (
         "_backend",
@@ -54,12 +54,14 @@ class Authenticator:
         self._wall_ms = wall_ms
 
     def holder(self, secret: str) -> TokenRow | None:
-        """The token that a secret belongs to. Counts no guess, so only `bearer` may ask it for a client."""
+        """Return the token of a secret, or None. Counts no guess, so clients' secrets must go through
+        `bearer`.
+        """
         return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
 
     def guess(self, address: str, secret: str | None = None) -> Guess:
-        """Counts a guess of this address before its secret is compared, or even received (`secret` None). The
-        caller ends it. Raises Problem 429 for an address that must wait.
+        """Count a guess of this address before its secret is compared, or even received (`secret` None). The
+        caller ends it. Raises Problem 429 if the address must wait.
         """
         now_ms = self._now_ms()
         wait_ms = self._backoff.wait_ms(address, now_ms, secret)
@@ -68,49 +70,48 @@ class Authenticator:
         return self._backoff.begin(address, now_ms)
 
     def bearer(self, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
-        """`guess`: the one that was counted for it already. Raises Problem 401, or 429 for an address that
-        must wait.
+        """Return the token of a secret. `guess` is the guess already counted for it.
+
+        Raises Problem 401, or 429 if the address must wait.
         """
         with guess or self.guess(address, secret) as guess:
             token = self.holder(secret)
             if token is None:
                 guess.wrong(secret, self._now_ms())
-                detail = "This token is not known here."
+                detail = "Unknown token."
                 raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
             guess.right(secret)
         self._let_in(token)
         return token
 
     def _let_in(self, token: TokenRow) -> None:
-        """Raises Problem 401."""
+        """Note the use of a token. Raises Problem 401 if it has expired."""
         if token.has_expired(self._wall_ms()):
-            detail = "This token has expired; an administrator can renew it."
+            detail = "Expired token; an administrator can renew it."
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         self._used_ms[token.name] = self._now_ms()
 
     def sign_in(
         self, secret: str, address: str, old_cookie: str | None, guess: Guess | None = None
     ) -> tuple[str, Session]:
-        """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
+        """Open a session and return it with its cookie. Ends the browser's former session. Raises Problem."""
         return self._open(self.bearer(secret, address, guess), old_cookie)
 
     def sign_in_by_link(self, code: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
-        """The same by the one-time code of a link. Raises Problem 401, or 429 for an address that must
-        wait.
-        """
+        """Open a session by a link's one-time code. Raises Problem 401, or 429 if the address must wait."""
         with self.guess(address) as guess:
             token = self._backend.redeem(code, self._now_ms())
             if token is None:
                 guess.wrong(code, self._now_ms())
-                detail = "This link was used before, or is older than fifteen minutes."
-                raise Problem(401, f"{detail} Run weir console-link for another one.")
+                detail = "Invalid link: used before, or older than fifteen minutes."
+                raise Problem(401, f"{detail} Run weir console-link for a new one.")
             guess.right()
         self._let_in(token)
         return self._open(token, old_cookie)
 
     async def prove_again(self, token: TokenRow, secret: str, address: str) -> None:
-        """Whoever is signed in shows the token, its password, or the code of a new link once more. Raises
-        Problem as `Passwords.prove` does.
+        """Confirm a signed-in user by token, password, or the code of a new link. Raises Problem as
+        `Passwords.prove` does.
         """
         with self.guess(address) as guess:
             shown = self._backend.redeem(secret, self._now_ms())
@@ -121,7 +122,7 @@ class Authenticator:
     async def sign_in_by_name(
         self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
     ) -> tuple[str, Session]:
-        """The same by name and password. Raises Problem."""
+        """Open a session by name and password. Raises Problem."""
         token = await self._passwords.prove(name, password, address, guess)
         self._let_in(token)
         return self._open(token, old_cookie)
@@ -136,7 +137,7 @@ class Authenticator:
         return self._passwords
 
     def session(self, cookie: str) -> Session | None:
-        """The session of a cookie, which counts as used by this."""
+        """Return the session of a cookie and note its use, or None."""
         session = self._sessions.find(cookie, self._now_ms())
         if session is not None and not self.knows(session.token):
             self._sessions.close(cookie)
@@ -149,15 +150,13 @@ class Authenticator:
         self._sessions.close(cookie)
 
     def sign_out_everywhere(self, name: str | None) -> int:
-        """Ends every session of the token of this name, None: of every token; answers how many there were.
-        Streams ask `session` again with each beat, and end.
+        """End every session of the token of this name, or of all tokens (None), and return their number.
+        Streams call `session` for each snapshot, and end too.
         """
         return self._sessions.close_all(name, self._now_ms())
 
     def knows(self, token: TokenRow) -> bool:
-        """Whether the token is still what it was: neither revoked nor replaced nor given another role, and
-        not expired.
-        """
+        """Return whether the token is unchanged: not revoked, replaced, expired, or given another role."""
         version = self._backend.views.version
         if version != self._current_version:
             self._current = frozenset(self._backend.views.tokens())
@@ -167,7 +166,7 @@ class Authenticator:
         return token in self._current and not token.has_expired(self._wall_ms())
 
     def unused_for_ms(self, name: str) -> int | None:
-        """How long ago a token was last shown, or a session of it used; None: not since the start."""
+        """Return how long ago a token or its session was last used; None if not since the start."""
         used_ms = self._used_ms.get(name)
         return None if used_ms is None else self._now_ms() - used_ms
 

@@ -1,17 +1,17 @@
-"""How long an address, or a name, must wait before its next guess at a secret.
+"""The time that an address or a name must wait before its next guess at a secret.
 
 Part of webui.security.authenticator and webui.security.passwords. The first five wrong guesses are free; each
-one after them doubles the wait, from one second to one minute. A quarter of an hour without a wrong guess
-resets an address.
+further one doubles the wait, from one second to one minute. Fifteen minutes without a wrong guess reset an
+address.
 
-A guess counts as wrong from the moment at which its request is accepted until its secret was found right. A
-request that stays unfinished therefore counts too, and a request that comes while the address must wait is
-refused before its secret is compared. A right secret removes its own guess and no other one.
+A guess counts as wrong from the start of its request until its secret is found right. So an unfinished
+request counts too, and a request of an address that must wait is refused before its secret is compared. A
+right secret removes only its own guess.
 
-Two kinds of request are no guess, because they tell the sender nothing new: a wrong secret that the address
-has just sent (a scraper with an old token must not lock out an operator behind the same address), and a right
-secret that the address has sent before (an attacker behind the same address must not stop the scraper). Pure:
-the caller brings the time.
+Two kinds of request are not guesses, since they reveal nothing new: a wrong secret that the address has just
+sent (a scraper with an old token must not lock out an operator behind the same address), and a right secret
+that the address has sent before (an attacker behind the same address must not stop the scraper). Pure: time
+is an argument.
 """
 
 from collections import OrderedDict
@@ -30,8 +30,8 @@ MOST_REMEMBERED: Final = 8
 
 @dataclass(slots=True)
 class Offender:
-    """`guesses` were wrong, the last one at `last_ms`; `open` are not decided yet, the last of them began at
-    `opened_ms`. `wrong` and `right` are hashes of the last secrets that were sent.
+    """An address that has sent secrets. `guesses` were wrong, the last one at `last_ms`; `open` guesses are
+    undecided, the last one begun at `opened_ms`. `wrong` and `right` are hashes of the last secrets sent.
     """
 
     guesses: int = 0
@@ -54,8 +54,8 @@ class Offender:
 
 
 class Guess:
-    """One guess that was begun and is not decided yet. It is ended once, by one of the three methods; later
-    calls have no effect. As a context manager it is withdrawn at the end, unless it was decided.
+    """A guess in progress. The first call of a method decides it; later calls have no effect. As a context
+    manager it is withdrawn at the end unless decided.
     """
 
     __slots__ = ("_offender",)
@@ -64,7 +64,7 @@ class Guess:
         self._offender: Offender | None = offender
 
     def wrong(self, secret: str | None, now_ms: int) -> None:
-        """`secret` None: it counts however often it is sent."""
+        """Count a wrong guess. With `secret` None, repetitions count too."""
         offender = self._end()
         if offender is None:
             return
@@ -87,7 +87,7 @@ class Guess:
         self.withdraw()
 
     def right(self, secret: str | None = None) -> None:
-        """Removes this guess and no other one."""
+        """Remove this guess only."""
         offender = self._end()
         if offender is not None and secret is not None:
             hashed = _hashed(secret)
@@ -95,7 +95,7 @@ class Guess:
             offender.right = [*others[1 - MOST_REMEMBERED :], hashed]
 
     def withdraw(self) -> None:
-        """The request ended before its secret was compared."""
+        """Remove a guess whose request ended before its secret was compared."""
         self._end()
 
     def _end(self) -> Offender | None:
@@ -106,9 +106,7 @@ class Guess:
 
 
 class Backoff:
-    """A table of the addresses that have sent secrets, bounded: the one that has sent none for longest is
-    dropped.
-    """
+    """A bounded table of the addresses that have sent secrets. The least recent address is evicted."""
 
     __slots__ = ("_offenders",)
 
@@ -116,7 +114,9 @@ class Backoff:
         self._offenders: OrderedDict[str, Offender] = OrderedDict()
 
     def wait_ms(self, address: str, now_ms: int, secret: str | None = None) -> int:
-        """0: a guess may begin now. `secret`: the one that is to be sent, where it is known."""
+        """Return the milliseconds to wait before a guess, 0 for none. `secret` is the one to be sent, if
+        known.
+        """
         offender = self._offenders.get(network_of(address))
         if offender is None:
             return 0
@@ -125,7 +125,7 @@ class Backoff:
         return offender.wait_ms(now_ms)
 
     def begin(self, address: str, now_ms: int) -> Guess:
-        """Counts a guess that is not decided yet. The caller has asked `wait_ms`, and ends the guess."""
+        """Count an undecided guess. The caller has checked `wait_ms`, and ends the guess."""
         key = network_of(address)
         offender = self._offenders.get(key)
         if offender is None:
@@ -140,7 +140,7 @@ class Backoff:
 
 
 def network_of(address: str) -> str:
-    """The address as it is counted: an IPv6 host owns its whole /64."""
+    """Return the address as it is counted: an IPv6 host owns its whole /64."""
     if ":" not in address:
         return address
     try:

@@ -1,8 +1,7 @@
-"""What a request must show before anything looks at it: the right host, the right origin, a known token, and
-for changes the proof that a page of ours sent it.
+"""Checks of every request: host, origin, authentication, and for changes a CSRF token.
 
-Called by http.app with plain values, so that every rule is tested without a web server. Knows no framework,
-no route and no role.
+Called by http.app with plain values, so each rule is tested without a web server. Independent of the
+framework, routes and roles.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +26,7 @@ MOST_PARAMETERS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """A request, as far as the gate looks at it."""
+    """The data of a request that the checks use."""
 
     method: str
     scheme: str
@@ -36,12 +35,12 @@ class RequestInfo:
     headers: HeaderLookup
     cookies: Mapping[str, str]
     bearer: TokenRow | Problem | None = None
-    """What its bearer token was found to be before it waited for its turn; None: it was not compared."""
+    """The result of its bearer token's comparison before the request waited; None if it was not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who knocked. `session` is None for a program with a bearer token."""
+    """An authenticated client. `session` is None for a program with a bearer token."""
 
     token: TokenRow
     session: Session | None
@@ -54,69 +53,71 @@ class Identity:
 
 
 def check_origin(console: Console, request_info: RequestInfo, *, any_host: bool = False) -> None:
-    """`any_host`: for health checks, which ask by whatever address they have and learn nothing. Raises
-    Problem.
+    """Check host and origin. Health checks pass with `any_host`: probes use any address, and their response
+    reveals nothing. Raises Problem.
     """
     host = request_info.headers.get("Host", "")
     if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
-        raise Problem(421, "The console is not known by this host name; see console.allowed.hosts.")
+        raise Problem(421, f"Unknown host {host!r:.100}; add it to console.allowed.hosts.")
     if not is_ours(request_info.method, request_info.scheme, request_info.headers):
-        raise Problem(403, "The request comes from another site.")
+        raise Problem(403, "Cross-site request refused.")
 
 
 def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
-    """The front gives up on a head that grows longer than this; one that comes whole in a single read is met
-    here. Raises Problem.
+    """Refuse a long head that arrives in a single read; http_server refuses one that grows beyond the limit.
+    Raises Problem.
     """
     if len(target) + sum(len(name) + len(value) for name, value in fields) > LONGEST_HEAD:
-        raise Problem(431, "The address and the headers are too long.", headers={"Connection": "close"})
+        detail = f"URL and headers too long: at most {LONGEST_HEAD} bytes are allowed."
+        raise Problem(431, detail, headers={"Connection": "close"})
 
 
 def check_query(query: bytes) -> None:
-    """No route knows as many parameters. Asked before they are taken apart. Raises Problem."""
+    """Refuse too many parameters before parsing them; no route has as many. Raises Problem."""
     if query.count(b"&") >= MOST_PARAMETERS:
-        raise Problem(400, f"There are more than {MOST_PARAMETERS} parameters.")
+        raise Problem(400, f"Too many parameters: at most {MOST_PARAMETERS} are allowed.")
 
 
 def check_framing(request_info: RequestInfo) -> None:
-    """With two lengths a proxy before us may see one request where we see two (RFC 9112, 6.3): neither is
-    answered, and the connection ends. Raises Problem.
+    """Refuse a request with two lengths: a proxy in front may see one request where the console sees two (RFC
+    9112, 6.3). The connection ends. Raises Problem.
     """
     if request_info.headers.get("Transfer-Encoding") and request_info.headers.get("Content-Length"):
-        detail = "The request has a Content-Length and a Transfer-Encoding."
+        detail = "Conflicting headers: Content-Length and Transfer-Encoding."
         raise Problem(400, detail, headers={"Connection": "close"})
 
 
 def check_body(request_info: RequestInfo) -> None:
-    """For requests that are to have a body. A form, or text that happens to be JSON, can be sent by any page;
-    JSON by its name cannot. Raises Problem.
+    """Check the media type of a request with a body. Any site can send a form, or JSON as plain text; only
+    this site can send application/json. Raises Problem.
     """
     media = request_info.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media != "application/json":
-        raise Problem(415, "The body must be application/json.")
+        raise Problem(415, f"Unsupported media type {media!r:.100}, expected application/json.")
 
 
 def identity_of(console: Console, request_info: RequestInfo) -> Identity:
-    """Raises Problem 401, 403 or 429."""
+    """Authenticate a request. Raises Problem 401, 403 or 429."""
     authorization = request_info.headers.get("Authorization")
     if authorization is not None:
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer":
-            raise Problem(401, "Only bearer tokens are known here.", headers={"WWW-Authenticate": "Bearer"})
+            detail = "Unsupported authorization scheme, expected Bearer."
+            raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         return Identity(_bearer(console, request_info, secret), None, request_info.address)
     session = session_of(console, request_info)
     if session is None:
-        raise Problem(401, "A token is needed.", headers={"WWW-Authenticate": "Bearer"})
+        raise Problem(401, "Authentication required.", headers={"WWW-Authenticate": "Bearer"})
     if request_info.method not in SAFE_METHODS and not session.owns(
         request_info.headers.get("X-CSRF-Token", "")
     ):
-        raise Problem(403, "X-CSRF-Token is missing or not this session's.")
+        raise Problem(403, "Missing or invalid X-CSRF-Token.")
     return Identity(session.token, session, request_info.address)
 
 
 def _bearer(console: Console, request_info: RequestInfo, secret: str) -> TokenRow:
-    """One request is one guess: what was found before it waited is not looked up again, but a token may have
-    been revoked meanwhile.
+    """Return the token compared before the request waited, so that one request is one guess, unless it was
+    revoked meanwhile.
     """
     match request_info.bearer:
         case None:
@@ -125,12 +126,12 @@ def _bearer(console: Console, request_info: RequestInfo, secret: str) -> TokenRo
             raise problem
         case token if console.authenticator.knows(token):
             return token
-    raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
+    raise Problem(401, "Unknown token.", headers={"WWW-Authenticate": "Bearer"})
 
 
 def is_still_signed_in(console: Console, request_info: RequestInfo, identity: Identity) -> bool:
-    """Asked by live streams with every event. Watching counts as using: nobody watches a page without looking
-    now and then, and pages that are not seen close their stream.
+    """Return whether the client of a stream is still authenticated; called for every event. An open stream
+    counts as use of its session, since hidden pages close their stream.
     """
     if identity.session is None:
         return console.authenticator.knows(identity.token)
@@ -143,5 +144,7 @@ def session_of(console: Console, request_info: RequestInfo) -> Session | None:
 
 
 def cookie_name(console: Console, scheme: str) -> str:
-    """The `__Host-` prefix makes browsers insist on Secure, Path=/ and no Domain; it needs TLS."""
+    """Return the name of the session cookie. The `__Host-` prefix, which requires TLS, makes browsers enforce
+    Secure, Path=/ and no Domain.
+    """
     return f"__Host-weir-{console.port}" if scheme == "https" else f"weir-{console.port}"

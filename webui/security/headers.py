@@ -1,15 +1,15 @@
-"""The headers that go out with every answer, and how those that came in are looked up.
+"""The headers of every response, and the protocol for request headers.
 
-Put on by http.app. Scripts, styles, images and connections come from the console itself or not at all; no
-inline script or style; nothing may frame it; `trusted-types 'none'` makes the browser refuse innerHTML even
-if one of our own scripts tried.
+Set by http.app. Scripts, styles, images and connections are restricted to the console itself; inline scripts,
+inline styles and framing are forbidden; `trusted-types 'none'` makes browsers refuse innerHTML even in the
+console's own scripts.
 """
 
 from typing import Final, Protocol, overload
 
 
 class HeaderLookup(Protocol):
-    """Request headers; names are looked up whatever their case."""
+    """Request headers, with case-insensitive names."""
 
     @overload
     def get(self, name: str, /) -> str | None: ...

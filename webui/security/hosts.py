@@ -1,8 +1,8 @@
-"""Which Host headers are answered.
+"""Validation of Host headers, against DNS rebinding.
 
-Called by webui.security.gate before anything else. A page that points its own name at 127.0.0.1 (DNS
-rebinding) is known by that name, and only by it: such a request is same-origin to the browser and carries
-whatever the page wants.
+Called by webui.security.gate before all other checks. A site that points its own name at 127.0.0.1 sends
+requests that are same-origin to the browser and under its full control; only their Host header identifies
+them.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ _ALWAYS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def host_name(header: str) -> str:
-    """The host of a Host header in lower case, without port and brackets; empty where it is malformed."""
+    """Return the host of a Host header in lower case, without port and brackets; empty if it is malformed."""
     return host_and_port(header)[0]
 
 
 def host_and_port(header: str) -> tuple[str, int | None]:
-    """The same with the port, None where there is none."""
+    """Return host and port of a Host header, None without a port."""
     host = header.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
@@ -36,8 +36,8 @@ def _is_port(text: str) -> bool:
 
 
 class AllowedHosts:
-    """`bound` is the host that the console listens on. Bound to every interface, any IP address is a good
-    name as well: rebinding needs a name, an address cannot be rebound.
+    """The accepted hosts. `bound` is the host that the console listens on. If that is every interface, any IP
+    address is accepted, since rebinding requires a name.
     """
 
     __slots__ = ("_any_address", "_names")

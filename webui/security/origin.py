@@ -1,8 +1,8 @@
-"""Whether a request comes from a page of the console itself.
+"""Detection of cross-site requests.
 
-Called by webui.security.gate. Fetch Metadata first (every browser of the last years sends it), the Origin
-header for the others; programs send neither and are known by their bearer token. A page on another port of
-the same machine is "same-site": SameSite cookies do reach us from there, so it is refused like any stranger.
+Called by webui.security.gate. Checks Fetch Metadata, which every recent browser sends, then the Origin
+header; programs send neither and use bearer tokens. A page on another port of the same machine is
+"same-site": it has SameSite cookies, so it is refused like any other site.
 """
 
 from ipaddress import IPv6Address, ip_address
@@ -15,14 +15,14 @@ _OWN: Final = frozenset({"", "same-origin", "none"})
 
 
 def is_ours(method: str, scheme: str, headers: HeaderLookup) -> bool:
-    """A link from elsewhere may open a page (a top-level navigation by GET); nothing else may come from
-    elsewhere.
+    """Return whether the request is from the console itself or opens a page by a link (a top-level navigation
+    by GET).
     """
     site = headers.get("Sec-Fetch-Site", "")
     if site not in _OWN:
         return is_navigation(method, headers)
     if site == "same-origin":
-        # The browser's own word, and no page can forge it. Behind a proxy that ends TLS, Origin says https.
+        # No page can forge this header. Origin differs behind a proxy that terminates TLS: it says https.
         return True
     origin = headers.get("Origin", "")
     return not origin or origin.lower() == f"{scheme}://{headers.get('Host', '')}".lower()
@@ -37,8 +37,8 @@ def is_navigation(method: str, headers: HeaderLookup) -> bool:
 
 
 def says_where_from(headers: HeaderLookup, address: str) -> bool:
-    """Whether the browser says which site a link was opened from, as all do over TLS and on their own
-    machine. An old one that does not is believed on a loopback address.
+    """Return whether the browser sends the site of a link: all browsers do over TLS and on loopback
+    addresses, where a missing header means an old browser and is accepted.
     """
     return bool(headers.get("Sec-Fetch-Site", "")) or _is_loopback(address)
 
@@ -53,5 +53,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def is_foreign(headers: HeaderLookup) -> bool:
-    """Asked by another site, navigation or not: good enough to show a page, not to sign somebody in."""
+    """Return whether another site sent the request, navigation or not. Such a request must not sign a user
+    in.
+    """
     return headers.get("Sec-Fetch-Site", "") not in _OWN

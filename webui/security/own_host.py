@@ -1,12 +1,12 @@
-"""The host name that the pages have for themselves, so that their cookies go nowhere else.
+"""The host name of the console's pages, distinct so that no other service receives their cookies.
 
 Cookies ignore ports: a session of http://127.0.0.1:8080 is sent to every other service on 127.0.0.1. So the
-pages are at `weir-<port>.localhost`, which browsers resolve to this machine by themselves, or where
-console.public.url says. Asked by webui.pages for each page, by webui.security.hosts, and by broker.web for
-the printed link. Programs send no cookies and may use any name that is allowed.
+pages are served at `weir-<port>.localhost`, which browsers resolve to this machine, or at console.public.url.
+Used by webui.pages for each page, by webui.security.hosts, and by broker.web for the printed link. Programs
+send no cookies and may use any allowed name.
 
-Over TLS, and where the console is bound to one address of the network, only console.public.url gives it
-another name than the one it is called by: a certificate has no `weir-<port>.localhost`.
+Over TLS, or bound to one address of the network, the console has another name only by console.public.url: no
+certificate is valid for `weir-<port>.localhost`.
 """
 
 import re
@@ -23,7 +23,7 @@ _OWN: Final = re.compile(r"weir-([1-9][0-9]{0,4})\.localhost")
 
 
 class OwnHost:
-    """`public_name` is the host of console.public.url, None without one."""
+    """The name of the pages. `public_name` is the host of console.public.url, None without one."""
 
     __slots__ = ("_has_own", "_public", "public_name")
 
@@ -34,11 +34,11 @@ class OwnHost:
         self._has_own = not self._public and not settings.is_encrypted and bound in LOOPBACK | EVERYWHERE
 
     def knows(self, name: str) -> bool:
-        """Whether the host name, in lower case, is one of the pages."""
+        """Return whether the host name, in lower case, is one of the pages."""
         return name == self.public_name or (self._has_own and _OWN.fullmatch(name) is not None)
 
     def elsewhere(self, scheme: str, header: str) -> str | None:
-        """The origin at which a page is to be asked for instead; None where this Host header is right."""
+        """Return the origin to which to redirect a page, or None if this Host header is right."""
         name, port = host_and_port(header)
         if self.public_name is not None:
             other = name in LOOPBACK or is_address(name) or _OWN.fullmatch(name) is not None
@@ -50,7 +50,7 @@ class OwnHost:
         return None
 
     def url(self, host: str, port: int, *, is_encrypted: bool) -> str:
-        """Where browsers on this machine find a console that is bound to `host` and `port`; with a slash."""
+        """Return the URL, with a slash, at which browsers on this machine reach a console bound to `host`."""
         if self._public:
             return f"{self._public}/"
         name = _own(port) if self._has_own else shown_host(host)
@@ -62,6 +62,6 @@ def _own(port: int) -> str:
 
 
 def shown_host(bound: str) -> str:
-    """A bound address as a URL has it."""
+    """Return a bound address in the form of a URL."""
     host = "127.0.0.1" if bound in EVERYWHERE else bound
     return f"[{host}]" if ":" in host else host

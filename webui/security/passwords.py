@@ -1,9 +1,9 @@
-"""Names with passwords: proved, and made into hashes, without ever stopping the broker's thread.
+"""Password hashing and verification, in a worker thread.
 
-Part of webui.security.authenticator. A hash is a quarter of a second of a core and 32 MiB. So one is made at
-a time, in a thread; there are two in a second after a burst of eight; and who would wait for more than five
-seconds is sent away, before anything is spent on him. An address that guesses waits as it does with tokens,
-and so does a name, from wherever it is guessed at: its token opens all the while.
+Part of webui.security.authenticator. A hash takes a quarter of a second of a core and 32 MiB, so the limits
+are one hash at a time and two per second after a burst of eight; a request that would wait for more than five
+seconds is refused without a hash. Wrong guesses delay an address as they do with tokens, and also a name, for
+guesses from any address; the token of that name still works.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 class Passwords:
-    """`addresses` is the back-off that tokens have, too; `now_ms` a monotonic clock."""
+    """Password checks. `addresses` is the back-off shared with tokens; `now_ms` a monotonic clock."""
 
     __slots__ = ("_addresses", "_backend", "_limiter", "_names", "_now_ms", "_pace")
 
@@ -40,10 +40,10 @@ class Passwords:
         self._pace = RateLimit(HASHES_PER_S, BURST, LONGEST_WAIT_S)
 
     async def prove(self, name: str, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
-        """The token whose password, or secret, this is. `guess`: the one of the address that was counted for
-        it already. Raises Problem 401, 429 for an address or a name that must wait, 503.
+        """Return the token of this name and password, or secret. `guess` is the guess already counted for the
+        address. Raises Problem 401, 429 if the address or name must wait, or 503.
 
-        Cancelled, the guess has counted as a wrong one.
+        Cancelled, it counts a wrong guess.
         """
         now_ms, whose = self._now_ms(), _key(name)
         wait_ms = self._names.wait_ms(whose, now_ms)
@@ -65,17 +65,17 @@ class Passwords:
                 else:
                     each.right()
         if row is None:
-            raise Problem(401, "This name and this password are not known here.")
+            raise Problem(401, "Unknown name or password.")
         return row
 
     async def hashed(self, password: str, name: str) -> HashedPassword:
-        """Raises ApiError for what is no password, and Problem 503."""
+        """Return the hash of a password. Raises ApiError for an invalid password, and Problem 503."""
         return await self._in_thread(lambda: self._backend.hash_password(password, name), self._turn())
 
     def _turn(self) -> float:
         wait_s = self._pace.take()
         if wait_s is None:
-            detail = "Too many sign in at this moment; a token opens the console meanwhile."
+            detail = "Too many sign-ins by password; try again later or use a token."
             raise Problem(503, detail, headers={"Retry-After": str(LONGEST_WAIT_S)})
         return wait_s
 
@@ -91,5 +91,5 @@ def too_often(wait_ms: int) -> Problem:
 
 
 def _key(name: str) -> str:
-    """Not to be taken for an address."""
+    """Return a key that is not an address."""
     return f"name {name}"

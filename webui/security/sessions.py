@@ -1,7 +1,7 @@
-"""Browser sessions: who is signed in, until when.
+"""Browser sessions and their expiry.
 
-Kept by webui.security.authenticator. In memory only: a restart signs everybody out. The cookie holds 256
-random bits, the table their hash, so a memory dump signs nobody in. Pure: the caller brings the time.
+Kept by webui.security.authenticator. In memory only: a restart ends all sessions. The cookie holds 256 random
+bits, the table their hash, so a memory dump contains no valid cookie. Pure: time is an argument.
 """
 
 import hmac
@@ -18,7 +18,7 @@ MOST_SESSIONS: Final = 1_024
 
 @dataclass(slots=True)
 class Session:
-    """`token` is the token signed in with; `csrf` must come back in X-CSRF-Token with every change."""
+    """A session of `token`. Every change must send `csrf` in X-CSRF-Token."""
 
     token: TokenRow
     csrf: str
@@ -30,8 +30,8 @@ class Session:
 
 
 class Sessions:
-    """Bounded, in all and by the token signed in with: the session that has been idle longest makes room. The
-    newest is not refused, as a browser that was left open would keep its owner out.
+    """A table bounded in total and per token: a new session replaces the longest idle one. It is not refused,
+    since a browser that was left open would lock out its owner.
     """
 
     __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_most_per_token")
@@ -46,7 +46,7 @@ class Sessions:
         return len(self._by_hash)
 
     def open(self, token: TokenRow, now_ms: int) -> tuple[str, Session]:
-        """Opens a session; answers its secret, which is the cookie's value, and the session."""
+        """Open a session. Return its secret, which is the cookie's value, and the session."""
         if len(self._by_hash) >= MOST_SESSIONS:
             self._drop_ended(now_ms)
         if len(self._by_hash) >= MOST_SESSIONS:
@@ -60,7 +60,7 @@ class Sessions:
         return secret, session
 
     def find(self, secret: str, now_ms: int) -> Session | None:
-        """The session, which counts as used by this; None where there is none or it has ended."""
+        """Return the session and note its use; None if there is none or it has ended."""
         key = _hashed(secret)
         session = self._by_hash.get(key)
         if session is None:
@@ -78,7 +78,7 @@ class Sessions:
         self._by_hash.pop(_hashed(secret), None)
 
     def close_all(self, token: str | None, now_ms: int) -> int:
-        """Ends the sessions of the token of this name, None: of every token. Answers how many there were."""
+        """End the sessions of the token of this name, or of all tokens (None), and return their number."""
         sessions = {key: each for key, each in self._by_hash.items() if not self.has_ended(each, now_ms)}
         self._by_hash = {
             key: each for key, each in sessions.items() if token is not None and each.token.name != token

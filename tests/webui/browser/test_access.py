@@ -236,7 +236,7 @@ def test_a_password_is_set_and_opens_the_console(
         other.get_by_role("button", name="Sign in").click()
         expect(other.get_by_role("alert")).to_have_text("Type the name first.")
         other.get_by_label("Name").fill("vi")
-        for typed, words in (("", "Type the password first."), ("wrong", "are not known here")):
+        for typed, words in (("", "Type the password first."), ("wrong", "Unknown name or password")):
             other.get_by_label("Password").fill(typed)
             other.keyboard.press("Enter")
             expect(other.get_by_role("alert")).to_contain_text(words)

@@ -288,7 +288,7 @@ def test_signing_in_by_hand_and_out_again(page: Watched, expect: Any) -> None:
     opened = page.go("/quotas")
     opened.get_by_label("Token").fill("nonsense")
     opened.get_by_role("button", name="Sign in").click()
-    expect(opened.get_by_role("alert")).to_have_text("This token is not known here.")
+    expect(opened.get_by_role("alert")).to_have_text("Unknown token.")
     opened.get_by_label("Token").fill("admin-token")
     opened.keyboard.press("Enter")
     expect(opened.get_by_role("heading", name="Client quotas")).to_be_visible()

@@ -94,7 +94,7 @@ async def test_a_body_is_as_long_as_its_limit_and_no_byte_longer(
     PROBLEM.check(problem)
     if more == 1:
         assert answer.status_code == 413
-        assert problem["detail"] == f"The body of this request may have {limit} bytes at most."
+        assert problem["detail"] == f"Request body too long: at most {limit} bytes are allowed."
     else:
         assert answer.status_code == 400
 

@@ -185,7 +185,7 @@ async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: F
         check = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
         assert check.endswith(b"ok\n")
         refused = await rest_of(await server.ask("/api/v1/tasks", BEARER, source="127.0.0.2"))
-        assert refused.startswith(b"HTTP/1.1 503") and b"no free connection" in refused
+        assert refused.startswith(b"HTTP/1.1 503") and b"Connection limit reached" in refused
         for stream in busy:
             assert await is_open(stream)
             await trio.aclose_forcefully(stream)
@@ -203,7 +203,7 @@ async def test_a_websocket_is_refused_before_the_framework(
     for _ in range(5):
         stream = await server.ask("/api/v1/events", upgrade)
         answer = await rest_of(stream)
-        assert answer.startswith(b"HTTP/1.1 400") and b"no WebSockets" in answer
+        assert answer.startswith(b"HTTP/1.1 400") and b"WebSockets are not supported" in answer
     lines = [record for record in caplog.records if record.name.startswith("webui")]
     assert 1 <= len(lines) <= 2 and not any(record.exc_info for record in caplog.records)
 

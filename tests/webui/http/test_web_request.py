@@ -45,4 +45,4 @@ def test_a_stranger_whose_body_is_too_long_never_meets_the_framework(
     assert (problem is not None) is refused
     if problem is not None:
         assert (problem.status, problem.headers["Connection"]) == (413, "close")
-        assert problem.detail == f"The body of this request may have {SHORT_BODY} bytes at most."
+        assert problem.detail == f"Request body too long: at most {SHORT_BODY} bytes are allowed."
