@@ -18,8 +18,8 @@ FAMILIES: Final = (
 
 def families(accounts: Accounts, now_ms: int) -> Steps:
     """Yield the families of `accounts`, which must be up to date. A source for the metrics registry."""
-    everyone = list(accounts)
-    busiest = yield from largest(MOST_CLIENTS, everyone, lambda account: sum(account.per_second(now_ms)[:2]))
+    known = list(accounts)
+    busiest = yield from largest(MOST_CLIENTS, known, lambda account: sum(account.per_second(now_ms)[:2]))
     labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
     for column, (name, text) in enumerate(FAMILIES):
         samples = [
@@ -30,5 +30,5 @@ def families(accounts: Accounts, now_ms: int) -> Steps:
     yield FamilySamples(
         "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
     )
-    left_out = [Sample((), len(everyone) - len(busiest))]
+    left_out = [Sample((), len(known) - len(busiest))]
     yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", Kind.GAUGE, left_out)

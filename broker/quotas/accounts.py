@@ -53,8 +53,8 @@ class Account:
     def book(self, more: Counts, now_ms: int) -> None:
         self.last_active_ms = now_ms
         self.recent.add(more, now_ms)
-        had = self.counts
-        self.counts = (had[0] + more[0], had[1] + more[1], had[2] + more[2], had[3] + more[3])
+        before = self.counts
+        self.counts = (before[0] + more[0], before[1] + more[1], before[2] + more[2], before[3] + more[3])
 
     def per_second(self, now_ms: int) -> list[float]:
         """Return the rate of each count over the last ten to fifteen seconds."""
@@ -84,29 +84,29 @@ class Accounts:
                 sums = found[key] = [0, 0, 0, 0, 0]
             sums[4] += 1
             counts = (each.bytes_in, each.bytes_out, each.requests, each.request_ns)
-            had = booked.get(each, NOTHING)
-            if counts != had:
+            before = booked.get(each, NOTHING)
+            if counts != before:
                 booked[each] = counts
-                sums[0] += counts[0] - had[0]
-                sums[1] += counts[1] - had[1]
-                sums[2] += counts[2] - had[2]
-                sums[3] += counts[3] - had[3]
+                sums[0] += counts[0] - before[0]
+                sums[1] += counts[1] - before[1]
+                sums[2] += counts[2] - before[2]
+                sums[3] += counts[3] - before[3]
         for account in self._accounts.values():
             account.connections = 0
-        for key, (bytes_in, bytes_out, requests, request_ns, connected) in found.items():
+        for key, (bytes_in, bytes_out, requests, request_ns, open_now) in found.items():
             self._book(key, (bytes_in, bytes_out, requests, request_ns), now_ms)
             if (known := self._accounts.get(key)) is not None:
-                known.connections = connected
+                known.connections = open_now
 
     def closed(self, connection: Counted, now_ms: int) -> None:
         """Book the remaining counts of a closed connection."""
-        had = self._booked.pop(connection, NOTHING)
+        before = self._booked.pop(connection, NOTHING)
         if connection.authenticated:
             more = (
-                connection.bytes_in - had[0],
-                connection.bytes_out - had[1],
-                connection.requests - had[2],
-                connection.request_ns - had[3],
+                connection.bytes_in - before[0],
+                connection.bytes_out - before[1],
+                connection.requests - before[2],
+                connection.request_ns - before[3],
             )
             self._book((connection.principal, connection.client_id or ""), more, now_ms)
 
@@ -126,11 +126,11 @@ class Accounts:
         account = self._accounts.get(key)
         if account is None:
             if len(self._accounts) >= self._max_accounts:
-                self._make_space(now_ms)
+                self._evict(now_ms)
             account = self._accounts[key] = Account(*key, now_ms)
         account.book(more, now_ms)
 
-    def _make_space(self, now_ms: int) -> None:
+    def _evict(self, now_ms: int) -> None:
         def busy(key: tuple[str, str]) -> tuple[int, float]:
             account = self._accounts[key]
             return (account.last_active_ms, sum(account.per_second(now_ms)[:2]))

@@ -47,9 +47,9 @@ class Addresses:
         return iter(self._seen.items())
 
     def accepted(self, address: str, now_ms: int) -> None:
-        figures = self._of(address, now_ms)
-        figures.accepted += 1
-        figures.rate.record(now_ms)
+        stats = self._of(address, now_ms)
+        stats.accepted += 1
+        stats.rate.record(now_ms)
 
     def held(self, address: str, now_ms: int) -> None:
         self._of(address, now_ms).held += 1
@@ -64,14 +64,14 @@ class Addresses:
         }
 
     def _of(self, address: str, now_ms: int) -> AddressStats:
-        figures = self._seen.get(address)
-        if figures is None:
+        stats = self._seen.get(address)
+        if stats is None:
             if len(self._seen) >= self._most:
                 for each in nsmallest(max(1, self._most // 8), self._seen, key=self._last):
                     del self._seen[each]
-            figures = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
-        figures.last_ms = now_ms
-        return figures
+            stats = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
+        stats.last_ms = now_ms
+        return stats
 
     def _last(self, address: str) -> int:
         return self._seen[address].last_ms

@@ -36,14 +36,14 @@ def load_callback(name: str, configs: Mapping[str, str]) -> ClientQuotaCallback:
     try:
         made = kind()
     except Exception as error:
-        raise _refused(name, f"cannot create an instance: {_words(error)}") from error
+        raise _refused(name, f"cannot create an instance: {_message(error)}") from error
     for method, arguments in PARAMETERS.items():
         _check(name, made, method, arguments)
     callback = cast(ClientQuotaCallback, made)
     try:
         callback.configure(configs)
     except Exception as error:
-        raise _refused(name, f"configure() raised {_words(error)}") from error
+        raise _refused(name, f"configure() raised {_message(error)}") from error
     return callback
 
 
@@ -57,7 +57,7 @@ def _class_of(name: str) -> type:
     try:
         found = import_module(module_name)
     except Exception as error:
-        raise _refused(name, f"cannot import module {module_name}: {_words(error)}") from error
+        raise _refused(name, f"cannot import module {module_name}: {_message(error)}") from error
     for part in path.split("."):
         if not hasattr(found, part):
             raise _refused(name, f"module {module_name} has no {path}")
@@ -85,7 +85,7 @@ def _refused(name: str, reason: str) -> ConfigError:
     return ConfigError(KEY, name, reason)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Return the type and message of an exception in one line."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -193,8 +193,8 @@ class ClientQuotas:
 
     def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
         """Return the rows in no order, each built when taken. Includes channels unmuted in the meantime."""
-        everyone = [held for channels in self.held_channels() for held in channels.held()]
-        return (held.row(now_ms, self.throttle_compliance.obeys(held.channel)) for held in everyone)
+        in_force = [held for channels in self.held_channels() for held in channels.held()]
+        return (held.row(now_ms, self.throttle_compliance.obeys(held.channel)) for held in in_force)
 
     def expire(self, now_ms: int) -> int:
         """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds."""

@@ -121,7 +121,7 @@ class CustomUsage(Usage[S]):
 
     def _make(self, tags: Tags, now_ms: int) -> S:
         if len(self._sensors) >= self._max_sensors:
-            self._make_space()
+            self._evict()
         named = dict(tags)
         sensor = self._sensors[tags] = self._build(named.get("user"), named.get("client-id"), now_ms)
         sensor.group = TagGroup(tags)

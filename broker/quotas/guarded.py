@@ -31,15 +31,15 @@ class GuardedCallback:
     `now_ms` is called only after a failure.
     """
 
-    __slots__ = ("_callback", "_now_ms", "_tell_at_ms", "_untold", "failures", "name")
+    __slots__ = ("_callback", "_log_at_ms", "_now_ms", "_unlogged", "failures", "name")
 
     def __init__(self, callback: ClientQuotaCallback, name: str, now_ms: Callable[[], int]) -> None:
         self.name = name
         self.failures: dict[str, int] = {}
         self._callback = callback
         self._now_ms = now_ms
-        self._tell_at_ms: dict[str, int] = {}
-        self._untold: dict[str, int] = {}
+        self._log_at_ms: dict[str, int] = {}
+        self._unlogged: dict[str, int] = {}
 
     def tags(self, kind: QuotaKind, user: str, client_id: str) -> Tags | None:
         """Return the client's tags, or None if the callback fails."""
@@ -107,13 +107,13 @@ class GuardedCallback:
 
     def _failed(self, method: str, reason: str = "") -> None:
         self.failures[method] = self.failures.get(method, 0) + 1
-        self._untold[method] = self._untold.get(method, 0) + 1
+        self._unlogged[method] = self._unlogged.get(method, 0) + 1
         now_ms = self._now_ms()
-        if now_ms >= self._tell_at_ms.get(method, 0):
-            self._tell_at_ms[method] = now_ms + TELL_EVERY_MS
+        if now_ms >= self._log_at_ms.get(method, 0):
+            self._log_at_ms[method] = now_ms + TELL_EVERY_MS
             logger.error(
                 "the quota callback failed",
                 exc_info=not reason,
-                extra={"callback": self.name, "method": method, "times": self._untold.pop(method)}
+                extra={"callback": self.name, "method": method, "times": self._unlogged.pop(method)}
                 | ({"reason": reason} if reason else {}),
             )

@@ -119,7 +119,7 @@ class Watch(Record):
             "next",
             "serial",
         ),
-        *("throttle_ms", "told"),
+        *("throttle_ms", "taken"),
     )
 
     def __init__(self, channel: Throttleable) -> None:
@@ -139,7 +139,7 @@ class Watch(Record):
         self.kept_still = False
         """Whether nothing was sent in the last throttle. The time of the next request decides what it means.
         """
-        self.told = (0, 0)
+        self.taken = (0, 0)
         """The values of `waited` and `sent_early` at the last `Seen`."""
 
 
@@ -237,8 +237,8 @@ class ThrottleCompliance:
         watch = self._watches.get(id(channel))
         if watch is None:
             return Seen(obeys, 0, 0)
-        waited, sent_early = watch.told
-        watch.told = watch.waited, watch.sent_early
+        waited, sent_early = watch.taken
+        watch.taken = watch.waited, watch.sent_early
         return Seen(obeys, watch.waited - waited, watch.sent_early - sent_early)
 
     def clients(self) -> Iterator[ClientRecord]:

@@ -150,8 +150,16 @@ class Usage(Generic[S]):
     """
 
     __slots__ = (
-        *("_aside", "_build", "_by_client", "_change", "_forgotten", "_left", "_made", "_max_sensors"),
-        *("_sensors", "_table"),
+        "_build",
+        "_by_client",
+        "_change",
+        "_forgotten",
+        "_former_lookups",
+        "_former_sensors",
+        "_max_sensors",
+        "_new_sensors",
+        "_sensors",
+        "_table",
     )
 
     def __init__(
@@ -167,12 +175,12 @@ class Usage(Generic[S]):
         # Cached lookups, kept until a rule changes or a sensor is removed.
         self._by_client: dict[Client, S] = {}
         # Sensors of clients that may have another one after rules were added or removed; see `take_left`.
-        self._left: dict[Client, S] = {}
+        self._former_sensors: dict[Client, S] = {}
         # The change that `catch_up` has not finished, and the lookups from before it.
         self._change: RuleChange | None = None
-        self._aside: dict[Client, S] = {}
+        self._former_lookups: dict[Client, S] = {}
         # Sensors created since rules were added or removed; see `is_new`.
-        self._made: set[S] | None = None
+        self._new_sensors: set[S] | None = None
         self._forgotten: set[S] = set()
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
@@ -201,15 +209,15 @@ class Usage(Generic[S]):
     def switch(self, change: RuleChange) -> None:
         """Apply a change of the table. The caller finishes `catch_up` before the next change."""
         if change.moved:
-            self._look_up_again()
+            self._drop_lookups()
         if len(change.bounds) + len(change.shadows) <= EAGER and change.is_particular:
             for key in change.sensors:
                 sensor = self._sensors.get(key)
                 if sensor is not None:
-                    self._listen(key, sensor, change)
+                    self._apply_change(key, sensor, change)
             return
         self._change = change
-        self._aside, self._by_client = self._by_client, {}
+        self._former_lookups, self._by_client = self._by_client, {}
 
     def catch_up(self) -> Steps[None]:
         """Update every sensor that the change affects. Yields after every few sensors."""
@@ -220,12 +228,12 @@ class Usage(Generic[S]):
         for number, key in enumerate(keys):
             sensor = self._sensors.get(key)
             if sensor is not None:
-                self._listen(key, sensor, change)
+                self._apply_change(key, sensor, change)
             if number % FEW == FEW - 1:
                 yield
         self._change = None
-        self._aside.update(self._by_client)
-        self._aside, self._by_client = {}, self._aside
+        self._former_lookups.update(self._by_client)
+        self._former_lookups, self._by_client = {}, self._former_lookups
 
     def is_forgotten(self, sensor: S) -> bool:
         """Return whether the sensor was removed with the shadow mode of its rule since the last
@@ -237,15 +245,15 @@ class Usage(Generic[S]):
         """Return whether the sensor was created after the last change of rules that `forget_new` has not
         cleared.
         """
-        return self._made is not None and sensor in self._made
+        return self._new_sensors is not None and sensor in self._new_sensors
 
     def forget_made(self) -> None:
         """Clear the sensors for which `is_new` is true."""
-        self._made = None
+        self._new_sensors = None
 
     def forget_new(self) -> None:
         """Clear the sensors for which `is_new` or `is_forgotten` is true."""
-        self._made = None
+        self._new_sensors = None
         self._forgotten.clear()
 
     def under(self, rule: Rule) -> Iterator[S]:
@@ -273,17 +281,17 @@ class Usage(Generic[S]):
 
     def take_left(self) -> dict[Client, S]:
         """Return, once, the former sensors of clients that may have other ones now."""
-        left, self._left = self._left, {}
+        left, self._former_sensors = self._former_sensors, {}
         return left
 
     def current(self, client: Client) -> S | None:
         """Return the sensor that this client last used, or None if it may have changed."""
-        return self._by_client.get(client) or self._aside.get(client)
+        return self._by_client.get(client) or self._former_lookups.get(client)
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Drop all cached lookups."""
         self._by_client.clear()
-        self._aside.clear()
+        self._former_lookups.clear()
 
     def expire(self, now_ms: int) -> int:
         """Remove sensors idle for more than an hour and return their number."""
@@ -323,13 +331,13 @@ class Usage(Generic[S]):
         key = self._key(user, client_id or "")
         sensor = self._sensors.get(key)
         if sensor is not None and self._change is not None:
-            sensor = self._listen(key, sensor, self._change)
+            sensor = self._apply_change(key, sensor, self._change)
         if sensor is None:
             if len(self._sensors) >= self._max_sensors:
-                self._make_space()
+                self._evict()
             sensor = self._sensors[key] = self._build(*key, now_ms)
-            if self._made is not None:
-                self._made.add(sensor)
+            if self._new_sensors is not None:
+                self._new_sensors.add(sensor)
         self._set_bound(sensor, now_ms)
         if len(self._by_client) >= self._max_sensors:
             self._by_client.clear()
@@ -345,7 +353,7 @@ class Usage(Generic[S]):
             return (user, None)
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
 
-    def _listen(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
+    def _apply_change(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
         """Apply the change to the sensor. Return None if it was removed to start anew."""
         entity = sensor.rule
         if (
@@ -371,19 +379,19 @@ class Usage(Generic[S]):
             table = self._table
             sensor.set_bound(table[rule], table.entity(rule), table.shadows.get(rule), now_ms)
 
-    def _look_up_again(self) -> None:
+    def _drop_lookups(self) -> None:
         """Drop the cached lookups of all clients, and keep the former sensors. Finding only the affected
         clients would take longer than looking up all again.
         """
         left, self._by_client = self._by_client, {}
-        self._made = set()
+        self._new_sensors = set()
         self._forgotten.clear()
-        if not self._left or len(self._left) + len(left) > self._max_sensors:
-            self._left = left
+        if not self._former_sensors or len(self._former_sensors) + len(left) > self._max_sensors:
+            self._former_sensors = left
         else:
-            self._left.update(left)
+            self._former_sensors.update(left)
 
-    def _make_space(self) -> None:
+    def _evict(self) -> None:
         share = max(1, self._max_sensors // 8)
         self._drop(nsmallest(share, self._sensors, key=lambda key: self._sensors[key].last_record_ms))
 
@@ -392,8 +400,8 @@ class Usage(Generic[S]):
             del self._sensors[key]
         if keys:
             self._by_client.clear()
-            self._aside.clear()
-            self._left.clear()
-            if self._made is not None:
-                self._made.clear()
+            self._former_lookups.clear()
+            self._former_sensors.clear()
+            if self._new_sensors is not None:
+                self._new_sensors.clear()
         return len(keys)

@@ -1,4 +1,4 @@
-"""Quota callbacks for tests: one that says what it is told to, and broken ones for `callback_class`."""
+"""Quota callbacks for tests: a scripted one, and broken ones for `callback_class`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from broker.quotas.callback import ClientQuotaCallback, Cluster, Entity, Princip
 
 
 class Scripted(ClientQuotaCallback):
-    """Groups users by what stands before the dash; `limits` by group. Remembers every call."""
+    """Groups users by the text before the dash, with `limits` by group. Records every call."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -61,11 +61,11 @@ class Scripted(ClientQuotaCallback):
 
 
 class Unfinished(ClientQuotaCallback):  # type: ignore[misc]
-    """Inherits, and has none of the methods."""
+    """Inherits the protocol and implements no method."""
 
 
 class Nothing:
-    """Has no method at all."""
+    """Has no method."""
 
 
 class RaisesWhenMade(Scripted):

@@ -1,7 +1,6 @@
-"""Clients that always want more, on a clock of milliseconds, while limits change: what was let through, and
-what the limits allowed, over any span.
+"""Greedy clients on a clock of milliseconds, while limits change: the bytes admitted and the bytes allowed.
 
-The clients are held and freed by the manager's own `throttled`, as the reapers of the network do it.
+The manager's own `throttled` mutes and unmutes the clients, as the reapers of the network package do.
 """
 
 import heapq
@@ -15,14 +14,14 @@ from tests.quotas.scene import Connection
 MINUTE_MS = 60_000
 
 Change = tuple[int, Callable[[int], None]]
-"""When, in ms from the beginning, and what is done then; it is told the time of the clock."""
+"""Time in ms from the beginning, and the action, which is called with the clock's time."""
 
 
 class Load:
-    """`sizes` has the size of each client's requests; `clients` are who they are, by default all the same.
+    """Greedy clients. `sizes` are their request sizes; `clients` are their names, all the same by default.
 
     Requests are served one after the other, `cost_ms` each. With `is_fetch` each is cut to what the limit
-    lets through at once, and one that is throttled is taken back and sent again.
+    admits at once, and a throttled one is subtracted and sent again.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Load:
         self._sums = [0.0, *accumulate(self._through)]
 
     def _ask(self, number: int, at_ms: int) -> bool:
-        """Whether the client may go on at once."""
+        """Return whether the client may continue at once."""
         client, size, now_ms = self.clients[number], self.sizes[number], BASE_MS + at_ms
         if self._is_fetch:
             fits = self.manager.max_value_in_window(client.principal, client.client_id, now_ms)
@@ -92,19 +91,19 @@ class Load:
         return False
 
     def through(self, begin_ms: int, end_ms: int) -> float:
-        """Bytes from `begin_ms` to before `end_ms`."""
+        """Return the bytes from `begin_ms` to before `end_ms`."""
         return self._sums[end_ms] - self._sums[begin_ms]
 
 
 class Limit:
-    """A limit that changes: `set` is done at each change, and `allowed` is its integral."""
+    """A limit that changes: each change calls `set`, and `allowed` is its integral."""
 
     def __init__(self, seconds: int) -> None:
         self._values: list[float] = [0.0] * (seconds * 1_000)
         self._sums: list[float] = []
 
     def steps(self, values: Iterable[tuple[int, float]], put: Callable[[float, int], None]) -> list[Change]:
-        """Changes that `put` each value at its time; the first is at 0."""
+        """Return changes that `put` each value at its time; the first is at 0."""
         pairs = sorted(values, key=lambda pair: pair[0])
         ends = [at_ms for at_ms, _ in pairs[1:]] + [len(self._values)]
         for (at_ms, value), end_ms in zip(pairs, ends, strict=True):
@@ -121,11 +120,11 @@ def _putting(put: Callable[[float, int], None], value: float) -> Callable[[int],
 
 
 def worst_minutes(load: Load, limit: Limit) -> tuple[float, float]:
-    """How far any minute is above and below the integral of the limit, as shares of it.
+    """Return the largest deviations of any minute above and below the integral of the limit, as shares.
 
-    One request of each client and one more are left out of the account: a request cannot be divided, waits
-    for what was owed before it, and a minute can begin or end beside it. Minutes that begin within the
-    initial burst, and before it is repaid, are judged from the beginning only.
+    Excludes one request of each client and one more: a request cannot be divided, waits for the debt before
+    it, and a minute can begin or end next to it. Minutes that begin before the initial burst is repaid are
+    checked from the beginning only.
     """
     slack = sum(load.sizes) + max(load.sizes)
     span_ms = load.span_ms

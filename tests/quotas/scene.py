@@ -1,4 +1,4 @@
-"""A manager with a clock, for scripts of records and limits; and a connection to be held."""
+"""A manager with a clock, for scripts of records and limits, and a connection to throttle."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from broker.quotas.entity import Name
 from tests.support.clock import ManualClock
 
 SAMPLES = 11
-"""What Kafka's tests multiply by, so that a value stands for the rate that it comes to."""
+"""The factor of Kafka's tests, by which a value equals its rate."""
 
 
 @dataclass(eq=False)
 class Connection:
-    """What `ThrottledChannels` wants to know of one."""
+    """A connection with the attributes that `ThrottledChannels` reads."""
 
     id: str = "127.0.0.1:9092-127.0.0.1:50000-0-0"
     client_id: str | None = "client1"
@@ -23,7 +23,7 @@ class Connection:
 
 
 class Scene:
-    """Drives one rate manager on a clock that moves only when told to."""
+    """Drives one rate manager on a manual clock."""
 
     def __init__(self, manager: RateQuotaManager) -> None:
         self.manager = manager
@@ -33,14 +33,12 @@ class Scene:
         self.manager.set_bound(user, client_id, bound, self.clock.ms())
 
     def record(self, user: str, client_id: str | None, value: float) -> int:
-        """The throttle in milliseconds, 0 for none."""
+        """Record `value` and return the throttle time in milliseconds, 0 for none."""
         throttle = self.manager.record(user, client_id, value, self.clock.ms())
         return 0 if throttle is None else throttle.throttle_ms
 
     def check(self, user: str, client_id: str, bound: float, value: float, *, throttled: bool) -> None:
-        """As Kafka's checkQuota: the bound that applies, what fits into the windows, and whether `value`
-        breaks it.
-        """
+        """Check bound, capacity of the windows, and whether `value` is throttled. (Kafka: checkQuota)"""
         assert self.manager.bound(user, client_id) == bound
         fits = self.manager.max_value_in_window(user, client_id, self.clock.ms())
         assert fits == bound * (SAMPLES - 1)

@@ -1,4 +1,4 @@
-"""Accounts of what clients do: booked from their connections' own counters, capped in number."""
+"""Client accounts: booked from connections' counters, limited in number."""
 
 from dataclasses import dataclass
 

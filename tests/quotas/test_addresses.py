@@ -1,4 +1,4 @@
-"""What each address that connects has done, beside the verdicts that its figures are about."""
+"""Statistics per client address, and the verdicts that they count."""
 
 from broker.clock import BASE_MS
 from broker.metrics.window import Window
@@ -53,6 +53,6 @@ def test_there_are_never_more_than_so_many() -> None:
         addresses.accepted(f"10.0.0.{index}", BASE_MS + index)
     assert len(addresses) == 16
     addresses.accepted("10.1.0.0", BASE_MS + 99)
-    # An eighth of sixteen made room: those seen longest ago.
+    # An eighth of sixteen was evicted: those seen longest ago.
     assert len(addresses) == 15
     assert {"10.0.0.0", "10.0.0.1"}.isdisjoint(seen(addresses)) and "10.0.0.2" in seen(addresses)

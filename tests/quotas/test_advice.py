@@ -1,4 +1,4 @@
-"""Limits that are valid and never bind are told where they are set."""
+"""Warnings about valid limits that never take effect."""
 
 import pytest
 

@@ -33,7 +33,7 @@ def test_it_is_the_integral_within_what_one_spacing_holds(every_ms: int) -> None
             value * max(end - max(start, begin_ms), 0) / 1_000
             for start, end, value in zip(times, ends, values, strict=True)
         )
-        # Within a spacing the limit is taken to be even.
+        # Within a spacing the limit is averaged.
         assert allowance.between(begin_ms, now_ms + 50) == pytest.approx(exact, abs=1_000 * 1.001 / 2)
 
 

@@ -1,4 +1,4 @@
-"""What AlterClientQuotas allows, and Kafka's words for what it does not: V79, V83."""
+"""Validation of AlterClientQuotas, with Kafka's error messages. (KIP-546)"""
 
 import pytest
 

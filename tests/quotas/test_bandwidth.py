@@ -1,7 +1,6 @@
-"""Byte rates against the numbers of Kafka's ClientQuotaManagerTest, V1 to V12.
+"""Byte rates against the numbers of Kafka's ClientQuotaManagerTest.
 
-They hold whether or not clients are paced: pacing begins after a violation, with the wait that Kafka gives
-it.
+They hold with and without pacing, which begins after a violation, with Kafka's throttle time for it.
 """
 
 from sys import float_info
@@ -159,7 +158,6 @@ def test_v8_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_wh
     limit("userC", None, 10_000)
     limit(None, "client1", 9_000)
 
-    # V8
     check("userA", "client1", 5_000, 4_500, throttled=False)
     check("userA", "client2", 4_000, 4_500, throttled=True)
     check("userA", "client3", 4_000, 0, throttled=True)
@@ -171,21 +169,21 @@ def test_v8_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_wh
     check("userD", "client2", 3_000, 2_500, throttled=False)
     check("userE", "client1", 3_000, 2_500, throttled=False)
 
-    # V9: other clients share a sensor now, which begins anew.
+    # Other clients share a sensor now, which starts empty.
     limit(DEFAULT, DEFAULT, None)
     check("userD", "client1", 1_000, 0, throttled=False)
     check("userE", "client4", 1_000, 1_500, throttled=True)
     check("userF", "client4", 1_000, 800, throttled=False)
     check("userF", "client5", 1_000, 800, throttled=True)
 
-    # V10: by client-id across users.
+    # By client id across users.
     limit(DEFAULT, None, None)
     check("userF", "client4", 2_000, 0, throttled=False)
     check("userF", "client5", 2_000, 0, throttled=False)
     check("userF", "client5", 2_000, 2_500, throttled=True)
     check("userG", "client5", 2_000, 0, throttled=True)
 
-    # V11: new limits, old usage.
+    # New limits, former usage.
     limit("userA", None, 8_000)
     limit("userA", "client1", 10_000)
     check("userA", "client2", 8_000, 0, throttled=False)
@@ -263,8 +261,8 @@ def test_a_wait_that_no_reply_can_carry_is_the_longest_one_it_can(scene):
     ],
 )
 def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, left_ms):
-    """60,000 bytes are 6,000 a second, 50 s too many for 1,000; 10 s later 40,000 are left to be repaid. A
-    limit that allows what was used, or none, frees at once.
+    """60,000 bytes are 6,000 a second, 50 s too many for 1,000; 10 s later the debt is 40,000. A limit
+    that allows the usage, or no limit, ends the throttle at once.
     """
     scene.limit("userA", None, 1_000)
     channel = Connection(principal="userA")
@@ -295,7 +293,7 @@ def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed
     ],
 )
 def test_who_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
-    """As if its ten windows had been counted, each at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
+    """As if ten windows had been recorded at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
     scene.limit(None, DEFAULT, 1_000)
     scene.manager.adopt(running, scene.clock.ms())
     assert scene.record("ANONYMOUS", "unknown", 1_000) == throttle_ms

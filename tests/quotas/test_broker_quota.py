@@ -1,7 +1,7 @@
-"""The quota of the whole broker against AutoMQ's rules, in numbers worked out by hand.
+"""The quota of the whole broker against AutoMQ's rules, with numbers calculated by hand.
 
-The first record of a rate is measured over ten whole seconds, so with a limit of 1,000 a value v is observed
-as v / 10 and waits v - 10,000 milliseconds.
+The first record of a rate is measured over ten whole seconds. So with a limit of 1,000 a value v is observed
+as v / 10 and throttled for v - 10,000 milliseconds.
 """
 
 from dataclasses import replace
@@ -60,7 +60,7 @@ def test_the_limit_itself_is_allowed_and_one_byte_more_waits_by_kafkas_formula(n
 
 
 def test_a_spike_of_2300_bytes_waits_exactly_2100_ms():
-    """Kafka's V2, with all clients as one."""
+    """Kafka's ClientQuotaManagerTest, with all clients as one."""
     quota = quota_of(replace(ENABLED, produce_bytes=500))
     for second in range(10):
         client = Connection(principal=f"user{second}")

@@ -1,4 +1,4 @@
-"""Bandwidth as a token bucket: full at first, spent, filled again, to the number."""
+"""Byte rates as a token bucket: initially full, spent and refilled, with exact numbers."""
 
 import random
 from sys import float_info
@@ -73,8 +73,8 @@ def test_it_never_holds_more_than_the_burst(scene):
 
 
 def test_one_burst_does_not_hold_a_client_for_ten_seconds(scene):
-    """What Kafka's rule lets through at once is 10,000 bytes; a client that wants 1,100 a second waits long
-    only for the burst that it made.
+    """Kafka's formula admits 10,000 bytes at once; a client that sends 1,100 a second is throttled for long
+    only after its burst.
     """
     kafka = Scene(RateQuotaManager(QuotaKind.PRODUCE))
     kafka.limit(None, "c", QUOTA)
@@ -105,7 +105,7 @@ def test_a_lower_limit_cuts_what_was_saved_up_to_its_burst(scene):
 
 @pytest.mark.parametrize("other", [None, QUOTA])
 def test_what_was_spent_is_owed_over_a_time_without_a_limit(scene, other):
-    """Whether or not other clients have one meanwhile."""
+    """Whether or not other clients have a rule meanwhile."""
     scene.limit(None, "other", other)
     scene.record(*CLIENT, 20_000)
     scene.limit(None, "c", None)
@@ -134,7 +134,7 @@ def test_a_fetch_that_was_taken_back_comes_through_when_its_tokens_are_there():
 
 
 def test_a_fetch_larger_than_the_bucket_comes_through_when_that_is_full():
-    """One batch is larger than all that fits: without this no consumer would ever have it."""
+    """One batch exceeds the bucket: without this rule no consumer could ever fetch it."""
     fetch = manager(QuotaKind.FETCH)
     assert fetch.record(*CLIENT, 500, BASE_MS) is None
     throttle = fetch.record(*CLIENT, 5_000, BASE_MS)
@@ -195,8 +195,8 @@ def test_in_shadow_it_counts_and_holds_nobody():
 @pytest.mark.parametrize("clients", [1, 7])
 @pytest.mark.parametrize("seed", range(5))
 def test_over_any_span_no_more_than_the_burst_and_the_rate_and_a_request_of_each(seed, clients):
-    """Clients that send when they may, of random sizes at random times: a leaky sum of what was accepted
-    never passes the burst, but for the request of each that may find the bucket nearly empty.
+    """Clients with random sizes at random times: a leaky sum of accepted bytes never exceeds the burst,
+    except by one request of each client, which may find the bucket nearly empty.
     """
     dice = random.Random(seed)
     held = manager()

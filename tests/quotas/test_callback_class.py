@@ -1,4 +1,4 @@
-"""`client.quota.callback.class` is loaded, or the start is refused with key, value and reason."""
+"""Loading of `client.quota.callback.class`, and errors with key, value and reason."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""Limits that change while clients that always want more are held: the bytes of any minute follow the
-integral of the limit, however often and in which way it changes.
+"""Changes of limits while greedy clients are throttled: the bytes of any minute follow the limit's integral.
 
-What "any minute" leaves out is said at `tests.quotas.load.worst_minutes`.
+`tests.quotas.load.worst_minutes` describes the minutes that the check excludes.
 """
 
 import random
@@ -23,11 +22,11 @@ SECONDS = 90
 TOLERANCE = 0.03
 
 Schedule = Callable[[int, float], Iterator[tuple[int, float]]]
-"""Given the time between two changes in ms and a limit to begin with: when the limit becomes what."""
+"""From the interval of changes in ms and an initial limit: the times and values of the limit."""
 
 
 def by_one(every_ms: int, base: float) -> Iterator[tuple[int, float]]:
-    """What an automation does that feels its way upwards."""
+    """Raises the limit step by step, as an automation does."""
     return ((at_ms, base + number) for number, at_ms in enumerate(range(0, SECONDS * 1_000, every_ms)))
 
 
@@ -99,7 +98,7 @@ def test_four_clients_under_a_limit_that_is_raised_by_one_each_second_get_the_li
 def test_clients_that_are_moved_to_a_more_particular_rule_and_back_get_what_governs_them(
     algorithm: str, every_ms: int, particular: float
 ) -> None:
-    """The limit is the particular rule's while it is there, and the user's otherwise."""
+    """The specific rule's limit applies while it exists, the user's otherwise."""
     manager = manager_of(algorithm, QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 50_000, BASE_MS)
     clients = [Connection(id=str(number), principal="alice", client_id="app") for number in range(4)]
@@ -144,7 +143,7 @@ def test_each_of_those_that_a_default_rule_stands_for_gets_its_limit() -> None:
 
 
 def held_for(manager: RateQuotaManager, wait_ms: int) -> Connection:
-    """A client that has broken 1,000 a second by so much, and is held since BASE_MS."""
+    """A client that exceeded 1,000 a second by this amount, throttled since BASE_MS."""
     client = Connection(principal="alice", client_id="app")
     manager.set_bound("alice", None, 1_000, BASE_MS)
     throttle = manager.record("alice", "app", 10_000 + wait_ms, BASE_MS)
@@ -211,12 +210,12 @@ def test_a_limit_that_is_removed_frees_at_once_and_set_again_finds_the_debt() ->
     assert manager.record("alice", "app", 5_000, BASE_MS + 1_000) is None
     manager.set_bound("alice", None, 2_000, BASE_MS + 5_000)
     owing = manager.record("alice", "app", 0, BASE_MS + 5_000)
-    # Of 14,000 are repaid: 5 s at the limit that was there.
+    # Of 14,000, 5 s at the former limit are repaid.
     assert owing is not None and owing.throttle_ms == 4_500
 
 
 def test_who_goes_to_a_rule_of_their_own_takes_along_their_share_of_the_debt() -> None:
-    """Four connections owe 54,000 together; one goes, with a quarter of it, and the others owe the rest."""
+    """Four connections owe 54,000 together; one leaves with a quarter of it, and the others owe the rest."""
     manager = manager_of("paced", QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 1_000, BASE_MS)
     clients = [Connection(id=name, principal="alice", client_id=name) for name in "abcd"]
@@ -237,7 +236,7 @@ def test_who_goes_to_a_rule_of_their_own_takes_along_their_share_of_the_debt() -
 def test_what_was_used_beyond_the_limit_goes_along_to_another_rule_and_nothing_else(
     used: int, wait_ms: int
 ) -> None:
-    """5,000 are allowed in 5 s. Who has used no more begins under the other rule as in Kafka."""
+    """5,000 are allowed in 5 s. A client that used no more starts under the other rule as in Kafka."""
     manager = manager_of("paced", QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 1_000, BASE_MS)
     assert manager.record("alice", "app", used, BASE_MS) is None

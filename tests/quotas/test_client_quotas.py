@@ -1,4 +1,4 @@
-"""The door of the room: limits from the image, verdicts to the handlers, rows and figures to the console."""
+"""The facade: limits from the image, verdicts for the handlers, rows and metrics for the console."""
 
 import pytest
 

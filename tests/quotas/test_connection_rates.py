@@ -1,4 +1,4 @@
-"""Rates of addresses: which rule governs one, in what form it is counted, and how many are remembered."""
+"""Rates of addresses: the matching rule, the counted form, and the number of sensors."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""How many connections there may be and how fast they may come, against Kafka's ConnectionQuotasTest (V42 to
-V52), with the numbers that its formula gives exactly on a clock that moves when told to.
+"""Limits on number and rate of connections, against Kafka's ConnectionQuotasTest, with the exact results of
+its formula on a manual clock.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ def quotas_of(*listeners: str, broker_wide_ip: bool = False, **limits: int) -> C
 def admit(
     quotas: ConnectionQuotas, name: str = EXTERNAL, address: str | None = None, now_ms: int = BASE_MS
 ) -> object:
-    """What becomes of a connection: the wait in ms, "no slot", a refusal, or None for an accepted one."""
+    """Return the result for a connection: the wait in ms, "no slot", a refusal, or None if accepted."""
     listener = quotas.listeners[name]
     wait_ms = quotas.record(listener, now_ms)
     if wait_ms:
@@ -44,7 +44,7 @@ def admit(
 
 @dataclass
 class Offered:
-    """What an acceptor saw that was offered connections at a steady pace."""
+    """The results of an acceptor with connections at a constant rate."""
 
     waits: list[int] = field(default_factory=list)
     refused: int = 0
@@ -57,7 +57,7 @@ class Offered:
 
 
 def offer(quotas: ConnectionQuotas, names: tuple[str, ...], count: int, interval_ms: int) -> list[Offered]:
-    """`count` connections on each listener, one every `interval_ms` or as soon as accepting lets them."""
+    """Accept `count` connections on each listener, one every `interval_ms` or as soon as the limits allow."""
     seen = {name: Offered() for name in names}
     sent = dict.fromkeys(names, 0)
     turns = [(BASE_MS, at, name, False) for at, name in enumerate(names)]
@@ -142,7 +142,7 @@ def test_an_only_listener_is_not_protected() -> None:
 def test_protected_connections_are_never_too_many() -> None:
     quotas = quotas_of(connections=3)
     assert [admit(quotas, REPLICATION) for _ in range(5)] == [None] * 5
-    assert quotas.excess == 0, "there is nobody else to close"
+    assert quotas.excess == 0, "there is no other connection to close"
     quotas.set_broker_limits(Limits(connections=8))
     assert [admit(quotas) for _ in range(3)] == [None] * 3
     for limit, excess in ((8, 0), (7, 1), (6, 2), (5, 3), (1, 3)):
@@ -266,7 +266,7 @@ def test_v47_an_address_within_its_rate_is_never_held() -> None:
     (free,) = offer(quotas, (ADMIN,), 200, 20)
     assert (limited.rate, limited.waits, limited.refused) == (25, [], 0)
     assert (free.rate, free.waits, free.refused) == (50, [], 0)
-    assert list(quotas.ips.sensors) == [ADDRESSES[EXTERNAL]], "who may do as it likes has no sensor"
+    assert list(quotas.ips.sensors) == [ADDRESSES[EXTERNAL]], "an unlimited address has no sensor"
 
 
 def test_v47_an_address_over_its_rate_is_held_and_accepting_does_not_wait() -> None:
@@ -354,13 +354,13 @@ def test_z19_the_default_is_not_the_rate_of_the_whole_broker_and_0_0_0_0_is_wher
 
 
 def test_a_parked_connection_is_looked_at_again_without_another_wait() -> None:
-    """KIP-612's re-check: within the rate it enters, over it it is held, and without a slot it is refused."""
+    """KIP-612's re-check: accepted within the rate, delayed over it, refused without a slot."""
     quotas = quotas_of(creation_rate=2)
     listener, address = quotas.listeners[EXTERNAL], ADDRESSES[EXTERNAL]
     quotas.set_ip_rate(DEFAULT, 1)
     assert admit(quotas) is None
     assert admit(quotas) == Throttled(1_000, 2, 1)
-    # The first one is forgotten after two windows: one second later it still counts.
+    # The first one expires after two windows: one second later it still counts.
     assert quotas.enter_again(listener, address, BASE_MS + 1_000) == Throttled(1_000, 2, 1)
     assert quotas.enter_again(listener, address, BASE_MS + 2_000) is None
     assert quotas.listeners[EXTERNAL].rate.observed(BASE_MS + 2_000) == 1

@@ -1,5 +1,5 @@
-"""A callback decides who shares a limit: sensors by its tags, limits as it says, and no failure of it reaches
-a client.
+"""A callback that decides which clients share a limit: sensors by tags, limits by callback, and no failure
+that reaches a client.
 """
 
 import logging
@@ -90,7 +90,7 @@ def test_reset_required_sweeps_before_the_record_that_asked(scene: CustomScene) 
     for user in ("red-1", "blue-1"):
         scene.record(user, "a", 11_000)
     scene.callback.limits.update(red=1_000, blue=2_000)
-    assert scene.record("red-1", "a", 0) == 0  # nobody said that limits changed
+    assert scene.record("red-1", "a", 0) == 0  # no reset was required
     scene.callback.reset = True
     assert scene.record("red-1", "a", 0) == 1_000
     assert scene.sensors == {"group red": 1_000, "group blue": 2_000}
@@ -112,7 +112,7 @@ def test_a_limit_that_becomes_none_frees_the_clients(scene: CustomScene) -> None
 def test_who_is_held_waits_for_what_is_left_under_the_limit_that_is_answered_now(
     scene: CustomScene, changed: float | None, left_ms: int, is_reset: bool
 ) -> None:
-    """Whether the limits are swept, or the callback asks for that with another client's request."""
+    """Whether limits are swept, or the callback requires it during another client's request."""
     scene.callback.limits["red"] = 1_000
     channel, token = Connection(principal="red-1"), object()
     throttle = scene.manager.record("red-1", "client1", 11_000, scene.clock.ms())
@@ -276,7 +276,7 @@ def test_every_kind_of_client_quota_goes_through_it() -> None:
     assert quotas.record_fetch("red-1", "a", 110, now_ms) is not None
     assert quotas.request.record_handled("red-1", "a", 1_100_000_000, now_ms) is not None
     quota = quotas.mutation.quota_for("red-1", "a", now_ms, strict=False)
-    quota.record(111, now_ms)  # 110 are there at first: eleven windows' worth
+    quota.record(111, now_ms)  # the bucket starts with 110: eleven windows' worth
     throttle = quota.throttle(now_ms)
     assert throttle is not None and throttle.throttle_ms == 100
     assert [call[1] for call in callback.calls if call[0] == "limit"] == [

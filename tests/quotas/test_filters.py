@@ -1,4 +1,4 @@
-"""What DescribeClientQuotas finds in Kafka's thirteen entities, and what it cannot be asked: V79, V81."""
+"""Filters of DescribeClientQuotas on Kafka's thirteen entities, and invalid filters. (KIP-546)"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Addresses of one IPv6 network that are counted as one, and those that are not."""
+"""IPv6 addresses of a network that count as one, and those that do not."""
 
 import pytest
 

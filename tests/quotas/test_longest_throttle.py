@@ -1,4 +1,4 @@
-"""quota.max.throttle.ms, and the longest wait of each kind; and what a rate that is kept up would be told."""
+"""quota.max.throttle.ms, the longest throttle of each kind, and the throttle time of a constant rate."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool
     made.set_longest_throttle(250)
     assert scene.record(*CLIENT, 100) == 250
     made.set_longest_throttle(None)
-    # Paced, what was beyond the longest wait is owed no longer; the rate still remembers all of it.
+    # With pacing, debt beyond the longest throttle is dropped; the rate still includes all of it.
     assert scene.record(*CLIENT, 0) == (250 if paced else 4_100)
 
 
@@ -77,7 +77,7 @@ def test_mutations_are_waited_for_as_long_as_the_tokens_take(longest_ms: int | N
 def test_a_rate_that_is_kept_up_is_told_the_formulas_wait(observed: float, wait_ms: int) -> None:
     for manager in (RateQuotaManager(QuotaKind.PRODUCE), MutationQuotaManager()):
         assert manager.wait_at(observed, 1_000) == wait_ms
-    # It is what a client is told that has done so much in all of the windows.
+    # The throttle time of a client with this rate in all windows.
     scene = Scene(RateQuotaManager(QuotaKind.PRODUCE))
     scene.limit(*CLIENT, 1_000)
     assert scene.record(*CLIENT, observed * 10) == wait_ms

@@ -1,4 +1,4 @@
-"""Controller mutations against the numbers of Kafka's ControllerMutationQuotaManagerTest, V32 to V35."""
+"""Controller mutations against the numbers of Kafka's ControllerMutationQuotaManagerTest."""
 
 import pytest
 
@@ -36,7 +36,7 @@ class Scene:
         return False
 
     def request(self, mutations: float) -> int:
-        """A strict request of its own; its throttle in milliseconds."""
+        """Record one strict request and return its throttle time in milliseconds."""
         quota = self.quota(strict=True)
         self.refused(quota, mutations)
         return self.throttle_ms(quota)

@@ -1,4 +1,4 @@
-"""How near to its quota a client that always wants more is kept, over a minute of the clock."""
+"""The deviation of a greedy client from its quota over a minute."""
 
 import heapq
 import random
@@ -17,7 +17,7 @@ MINUTE_MS = 60_000
 def produce(
     manager: RateQuotaManager, request: int, *, clients: int = 1, minutes: int = 1, cost_ms: float = 0.1
 ) -> list[float]:
-    """What is let through in each minute: `clients` send one request after the other as soon as they may."""
+    """Return the bytes of each minute: `clients` send requests as soon as they may."""
     through = [0.0] * minutes
     order = count()
     ready = [(0.0, next(order)) for _ in range(clients)]
@@ -36,7 +36,7 @@ def produce(
 def consume(
     manager: RateQuotaManager, response: int, *, minutes: int = 1, cost_ms: float = 1.0
 ) -> list[float]:
-    """The same for fetches, which are answered empty and taken back when they are throttled."""
+    """Return the same for fetches, which get an empty response and are subtracted when throttled."""
     through = [0.0] * minutes
     at_ms = 0.0
     while at_ms < minutes * MINUTE_MS:
@@ -110,7 +110,7 @@ def test_a_client_that_was_calm_for_all_windows_may_burst_again():
         first = held.record("ANONYMOUS", "c", 10_100, BASE_MS)
         assert first is not None
         assert first.throttle_ms == 100
-        # Paced, the debt found would be paid by now; calm again, Kafka's rule judges the burst itself.
+        # With pacing the debt would be repaid by now; after it, Kafka's formula decides on the burst itself.
         again = held.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + idle_ms)
         assert (0 if again is None else again.throttle_ms) == wait_ms
 
@@ -129,7 +129,7 @@ def test_another_limit_keeps_the_debt_and_what_was_repaid_of_it(changed, wait_ms
 @pytest.mark.parametrize(("after_ms", "withdrawn"), [(0, True), (5_000, True), (5_001, False)])
 @pytest.mark.parametrize(("changed", "allows"), [(1_499, False), (1_500, True)])
 def test_a_violation_is_withdrawn_by_a_limit_that_allows_what_was_used(after_ms, withdrawn, changed, allows):
-    """As long as its first wait lasts, 5 s; from then on the debt is repaid whatever the limit."""
+    """A violation can be withdrawn during its first throttle, 5 s; afterwards the debt must be repaid."""
     held = manager(1_000)
     assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
     held.set_bound(None, "c", changed, BASE_MS + after_ms)
@@ -179,7 +179,7 @@ def test_a_request_waits_for_what_was_owed_before_it_and_not_for_itself():
 
 
 def test_a_first_violation_waits_as_kafka_says_whatever_came_before_it():
-    """Long random scripts of records below and above the bound, until it is broken for the first time."""
+    """Long random scripts of records below and above the bound, until the first violation."""
     broken = 0
     for seed in range(200):
         dice = random.Random(seed)
@@ -197,8 +197,8 @@ def test_a_first_violation_waits_as_kafka_says_whatever_came_before_it():
 
 
 def long_run(held: RateQuotaManager, most: int, seed: int) -> float:
-    """The share of its quota that a client of random sizes and pauses gets that wants three times as much,
-    over three hours.
+    """Return the share of its quota that a client gets over three hours, with three times the load in random
+    sizes and pauses.
     """
     dice = random.Random(seed)
     now_ms = total = 0
@@ -219,6 +219,6 @@ def test_in_the_long_run_a_client_gets_what_kafkas_rule_gives_it(seed):
 
 @pytest.mark.parametrize(("most", "kafka"), [(5_000, 1.05), (20_000, 1.14), (40_000, 1.24)])
 def test_requests_worth_many_seconds_get_more_than_the_quota_by_kafkas_rule_and_not_paced(most, kafka):
-    """What has left the windows is forgotten by Kafka's rule, be it paid for or not."""
+    """Kafka's formula ignores usage that has left the windows, repaid or not."""
     assert long_run(manager(1_000, paced=False), most, 1) == pytest.approx(kafka, abs=0.01)
     assert long_run(manager(1_000), most, 1) == pytest.approx(1, abs=0.01)

@@ -1,6 +1,4 @@
-"""What /metrics shows of the quotas: Kafka's names, the figures of the sensors that enforce, for as many
-entities as are wanted.
-"""
+"""Quota metrics: Kafka's names, and the values of the enforcing sensors, for a limited number of entities."""
 
 import random
 import re
@@ -57,7 +55,7 @@ def test_every_kind_has_kafkas_names_and_the_numbers_of_its_sensor(quotas: Clien
     throttle(quotas, quotas.request.record_handled("alice", "loud", 250_000_000, BASE_MS))
     quotas.request.record_exempt(100_000_000, BASE_MS)
     mutation = quotas.mutation.quota_for("alice", "loud", BASE_MS, strict=False)
-    mutation.record(60, BASE_MS)  # 55 are there at first
+    mutation.record(60, BASE_MS)  # the bucket starts with 55
     throttle(quotas, mutation.throttle(BASE_MS))
     page = page_of(quotas)
     for name, value in {
@@ -83,7 +81,7 @@ def test_every_kind_has_kafkas_names_and_the_numbers_of_its_sensor(quotas: Clien
 
 
 def test_whoever_looks_changes_no_verdict_and_sees_what_the_sensor_says(quotas: ClientQuotas) -> None:
-    """The same requests, once with a scrape between any two of them."""
+    """Send the same requests, once with a scrape between any two of them."""
     unseen = ClientQuotas(paced=False)
     for each in (quotas, unseen):
         each.apply(Entity(client_id=DEFAULT), "producer_byte_rate", 1_000)
@@ -178,7 +176,7 @@ def test_a_hostile_client_id_is_one_label_of_one_series(quotas: ClientQuotas, cl
 
 
 def test_two_sensors_of_the_same_labels_are_one_series_with_the_larger_figure(quotas: ClientQuotas) -> None:
-    """Alice with an empty client id, from when her client ids were told apart, and alice as a whole."""
+    """Alice with an empty client id, from a rule by client id, and alice as a whole."""
     quotas.apply(Entity("alice", DEFAULT), "producer_byte_rate", 1_000)
     quotas.record_produce("alice", "", 50, BASE_MS)
     quotas.apply(Entity("alice", DEFAULT), "producer_byte_rate", None)

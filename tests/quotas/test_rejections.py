@@ -1,4 +1,4 @@
-"""A burst of refusals is one event, with its count."""
+"""A burst of refusals is one event with its count."""
 
 from broker.clock import BASE_MS
 from broker.quotas.rejections import BURST_MS, MOST_BURSTS, OTHERS, Burst, Rejections

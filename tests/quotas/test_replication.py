@@ -1,4 +1,4 @@
-"""Replication throttles against the numbers of Kafka's ReplicationQuotaManagerTest, V38 and V39."""
+"""Replication quotas against the numbers of Kafka's ReplicationQuotaManagerTest."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_the_wait_ends_when_the_rate_is_at_its_bound_again(quota, recorded, wait
     quota.record(recorded, BASE_MS)
     assert quota.wait_ms(BASE_MS) == wait_ms
     if wait_ms:
-        # A rate is over one window at least, so what is within the first second waits for its end.
+        # A rate covers at least one window, so usage in the first second waits for its end.
         assert quota.is_exceeded(BASE_MS + 1_000 + wait_ms - 1) and not quota.is_exceeded(
             BASE_MS + 1_000 + wait_ms
         )

@@ -1,4 +1,4 @@
-"""Request time against the numbers of Kafka's ClientRequestQuotaManagerTest, V13 and V14."""
+"""Request time against the numbers of Kafka's ClientRequestQuotaManagerTest."""
 
 import pytest
 

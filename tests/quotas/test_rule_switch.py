@@ -1,4 +1,4 @@
-"""Many rules that change by one commit hold for everybody from one moment on, and each step is short."""
+"""Many rules changed by one commit apply to all clients at the same moment, and each step is short."""
 
 from collections.abc import Iterator
 
@@ -62,7 +62,7 @@ def test_sensors_that_nobody_uses_follow_a_few_at_a_time(count: int, stops: int)
 def test_a_sensor_that_follows_later_has_repaid_as_if_it_had_followed_at_once(
     rule: tuple[Name, Name], used_at_ms: int
 ) -> None:
-    """Held from BASE_MS on; the limit is halved 1 s later, and the client comes back after the switch."""
+    """Throttled from BASE_MS on; the limit is halved 1 s later, and the client records after the switch."""
     at_once, later = (RateQuotaManager(QuotaKind.PRODUCE, paced=True) for _ in range(2))
     changed_ms = BASE_MS + 1_000
     for manager in (at_once, later):
@@ -83,7 +83,7 @@ def test_a_sensor_that_follows_later_has_repaid_as_if_it_had_followed_at_once(
 
 
 def test_a_client_that_is_seen_between_the_steps_counts_as_running_all_the_same() -> None:
-    """It sends 100,000 a second. A limit of 1,000 comes, and the client sends before it is adopted."""
+    """It sends 100,000 a second. A limit of 1,000 is set, and the client sends before it is adopted."""
     manager = RateQuotaManager(QuotaKind.PRODUCE, paced=True)
     draft = manager.draft()
     draft.set_bound(("alice", None), 1_000)
@@ -108,5 +108,5 @@ def test_what_was_used_in_shadow_is_forgotten_however_many_rules_are_enforced() 
     assert quotas.record_produce("alice", "client-100", 10_000, BASE_MS) is None
     assert quotas.record_produce("alice", "client-100", 1, BASE_MS) is not None
     finished(steps)
-    assert quotas.record_produce("alice", "client-100", 1, BASE_MS) is not None, "forgotten once"
+    assert quotas.record_produce("alice", "client-100", 1, BASE_MS) is not None, "cleared once"
     assert quotas.record_produce("alice", "client-101", 10_000, BASE_MS) is None

@@ -1,4 +1,4 @@
-"""Shadow mode: limits that are measured and judged, and hold nobody."""
+"""Shadow mode: limits that are measured and not enforced."""
 
 import random
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_waits_that_overlap_cover_their_time_once() -> None:
 
 
 def union_ms(waits: list[tuple[int, int]]) -> int:
-    """Of the stretches between any two ends, those that some wait covers."""
+    """Return the total time that at least one wait covers."""
     ends = sorted({end for at, wait_ms in waits for end in (at, at + wait_ms)})
     longest = max(wait_ms for _, wait_ms in waits)
     covered = 0

@@ -1,4 +1,4 @@
-"""The eight levels, and which of them exist."""
+"""The eight precedence levels, and the levels that have rules."""
 
 import pytest
 from hypothesis import given

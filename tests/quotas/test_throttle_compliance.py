@@ -1,4 +1,4 @@
-"""Who waits as `throttle_time_ms` says: scripts of throttles and arrivals on a clock that moves when told."""
+"""Throttle compliance: scripts of throttles and arrivals on a manual clock."""
 
 import pytest
 
@@ -22,8 +22,8 @@ MARGIN = 20
 
 
 class Script:
-    """One connection whose requests, of a byte each, arrive at given times. One that waits at the end of a
-    throttle is served then, and is throttled again.
+    """One connection whose requests, of a byte each, arrive at given times. A request that waits at the
+    end of a throttle is served then, and throttled again.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class Script:
         self.arrived: list[int] = []
 
     def throttle(self, arrivals: tuple[int, ...] = (), *, ms: int = T, late_ms: int = 0) -> None:
-        """A request is served now, the first of those that wait, and its answer tells to wait. Others arrive
-        so many milliseconds after that; those at or before 0 are there by then.
+        """Serve the first waiting request now, with a throttle in its response. Others arrive the given
+        number of milliseconds later; those at or before 0 have arrived by then.
         """
         start = self.now_ms
         if self.arrived and self.arrived[0] <= start:
@@ -66,7 +66,7 @@ class Script:
 
 @pytest.mark.parametrize(("throttles", "verdict"), [(1, None), (2, None), (3, True), (20, True)])
 def test_who_comes_back_when_the_throttle_is_over_obeys_from_the_second_time_on(throttles, verdict):
-    # What the third request says is about the second throttle.
+    # The third request decides on the second throttle.
     script = Script()
     for _ in range(throttles):
         script.throttle()
@@ -91,12 +91,12 @@ def test_only_what_arrives_between_the_grace_and_the_last_look_says_something(ar
     script = Script()
     for _ in range(4):
         script.throttle((arrival,))
-        script.rest(60_000)  # and so it is no run of requests that had waited, nor a client that comes back
+        script.rest(60_000)  # so the throttles are not consecutive, and the client is not one that returns
     assert script.obeys is verdict
 
 
 def test_requests_that_were_on_their_way_when_the_answer_left_are_no_sign():
-    """Five at once, as Java may: each is throttled, the next one waits already. Then it is quiet."""
+    """Five in flight, as in Java: each is throttled while the next one waits. Then none follow."""
     script = Script()
     for _ in range(6):
         script.throttle((5,))
@@ -111,7 +111,7 @@ def test_requests_that_were_on_their_way_when_the_answer_left_are_no_sign():
     ("throttles", "verdict"), [(UNTOUCHED + 2, None), (UNTOUCHED + 3, False), (30, False)]
 )
 def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_its_way(throttles, verdict):
-    """librdkafka and aiokafka with one request at a time: a millisecond after each answer."""
+    """librdkafka and aiokafka with one request at a time: a millisecond after each response."""
     script = Script()
     for _ in range(throttles):
         script.throttle((1,))
@@ -119,7 +119,7 @@ def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_
 
 
 def test_throttles_are_made_longer_for_a_while_and_never_shorter():
-    """From the fourth in a row, until it is known what the connection does."""
+    """From the fourth in a row on, until there is a verdict."""
     script = Script()
     for _ in range(10):
         script.throttle((1,))
@@ -141,8 +141,8 @@ def test_the_last_look_comes_a_tenth_of_the_throttle_before_its_end_5_to_20_ms(m
 
 
 def test_a_client_that_obeys_and_keeps_five_on_their_way_is_seen_to_send_when_it_is_free():
-    """Java with more to send than it may: whenever its wait is over it sends one more, as it keeps five. The
-    broker answers the next one at that very moment.
+    """Java above its quota: whenever its throttle ends it sends one more, to keep five in flight. The broker
+    responds to the next one at the same moment.
     """
     script = Script()
     script.throttle((0, 0, 0, 0, T))
@@ -178,7 +178,7 @@ def test_a_request_that_came_long_after_a_throttle_was_free_to(pause_ms, verdict
 
 
 def test_who_shows_nothing_is_left_alone_after_a_while():
-    """A queue of requests from before the first answer: none comes, so nothing can be told from them."""
+    """A queue of requests from before the first response: none arrives later, so there is no verdict."""
     script = Script()
     script.throttle((0,) * 100)
     for _ in range(60):
@@ -188,7 +188,7 @@ def test_who_shows_nothing_is_left_alone_after_a_while():
 
 
 def test_a_client_that_asks_now_and_then_is_not_known():
-    """One request in ten seconds, each held for one: it may wait or not, it had nothing to say."""
+    """One request in ten seconds, each throttled for one second: idle clients give no verdict."""
     script = Script()
     for _ in range(20):
         script.throttle()
@@ -331,6 +331,6 @@ def test_what_was_seen_is_taken_once_and_the_verdict_stays():
     assert take(script.connection) == (False, 0, 0)
     script.throttle((500,))
     assert take(script.connection) == (False, 0, 1)
-    # What a client has shown outlives its connection; what is told of that goes with it.
+    # A client's observations outlive its connection; the counts of `take_seen` do not.
     script.throttle_compliance.forget(script.connection)
     assert take(script.connection) == (False, 0, 0)

@@ -1,4 +1,4 @@
-"""Held channels: freed in the order of their ends, once each. (Kafka: ThrottledChannelExpirationTest, V40)"""
+"""Throttled channels: unmuted once, in order of their ends. (Kafka: ThrottledChannelExpirationTest)"""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_an_extended_hold_is_one_hold_that_ends_later(held):
     channel = Connection()
     held.add(channel, "channel", throttle(100), BASE_MS)
     held.extend(channel, 25)
-    held.extend(Connection("c-2"), 25)  # which is not held
+    held.extend(Connection("c-2"), 25)  # which is not throttled
     (row,) = held.rows(BASE_MS + 50)
     assert (row.remaining_ms, row.since_ms, row.count, row.throttle_ms) == (75, 50, 1, 100)
     assert held.expired(BASE_MS + 124) == []
@@ -131,7 +131,7 @@ def test_rows_say_who_is_held_why_and_for_how_long(held):
     assert (row.observed, row.bound) == (600, 500)
     assert (row.throttle_ms, row.remaining_ms, row.since_ms, row.count) == (5_000, 4_750, 250, 5)
     assert (rows[1].client_id, rows[1].remaining_ms, rows[1].count) == ("", 750, 1)
-    # A reaper that comes late shows no negative time.
+    # The remaining time is never negative, even if the reaper is late.
     assert held.rows(BASE_MS + 9_000)[0].remaining_ms == 0
 
 

@@ -1,4 +1,4 @@
-"""What an address may send before it has logged in."""
+"""Limits on the traffic of an address before authentication."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_what_was_refused_is_not_counted_and_what_was_received_is(quotas: Unauth
 def test_a_login_that_has_begun_may_end(quotas: UnauthenticatedQuotas) -> None:
     quotas.add_frames(HERE, 100, NOW)
     assert quotas.add_frames(HERE, 1, NOW, is_begun=True) is None
-    # What it owes is paid before the next one begins.
+    # The debt is paid before the next burst.
     assert quotas.add_frames(HERE, 1, NOW + 100)
     assert quotas.add_frames(HERE, 1, NOW + 200) is None
 

@@ -1,4 +1,4 @@
-"""Sensors: who shares one, how many there may be, and when they go."""
+"""Sensors: how clients share them, their number, and their expiry."""
 
 from functools import partial
 

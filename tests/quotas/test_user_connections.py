@@ -1,4 +1,4 @@
-"""The connections of one user: how many, how fast, and that every one that was counted is counted out."""
+"""A user's connections: their number and rate, and that each is counted and released once."""
 
 import random
 
@@ -58,7 +58,7 @@ def test_a_limit_that_comes_down_leaves_who_is_there():
 
 
 def test_a_rate_is_over_the_windows_and_a_wait_one_of_them_at_most():
-    """Two windows of a second: as many as the rate at once, and one more is half as much too many."""
+    """Two windows of a second: the rate's number at once is allowed; one more is half as much too many."""
     users = account(rate=UserLimit(2))
     assert [users.enter("alice", BASE_MS) for _ in range(2)] == [None, None]
     assert users.enter("alice", BASE_MS) == TooFastOfUser(500, 2)

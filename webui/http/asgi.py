@@ -18,7 +18,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 
 from webui.http.fair_queue import FairQueue, Kind
 from webui.http.log_limiter import SeldomLog
-from webui.http.web_request import address_of, out_of_hand
+from webui.http.web_request import address_of, counted_as_idle
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
 from webui.tables.json_text import encode
@@ -29,7 +29,7 @@ SEND_LIMIT_S = 15.0
 SENT_AT_ONCE: Final = 131_072
 """Bytes of a body per send."""
 
-MOST_HEARD: Final = 8
+MOST_RECEIVED: Final = 8
 """Messages kept for a waiting request. A closed connection is not detected after more messages than that."""
 
 OVERLOADED: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
@@ -73,12 +73,12 @@ def paced_connection(
             turn = turn_of[kind](identity)
             try:
                 if turn.wait_s > 0:
-                    heard: list[ASGIReceiveEvent] = []
-                    with out_of_hand(self.scope):
-                        is_there = await waited(turn.wait_s, receive, heard)
-                    if not is_there:
+                    received: list[ASGIReceiveEvent] = []
+                    with counted_as_idle(self.scope):
+                        is_connected = await waited(turn.wait_s, receive, received)
+                    if not is_connected:
                         return
-                    receive = _after(heard, receive)
+                    receive = _replayed(received, receive)
                 if not turn.granted:
                     await _refuse(send, OVERLOADED)
                 elif (problem := refusal_of(self.scope)) is not None:
@@ -104,15 +104,15 @@ def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
         yield {"type": "http.response.body", "body": part, "more_body": more}
 
 
-async def waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:
-    """Wait for `wait_s` and append received messages to `heard`. Return False once the peer disconnects."""
+async def waited(wait_s: float, receive: ASGIReceiveCallable, received: list[ASGIReceiveEvent]) -> bool:
+    """Wait for `wait_s`, adding messages to `received`. Return False once the peer disconnects."""
     gone = False
 
-    async def hear() -> None:
+    async def receive_messages() -> None:
         nonlocal gone
-        while len(heard) < MOST_HEARD:
+        while len(received) < MOST_RECEIVED:
             message = await receive()
-            heard.append(message)
+            received.append(message)
             if message["type"] == "http.disconnect":
                 gone = True
                 waiting.cancel()
@@ -120,15 +120,15 @@ async def waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIRe
 
     async with trio.open_nursery() as nursery:
         waiting = nursery.cancel_scope
-        nursery.start_soon(hear)
+        nursery.start_soon(receive_messages)
         await trio.sleep(wait_s)
         waiting.cancel()
     return not gone
 
 
-def _after(heard: list[ASGIReceiveEvent], receive: ASGIReceiveCallable) -> ASGIReceiveCallable:
+def _replayed(received: list[ASGIReceiveEvent], receive: ASGIReceiveCallable) -> ASGIReceiveCallable:
     async def receive_on() -> ASGIReceiveEvent:
-        return heard.pop(0) if heard else await receive()
+        return received.pop(0) if received else await receive()
 
     return receive_on
 

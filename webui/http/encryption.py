@@ -20,10 +20,10 @@ MOST_AT_ONCE: Final = 64
 GOODBYE_S: Final = 1.0
 
 _HANDSHAKE: Final = b"\x16"
-_WORDS: Final = b"This console requires TLS; use an address that begins with https://\n"
+_MESSAGE: Final = b"This console requires TLS; use an address that begins with https://\n"
 _REFUSAL: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_WORDS), _WORDS)
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_MESSAGE), _MESSAGE)
 )
 
 

@@ -42,9 +42,9 @@ class Turn:
 
     __slots__ = ("_line", "_lines", "granted", "wait_s")
 
-    def __init__(self, lines: "FairQueue", line: "_Waiting", wait_s: float, granted: bool) -> None:
+    def __init__(self, lines: "FairQueue", line: "_ClientQueue", wait_s: float, granted: bool) -> None:
         self._lines = lines
-        self._line: _Waiting | None = line
+        self._line: _ClientQueue | None = line
         self.wait_s = wait_s
         self.granted = granted
 
@@ -54,7 +54,7 @@ class Turn:
             self._lines.leave(line)
 
 
-class _Waiting:
+class _ClientQueue:
     """The requests of one client without a response. `next_at` is the next turn of a flood."""
 
     __slots__ = ("count", "identity", "next_at")
@@ -73,7 +73,7 @@ class FairQueue:
     __slots__ = ("_lines", "changes", "health", "pace")
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Waiting] = {}
+        self._lines: dict[str, _ClientQueue] = {}
         self.pace = RateLimit()
         self.changes = RateLimit(CHANGES_PER_S, burst=CHANGES_PER_S)
         self.health = RateLimit(HEALTH_PER_S, HEALTH_BURST)
@@ -97,7 +97,7 @@ class FairQueue:
     def _turn(self, identity: str, pace: RateLimit) -> Turn:
         line = self._lines.get(identity)
         if line is None:
-            line = self._lines[identity] = _Waiting(identity)
+            line = self._lines[identity] = _ClientQueue(identity)
         line.count += 1
         if line.count > MOST_AT_ONCE:
             now = trio.current_time()
@@ -111,7 +111,7 @@ class FairQueue:
             return Turn(self, line, LONGEST_WAIT_S, granted=False)
         return Turn(self, line, wait_s, granted=True)
 
-    def leave(self, line: _Waiting) -> None:
+    def leave(self, line: _ClientQueue) -> None:
         line.count -= 1
         if line.count == 0:
             del self._lines[line.identity]

@@ -24,7 +24,7 @@ ENTRY: Final = "webui.entry"
 """State key of the connection's `Entry`, set by http.http_server."""
 WEBSOCKET: Final = "webui.websocket"
 """State key of a flag for WebSocket upgrades, set by http.http_server."""
-STRANGER: Final = "webui.stranger"
+UNAUTHENTICATED: Final = "webui.unauthenticated"
 """Scope key of a flag for requests without a valid session or token, set by `line_of`."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
 """Health checks, served without a token."""
@@ -75,7 +75,7 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
             shown[BEARER] = problem
         else:
             return f"token {token.name}", _kind(scope, token.role)
-    scope[STRANGER] = True  # type: ignore[typeddict-unknown-key]
+    scope[UNAUTHENTICATED] = True  # type: ignore[typeddict-unknown-key]
     return f"address {address}", Kind.PAGE
 
 
@@ -98,9 +98,9 @@ def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
         detail = "Connection limit reached; further connections may send health checks only."
         return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
-    if scope.get(STRANGER):
+    if scope.get(UNAUTHENTICATED):
         longest = limits.of(scope["method"], scope["path"])
-        if _announced(scope) > longest:
+        if _content_length(scope) > longest:
             problem = too_long(longest)
             problem.headers["Connection"] = "close"
             return problem
@@ -111,13 +111,13 @@ def too_long(longest: int) -> Problem:
     return Problem(413, f"Request body too long: at most {longest} bytes are allowed.")
 
 
-def _announced(scope: HTTPScope) -> int:
+def _content_length(scope: HTTPScope) -> int:
     """Return the Content-Length, which h11 has validated; 0 without one."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 @contextmanager
-def out_of_hand(scope: HTTPScope) -> Iterator[None]:
+def counted_as_idle(scope: HTTPScope) -> Iterator[None]:
     """Count the connection as idle while its request waits for a turn, so it may be closed at a limit."""
     state: dict[str, Any] = scope.get("state") or {}
     entry = state.get(ENTRY)

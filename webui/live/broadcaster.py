@@ -48,7 +48,7 @@ class Live:
         self.watchers_of: Counter[str] = Counter()
         """Open streams by the name of their token."""
         self.ended = False
-        self.snapshot = self._look()
+        self.snapshot = self._take_snapshot()
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -65,10 +65,10 @@ class Live:
                 self.recent.add(await totals_of(self._views), now_ms)
                 await step_back()
             if self.watchers:
-                await self._tell(overview)
-            await self._show_changes(begun + BEAT_S)
+                await self._update_all(overview)
+            await self._update_after_changes(begun + BEAT_S)
 
-    async def _show_changes(self, until: float) -> None:
+    async def _update_after_changes(self, until: float) -> None:
         """Send updates after changes until the next beat."""
         while (now := trio.current_time()) < until:
             with trio.move_on_at(min(until, now + LOOK_S)):
@@ -77,30 +77,30 @@ class Live:
             self._refresh_requested = trio.Event()
             now = trio.current_time()
             if is_new and self.watchers and now < until:
-                await self._tell()
+                await self._update_all()
                 await trio.sleep_until(min(until, now + LOOK_S))
 
-    async def _tell(self, overview: Overview | None = None) -> None:
+    async def _update_all(self, overview: Overview | None = None) -> None:
         """Send a new snapshot to all streams, one after the other."""
-        snapshot = self.snapshot = self._look(overview)
+        snapshot = self.snapshot = self._take_snapshot(overview)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
             await step_back()
-        for follower in list(self._directly):
-            if follower in self._directly and await self._told(follower, snapshot):
+        for subscriber in list(self._directly):
+            if subscriber in self._directly and await self._update(subscriber, snapshot):
                 await step_back()
 
-    async def _told(self, follower: Subscriber, snapshot: Snapshot) -> bool:
+    async def _update(self, subscriber: Subscriber, snapshot: Snapshot) -> bool:
         """Send the events of one stream. Return whether there were any."""
-        if not follower.signed_in():
-            follower.call()
+        if not subscriber.signed_in():
+            subscriber.call()
             return True
-        news = await follower.news(snapshot)
-        if news and follower in self._directly:
-            follower.send(news)
+        news = await subscriber.news(snapshot)
+        if news and subscriber in self._directly:
+            subscriber.send(news)
         return bool(news)
 
-    def _look(self, overview: Overview | None = None) -> Snapshot:
+    def _take_snapshot(self, overview: Overview | None = None) -> Snapshot:
         now_ms, sample = self._now_ms(), self.history.last
         return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
 
@@ -112,15 +112,15 @@ class Live:
         """End every stream, since the broker is shutting down."""
         self.ended = True
         self._waiting.unpark_all()
-        for follower in self._directly:
-            follower.call()
+        for subscriber in self._directly:
+            subscriber.call()
 
     def join(self, token: str = "") -> None:
         """Add a stream of `token`; `leave` removes it. The first stream gets a new snapshot, since none were
         taken without one.
         """
         if not self.watchers:
-            self.snapshot = self._look()
+            self.snapshot = self._take_snapshot()
         self.watchers += 1
         self.watchers_of[token] += 1
 
@@ -136,16 +136,16 @@ class Live:
             await self._waiting.park()
         return None if self.ended else self.snapshot
 
-    async def tell_directly(self, follower: Subscriber) -> None:
+    async def tell_directly(self, subscriber: Subscriber) -> None:
         """Let the broadcaster write to this stream's connection until the stream's own task must act, or
         until cancelled; afterwards the broadcaster no longer writes. Raises BrokenResourceError as
         `Subscriber.send_rest` does.
         """
         if self.ended:
             return
-        self._directly[follower] = None
+        self._directly[subscriber] = None
         try:
-            await follower.called()
+            await subscriber.called()
         finally:
-            del self._directly[follower]
-        await follower.send_rest()
+            del self._directly[subscriber]
+        await subscriber.send_rest()

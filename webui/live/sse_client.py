@@ -33,7 +33,7 @@ class Subscriber:
     beat. Without a `connection` the framework sends the bytes, and the stream's task handles every beat.
     """
 
-    __slots__ = ("_call", "_rest", "_sections", "_sent", "_told_at", "connection", "signed_in")
+    __slots__ = ("_rest", "_sections", "_sent", "_sent_at", "_wake", "connection", "signed_in")
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Subscriber:
     ) -> None:
         self._sections = sections
         self._sent: dict[str, bytes] = {}
-        self._told_at = trio.current_time()
+        self._sent_at = trio.current_time()
         self._rest = b""
-        self._call = trio.Event()
+        self._wake = trio.Event()
         self.signed_in = signed_in
         self.connection = connection
 
@@ -60,9 +60,9 @@ class Subscriber:
                 self._sent[name] = data
                 events.append(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
         now = trio.current_time()
-        if not events and now - self._told_at < QUIET_S:
+        if not events and now - self._sent_at < QUIET_S:
             return b""
-        self._told_at = now
+        self._sent_at = now
         return b"".join(events) or STILL_HERE
 
     def send(self, news: bytes) -> None:
@@ -82,12 +82,12 @@ class Subscriber:
 
     def call(self) -> None:
         """Wake the stream's task."""
-        self._call.set()
+        self._wake.set()
 
     async def called(self) -> None:
         """Wait until the stream's task is woken."""
-        await self._call.wait()
-        self._call = trio.Event()
+        await self._wake.wait()
+        self._wake = trio.Event()
 
     async def send_rest(self) -> None:
         """Send the rest. Raises BrokenResourceError if the peer has closed or does not read."""

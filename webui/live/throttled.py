@@ -64,7 +64,7 @@ class ThrottledLately:
             held.longest_ms = max(held.longest_ms, row.throttle_ms)
             held.worst = max(held.worst, row.observed / row.bound)
         if len(self._clients) > MOST_CLIENTS or len(self._counted) > MOST_CONNECTIONS:
-            self._make_space()
+            self._evict()
 
     def rows(self, now_ms: int) -> list[Held]:
         """Return the clients throttled in the last hour."""
@@ -78,7 +78,7 @@ class ThrottledLately:
         self._counted[connection] = row.times
         return max(row.times - before, 0)
 
-    def _make_space(self) -> None:
+    def _evict(self) -> None:
         """Remove the half that was throttled longest ago, and reset the counts of connections."""
         kept = sorted(self._clients.items(), key=lambda each: each[1].last_ms)[-MOST_CLIENTS // 2 :]
         self._clients = dict(kept)

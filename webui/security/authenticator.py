@@ -81,13 +81,13 @@ class Authenticator:
                 detail = "Unknown token."
                 raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
             guess.right(secret)
-        self._let_in(token)
+        self._note_use(token)
         return token
 
-    def _let_in(self, token: TokenRow) -> None:
+    def _note_use(self, token: TokenRow) -> None:
         """Note the use of a token. Raises Problem 401 if it has expired."""
         if token.has_expired(self._wall_ms()):
-            detail = "Expired token; an administrator can renew it."
+            detail = "The token has expired; an administrator can renew it."
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         self._used_ms[token.name] = self._now_ms()
 
@@ -106,7 +106,7 @@ class Authenticator:
                 detail = "Invalid link: used before, or older than fifteen minutes."
                 raise Problem(401, f"{detail} Run weir console-link for a new one.")
             guess.right()
-        self._let_in(token)
+        self._note_use(token)
         return self._open(token, old_cookie)
 
     async def prove_again(self, token: TokenRow, secret: str, address: str) -> None:
@@ -124,7 +124,7 @@ class Authenticator:
     ) -> tuple[str, Session]:
         """Open a session by name and password. Raises Problem."""
         token = await self._passwords.prove(name, password, address, guess)
-        self._let_in(token)
+        self._note_use(token)
         return self._open(token, old_cookie)
 
     def _open(self, token: TokenRow, old_cookie: str | None) -> tuple[str, Session]:

@@ -1,4 +1,4 @@
-"""Every route behind one gate, and one way to refuse."""
+"""All routes behind one set of checks, and the rendering of errors."""
 
 import logging
 

@@ -178,7 +178,7 @@ async def _ask(
     gone: trio.Event | None = None,
     state: dict[str, Any] | None = None,
 ) -> list[ASGISendEvent]:
-    """A request as hypercorn would hand it on, and what it is told to send."""
+    """A request as hypercorn passes it, and the messages sent for it."""
     sent: list[ASGISendEvent] = []
     scope: Any = {
         "type": "http",

@@ -1,4 +1,4 @@
-"""Every address says how long its body may be, and nothing longer is kept, read or parsed."""
+"""Body limits of every route; longer bodies are neither stored, read nor parsed."""
 
 import json
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ async def test_a_body_without_a_length_ends_at_the_limit(
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes were parsed, each time."""
+    """The number of bytes of each parse."""
     sizes: list[int] = []
     parse = strict_json.parse
 

@@ -1,4 +1,4 @@
-"""Which connection makes room for which."""
+"""The choice of the connection to close at a limit."""
 
 import pytest
 
@@ -8,7 +8,7 @@ ONE, OTHER = "10.0.0.1", "10.0.0.2"
 
 
 class Opened:
-    """Connections by name, and the names of those that were closed, in order."""
+    """Connections by name, and the names of closed ones in order."""
 
     def __init__(self, maximum: int = 100, per_address: int = 100) -> None:
         self.limits = ConnectionLimits(maximum, per_address)
@@ -16,7 +16,7 @@ class Opened:
         self.closed: list[str] = []
 
     def open(self, name: str, address: str = ONE, *, busy: bool = False) -> bool:
-        """Whether it was taken, and not into the reserve."""
+        """Return whether the connection was accepted outside the reserve."""
         entry = self.limits.enter(address, lambda: self.closed.append(name))
         if entry is None:
             return False

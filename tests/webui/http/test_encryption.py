@@ -1,4 +1,4 @@
-"""The console over TLS, on a real loopback port: what it says, and what a peer that does not go on costs."""
+"""The console over TLS on a loopback port: its responses, and the cost of peers that stall."""
 
 import contextlib
 import ssl
@@ -136,7 +136,7 @@ async def test_of_too_many_handshakes_the_eldest_makes_room(
         stalled.append(await server.open())
         await stalled[-1].send_all(CLIENT_HELLO)
         await trio.sleep(0.02)
-    # The fourth is let in, and the first pays for it.
+    # The fourth is accepted, and the first is cancelled for it.
     assert (await ask(server, b"/healthz")).endswith(b"ok\n")
     await rest_of(stalled[0])
     for one in stalled[1:]:

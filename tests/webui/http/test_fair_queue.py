@@ -1,4 +1,4 @@
-"""Whose request is next."""
+"""The order of requests."""
 
 import pytest
 import trio
@@ -24,7 +24,7 @@ async def test_a_flood_gets_one_turn_a_second_and_nobody_else_notices(mock_clock
 
 
 async def test_a_flood_that_asks_again_at_once_gets_no_more(mock_clock: MockClock) -> None:
-    """As `wrk -c 200` does: each answer is followed by the next request."""
+    """Send the next request after each response, as `wrk -c 200` does."""
     lines, answered = FairQueue(), 0
     due = [(turn.wait_s, turn) for turn in (lines.turn("flood") for _ in range(200))]
     while (next_due := min(due, key=lambda each: each[0]))[0] <= 20.0:

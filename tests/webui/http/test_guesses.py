@@ -1,6 +1,4 @@
-"""Guesses at secrets over real connections: each is counted before its secret is compared, in every place
-that takes one.
-"""
+"""Guesses at secrets over real connections: each route counts a guess before it compares the secret."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,7 +23,7 @@ ATTACKS: Final = 600
 
 
 class Comparing(FakeBroker):
-    """`compared` are the secrets that were compared with the tokens."""
+    """`compared` lists the secrets that were compared with the tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +35,7 @@ class Comparing(FakeBroker):
 
 
 class Stopped:
-    """In place of the module time: locks do not run out while a slow machine sends its requests."""
+    """Replacement of the module time, so that waits do not end while a slow machine sends its requests."""
 
     time_ns = staticmethod(time.time_ns)
 
@@ -133,8 +131,8 @@ async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
     for index in range(FREE_GUESSES):
         await by_bearer(server, f"wrong{index}")
     broker.compared.clear()
-    # With so many requests in hand, a request in the line of its address waits and one in the line of a token
-    # does not: the wait told which token was right.
+    # With so many requests in progress, a request in the queue of its address waits and one in the queue of a
+    # token does not: without the rule under test the wait would reveal the right token.
     held = [await unfinished_login(server) for _ in range(MOST_AT_ONCE)]
     for index in range(ATTACKS):
         stream = await server.ask("/api/v1/tasks", bearer(f"guess{index}"))
@@ -153,7 +151,7 @@ async def close(*streams: trio.SocketStream) -> None:
 
 
 async def unfinished_login(server: Served) -> trio.SocketStream:
-    """A request of nobody that waits for its turn or for its body, and so stays in the line."""
+    """An unauthenticated request that waits for its turn or body, and so stays in the queue."""
     stream = await server.open()
     await stream.send_all(LOGIN + b"Content-Length: 20\r\n\r\n{")
     return stream

@@ -1,6 +1,4 @@
-"""What a hostile peer of the console sends: two requests in one, bodies that never end, addresses that lead
-out, and streams that outlive their token.
-"""
+"""Hostile requests: two requests in one, endless bodies, path traversal, outdated streams."""
 
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -120,7 +118,7 @@ async def test_signing_in_leads_to_a_page_of_the_console_and_nowhere_else(
 async def test_a_body_that_never_ends_is_hung_up_on(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten seconds by default; and meanwhile everybody else is served."""
+    """Ten seconds by default, while all other clients are served."""
     monkeypatch.setattr(app, "BODY_TIMEOUT_S", 0.3)
     async with served(broker) as server:
         slow = [await server.open() for _ in range(50)]

@@ -1,4 +1,4 @@
-"""The console's connections on a real loopback port: none leaks, none hurts the others, all end."""
+"""The console's connections on a loopback port: none leaks, none affects the others, all end."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ async def server(broker: FakeBroker) -> AsyncGenerator[Served, None]:
 
 
 async def test_an_answered_connection_that_asked_to_be_closed_is(server: Served) -> None:
-    # Without WholeSendConnection the close is cancelled half way and EOF never comes.
+    # Without WholeSendConnection the close is cancelled before EOF is sent.
     answer = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
     assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"ok\n")
     assert b"\r\nserver:" not in answer.lower()
@@ -78,7 +78,7 @@ async def test_live_events_arrive_and_the_shutdown_ends_them(server: Served, bro
 
 
 class Counting(FakeBroker):
-    """Counts looks at the tasks: who is held is looked at for the last hour as well, whoever watches."""
+    """Counts reads of the tasks. Throttled channels are also read for the last hour without an open page."""
 
     looks = 0
 
@@ -181,7 +181,7 @@ async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: F
         busy = [await server.ask("/api/v1/events?topics=tasks", BEARER) for _ in range(2)]
         for stream in busy:
             await until(stream, b"event: tasks")
-        # What is beyond asks for the state of the broker, and for nothing else.
+        # Connections beyond the limit may send health checks only.
         check = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
         assert check.endswith(b"ok\n")
         refused = await rest_of(await server.ask("/api/v1/tasks", BEARER, source="127.0.0.2"))
@@ -252,7 +252,7 @@ async def test_being_cancelled_ends_everything(broker: FakeBroker) -> None:
 
 
 def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
-    # The stream must give up first, or the shield of the request task would cut a send in two.
+    # The stream must time out first, or the shield of the request task would interrupt a send.
     assert http_server.STALLED_AFTER_S < asgi.SEND_LIMIT_S
 
 
@@ -261,14 +261,14 @@ async def test_a_closed_connection_takes_nothing() -> None:
     connection = http_server.PatientStream(trio.SocketStream(one), http_server.Turnstile())
     assert connection.send_nowait(b"hello") == 5
     one.close()
-    # Somebody else may have its number by now.
+    # Another socket may have its number by now.
     third, fourth = trio.socket.socketpair()
     with other, third, fourth, pytest.raises(OSError, match="Bad file descriptor"):
         connection.send_nowait(b"not for you")
 
 
 async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() -> None:
-    """Without it, what six of them do after they have received would be one piece of work."""
+    """Without the turnstile, six connections would handle their data in one turn of the loop."""
     turns, gone_on = 0, []
 
     class Turns(trio.abc.Instrument):
@@ -297,9 +297,9 @@ async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() ->
 
 
 async def test_an_answer_is_too_late_for_a_connection_that_is_being_closed() -> None:
-    # Within `send_eof` trio has a checkpoint, and refuses whoever sends meanwhile.
+    # `send_eof` has a checkpoint, and trio refuses concurrent sends.
     one, other = trio.socket.socketpair()
     with one, other:
         stream = trio.SocketStream(one)
-        with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="being closed"):
+        with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="closing"):
             await http_server.PatientStream(stream, http_server.Turnstile()).send_all(b"late")

@@ -1,4 +1,4 @@
-"""How much of the broker's one thread the console may take."""
+"""The console's share of the broker's one thread."""
 
 import pytest
 import trio

@@ -1,8 +1,7 @@
-"""Clients that are slow on purpose, as slowhttptest has them: two hundred that send their headers, or their
-body, a byte at a time. Each is hung up on in time, and meanwhile others are served. Of those that do not read
-their answer, test_front.py has one.
+"""Slow clients, as slowhttptest simulates them: two hundred that send headers or body a byte at a time.
 
-The limits are shortened, so that this takes seconds; their real values are held below.
+Each is disconnected in time while others are served. test_http_server.py has a client that does not read its
+response. The time limits are shortened, so that this takes seconds; a test below checks their real values.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +42,7 @@ async def hasty(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def drip(stream: trio.SocketStream, head: bytes) -> None:
-    """A byte at a time until the console has had enough."""
+    """Send a byte at a time until the console disconnects."""
     await stream.send_all(head)
     while True:
         await stream.send_all(b"a")

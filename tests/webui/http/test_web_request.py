@@ -1,4 +1,4 @@
-"""Whose turns a request takes, and of which kind."""
+"""The queue and the kind of turn of a request."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from broker.control.commands import Role
 from webui.http.body_limits import BodyLimits
-from webui.http.web_request import QUOTAS, STRANGER, _changes_quotas, refusal_of
+from webui.http.web_request import QUOTAS, UNAUTHENTICATED, _changes_quotas, refusal_of
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY
 
@@ -40,7 +40,7 @@ def test_a_stranger_whose_body_is_too_long_never_meets_the_framework(
         "headers": [(b"host", b"localhost"), (b"content-length", str(SHORT_BODY + more).encode())],
     }
     if is_stranger:
-        scope[STRANGER] = True
+        scope[UNAUTHENTICATED] = True
     problem = refusal_of(BodyLimits(ROUTES, 1_048_576), scope)
     assert (problem is not None) is refused
     if problem is not None:

@@ -1,4 +1,4 @@
-"""What every open page is told: one look at the broker per beat, shared by all of them."""
+"""Live updates: one snapshot of the broker per beat, shared by all open pages."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -196,7 +196,7 @@ async def test_the_end_ends_every_wait(autojump_clock: MockClock, live: Live) ->
 
 
 class SlowViews(FakeBroker):
-    """Takes a second to gather its rules, on the test's clock."""
+    """Views that take a second of the test's clock to collect rules."""
 
     asked = 0
     seconds = 0.0

@@ -1,4 +1,4 @@
-"""The last day, ever more coarsely."""
+"""The last day at decreasing resolution."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_a_clock_that_steps_back_gives_no_sample() -> None:
 
 
 def filled(seconds: int) -> History:
-    """A thousand bytes more in every second; in every 600th of them, somebody is held."""
+    """A thousand bytes more in every second, and a throttled client in every 600th."""
     history = History()
     for second in range(seconds + 1):
         held = 3 if second % 600 == 0 else 0
@@ -58,7 +58,7 @@ def test_a_coarse_sample_is_the_mean_but_for_who_was_held() -> None:
     columns = dict(filled(7_200).columns(6_000))
     at_600 = columns["at_ms"].index(6_659_000)
     assert columns["connections"][at_600] == 4.5
-    # 6600 is a second in which somebody was held; the mean would be nearly nobody.
+    # A client was throttled in second 6600; a mean would hide it.
     assert columns["throttled"][at_600] == 3 and columns["throttled"][at_600 + 1] == 0
 
 

@@ -1,4 +1,4 @@
-"""Open pages are told by the beat itself, each with one write, and the broker has its turn between them."""
+"""The broadcaster updates each open page with one write, with a scheduling point in between."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +23,7 @@ THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 
 
 class Pipe:
-    """A connection: takes what `room` says, and the rest once `drained` is set."""
+    """A connection that takes `room` bytes, and the rest once `drained` is set."""
 
     def __init__(self, room: Callable[[int], int] = lambda size: size) -> None:
         self.room = room
@@ -49,7 +49,7 @@ class Pipe:
         self.written.append(data)
 
     def chunks(self) -> list[bytes]:
-        """As HTTP/1.1 has them; fails where they do not fit together."""
+        """Return the chunks as HTTP/1.1 frames them, and fail on a malformed one."""
         left, found = b"".join(self.written), []
         while left:
             size, _, left = left.partition(b"\r\n")
@@ -74,7 +74,7 @@ async def followed(
     sections: list[tuple[str, Section]] = OVERVIEW,
     signed_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
-    """Live pages with these connections; what the framework has to send for each."""
+    """Live pages with these connections, and the bytes that the framework sends for each."""
     live = Live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
@@ -101,7 +101,7 @@ async def test_fifty_pages_cost_one_look_and_one_write_each(mock_clock: MockCloc
         written = [pipe.writes for pipe in pipes]
         for _ in range(10):
             await _pass(mock_clock, BEAT_S)
-        # What the history has seen is what the pages are told.
+        # The pages get the same values as the history.
         assert broker.overviews_asked - asked == 10
         assert [pipe.writes - before for pipe, before in zip(pipes, written, strict=True)] == [10] * 50
         assert len({pipe.written[-1] for pipe in pipes}) == 1
@@ -122,7 +122,7 @@ async def test_the_beginning_is_the_frameworks_and_the_rest_is_written_in_chunks
 
 
 class Polls(trio.abc.Instrument):
-    """Notes when the loop asks the kernel who has sent something."""
+    """Note when the event loop polls the kernel."""
 
     def __init__(self, turns: list[str]) -> None:
         self.turns = turns
@@ -162,7 +162,7 @@ async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
         await settled()
         assert slow.chunks()[0] == quick.chunks()[0]
         await _pass(mock_clock, 1.0)
-        # What came in between is not made up for: the latest wins.
+        # Skipped snapshots are not sent later.
         assert slow.chunks()[-1] == quick.chunks()[-1] and len(slow.chunks()) == 2
 
 

@@ -1,4 +1,4 @@
-"""Who was held in the last hour."""
+"""Clients throttled in the last hour."""
 
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker

@@ -1,4 +1,4 @@
-"""How long an address must wait before its next try at signing in."""
+"""The time that an address must wait before its next guess."""
 
 import pytest
 

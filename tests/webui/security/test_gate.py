@@ -1,4 +1,4 @@
-"""What a request must show before anything looks at it."""
+"""The checks of every request."""
 
 from dataclasses import replace
 
@@ -189,7 +189,7 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
     clock.ms += 1
     assert not is_still_signed_in(console, attempt, streaming)
     assert session_of(console, request_info(cookies=cookies)) is None
-    # The session is gone, and does not come back with a clock that is set back.
+    # An ended session stays ended if the clock is set back.
     broker.now_ms -= 1
     assert session_of(console, request_info(cookies=cookies)) is None
 

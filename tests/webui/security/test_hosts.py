@@ -1,4 +1,4 @@
-"""Which Host headers are answered."""
+"""Validation of Host headers."""
 
 import pytest
 

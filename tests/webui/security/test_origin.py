@@ -1,4 +1,4 @@
-"""Whether a request comes from a page of the console itself."""
+"""Detection of cross-site requests."""
 
 import pytest
 

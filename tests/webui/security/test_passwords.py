@@ -1,4 +1,4 @@
-"""Signing in by name and password: bounded, in threads, and telling nobody who there is."""
+"""Sign-in by name and password: bounded, in threads, without disclosing which names exist."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ def password(broker: FakeBroker) -> None:
 
 
 async def attempt(console: Console, name: str = "vi", secret: str = "wrong", address: str = HERE) -> int:
-    """The status of the refusal; 200 where it was right."""
+    """Return the status of the refusal, or 200."""
     try:
         await console.authenticator.passwords.prove(name, secret, address)
     except Problem as problem:
@@ -65,7 +65,7 @@ async def test_an_address_and_a_name_have_five_guesses_before_they_wait(
 ) -> None:
     other = "root" if name == "vi" else "vi"
     assert [await attempt(console, name) for _ in range(6)] == [401] * 5 + [429]
-    # The name from elsewhere, and another name from here.
+    # The same name from another address, and another name from this address.
     assert await attempt(console, name, address=THERE) == 429
     assert await attempt(console, other, GOOD) == 429
     assert await attempt(console, other, "wrong", THERE) == 401
@@ -156,7 +156,7 @@ async def test_one_hash_is_made_at_a_time_and_the_broker_runs_on(
         for index in range(passwords.BURST):
             nursery.start_soon(guess, index)
         await trio.sleep(0.01)
-        # This task had its turn while every hash but the first was still to come.
+        # This task ran before the second hash.
         assert len(done) < passwords.BURST
     assert most[0] == passwords.AT_ONCE and len(done) == passwords.BURST
 

@@ -1,4 +1,4 @@
-"""Browser sessions: who is signed in, until when."""
+"""Browser sessions and their expiry."""
 
 import pytest
 
