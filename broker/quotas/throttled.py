@@ -17,7 +17,7 @@ from broker.quotas.usage import ClientSensor
 from broker.quotas.verdict import Throttle
 
 STALE: Final = 256
-"""Outdated entries that the queue may contain, in addition to twice the number of channels."""
+"""Outdated entries that the queue may contain beyond the number of throttled channels."""
 
 
 class Throttleable(Protocol):

@@ -18,9 +18,7 @@ applies a plan sends ten to twenty requests at once.
 """
 
 FLOOD_TURN_S: Final = 1.0
-"""Limits a flood to 0.3 % of the thread, so that about one in a hundred Kafka requests meets one of its
-turns.
-"""
+"""Limits a flood to 0.3 % of the thread, so fewer than one in a hundred Kafka requests meets a turn."""
 
 FLOOD_WAIT_S: Final = 60.0
 """Longest wait of a flood's request. A refusal causes a retry, so it is delayed."""
