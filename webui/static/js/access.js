@@ -1,4 +1,4 @@
-// Access tokens: who may sign in, as what, until when.
+// Access tokens: names, roles and expiry.
 
 import { get, proven } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
@@ -20,7 +20,7 @@ let tokens = [];
 let mine = "";
 let version = null;
 let drawnAt = 0;
-// What is open below which row: {key, element}.
+// The panel that is open below a row: {key, element}.
 let open = null;
 
 const table = new Table({
@@ -30,7 +30,7 @@ const table = new Table({
   columns: [
     { label: "Name", size: "name", whole: "bare", cell: nameCell },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
-    { label: "Made or renewed", size: "changed", cell: changedCell },
+    { label: "Created or renewed", size: "changed", cell: changedCell },
     { label: "Expires", size: "expires", cell: expiresCell },
     { label: "Last used", size: "used", cell: usedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -50,7 +50,7 @@ function expiresCell(row, td) {
   const { expires_at: at } = row;
   const words = expiryWords(row);
   once(td, `${at} ${words}`, () => {
-    if (at === null) return h("span.quiet", { title: "It does not expire" }, words);
+    if (at === null) return h("span.quiet", { title: "Does not expire" }, words);
     const urgency = words === "expired" ? "expired" : Date.parse(at) - Date.now() < SOON_MS ? "soon" : null;
     return h("time.expiry", { datetime: at, title: at, data: urgency ? { urgency } : {} }, words);
   });
@@ -129,7 +129,7 @@ function add() {
     setText(trouble, "");
     setText(unproven, "");
     name.removeAttribute("aria-invalid");
-    if (name.value.trim() === "") return refuse("A token needs a name.");
+    if (name.value.trim() === "") return refuse("Enter a name.");
     const secret = proof.read();
     if (secret === null) return;
     try {
@@ -149,11 +149,11 @@ function add() {
   replace(adding, h("div.card.panel", h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "New token"),
     h("div.new-fields",
-      h("div.field", h("label", { for: "new-name" }, "Name", h("span.quiet", " of who will use it")), name, trouble),
+      h("div.field", h("label", { for: "new-name" }, "Name", h("span.quiet", " of the user or program")), name, trouble),
       h("div.field", h("label", { for: "new-role" }, "Role"), role),
       field),
     proof.field, unproven,
-    h("div.buttons", h("button.primary", { type: "submit" }, "Make token"), h("button", { type: "button", onclick: leave }, "Cancel")))));
+    h("div.buttons", h("button.primary", { type: "submit" }, "Create token"), h("button", { type: "button", onclick: leave }, "Cancel")))));
   name.focus();
 }
 

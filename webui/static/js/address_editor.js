@@ -1,4 +1,4 @@
-// The editor of one address's limit: the rate, whom it would reach, and the command that does the same.
+// The editor of one address's limit: the rate, the addresses that it affects, and the equivalent command.
 
 import { put, remove } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
@@ -18,7 +18,7 @@ function pathOf(address, validate = false) {
 }
 
 export class AddressEditor {
-  /** `row` null: a new limit. `removing`: begin with the field empty. `onedit(row)`: edit another instead. */
+  /** `row` null: a new limit. `removing`: start with the field empty. `onedit(row)`: edit another row instead. */
   constructor({ row, removing = false, onclose, onedit }) {
     Object.assign(this, { row, onclose, onedit });
     this.version = row?.version ?? 0;
@@ -46,7 +46,7 @@ export class AddressEditor {
 
   whom() {
     const choices = [["one", "one address"], ["default", "every other address (default)"]].map(([value, words]) => h("option", { value }, words));
-    this.which = h("select", { "aria-label": "Whom it limits" }, choices);
+    this.which = h("select", { "aria-label": "Limited addresses" }, choices);
     this.name = h("input", { type: "text", "aria-label": "Address", placeholder: "10.0.0.7", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
     return h("div.field", h("span.field-label", "Address"), h("div.pair", this.which, this.name));
   }
@@ -71,7 +71,7 @@ export class AddressEditor {
     return this.which.value === "default" ? DEFAULT : this.name.value.trim();
   }
 
-  /** The rate as typed: null is no limit, undefined makes no sense. */
+  /** The rate as typed: null is no limit, undefined is invalid. */
   value() {
     const typed = this.rate.value.trim().replace(",", ".").replace(/\s*(\/s)?$/, "");
     if (typed === "") return null;
@@ -84,7 +84,7 @@ export class AddressEditor {
     const bad = value === undefined;
     this.rate.setAttribute("aria-invalid", String(bad));
     this.note.dataset.kind = bad ? "bad" : "";
-    setText(this.note, bad ? "A whole number of at least 1. An empty field is no limit." : value === null ? "e.g. 10" : `${group(value)} in a second, on average over the quota window`);
+    setText(this.note, bad ? "Enter a whole number of at least 1, or leave the field empty for no limit." : value === null ? "e.g. 10" : `${group(value)} per second, averaged over the quota window`);
     setText(this.save, value === null && this.before !== null ? "Remove limit" : "Save limit");
     const ready = !bad && value !== this.before && this.address() !== "";
     this.save.disabled = !ready;
@@ -92,7 +92,7 @@ export class AddressEditor {
     replace(this.trouble);
     if (ready) return void this.previewSoon();
     this.asked?.abort();
-    replace(this.reach, bad ? null : h("p.quiet", this.address() === "" ? "Say which address it is." : this.row ? "Nothing is changed yet." : "Give a limit."));
+    replace(this.reach, bad ? null : h("p.quiet", this.address() === "" ? "Enter an address." : this.row ? "No changes yet." : "Enter a limit."));
     replace(this.command);
   }
 
@@ -110,7 +110,7 @@ export class AddressEditor {
     try {
       const { reach, command } = await this.edit(true);
       replace(this.reach, reachWords(reach, this.value()));
-      replace(this.command, h("p.field-label", "The same from a shell"), copyable(command, "kafka-configs.sh command"));
+      replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-configs.sh command"));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -132,7 +132,7 @@ export class AddressEditor {
     }
   }
 
-  /** A refusal stands where it belongs, and what was typed stays. */
+  /** Shows an error beside its field; keeps the input. */
   refused(problem) {
     const { current } = problem.document ?? {};
     if (problem.status === 412 && current) this.conflict(current);
@@ -140,10 +140,10 @@ export class AddressEditor {
     replace(this.reach);
   }
 
-  /** Somebody else was quicker: both versions are shown, and one is chosen. */
+  /** A concurrent change: shows both versions and lets the user choose. */
   conflict(current) {
     const now = current[KEY];
-    const words = now === null ? "This limit was removed meanwhile." : `${current.changed_by} changed this limit meanwhile.`;
+    const words = now === null ? "This limit was removed in the meantime." : `${current.changed_by} changed this limit in the meantime.`;
     const overwrite = () => {
       this.version = current.version;
       this.before = now;
@@ -154,8 +154,8 @@ export class AddressEditor {
     replace(this.trouble, h("div.conflict", h("p", words),
       h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitWords(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitWords(this.value()))))),
       h("div.buttons",
-        h("button", { type: "button", onclick: () => (now === null ? this.onclose() : this.onedit(current)) }, now === null ? "Leave it removed" : "Start from what it is now"),
-        h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
+        h("button", { type: "button", onclick: () => (now === null ? this.onclose() : this.onedit(current)) }, now === null ? "Keep it removed" : "Start from the current version"),
+        h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
   }
 }
 
@@ -164,10 +164,10 @@ export function limitWords(value) {
 }
 
 function reachWords({ addresses, over, connections }, value) {
-  if (addresses === 0) return h("p", "No address that was seen in the last hour falls under this.");
-  const who = `${count(addresses, "address").replace(/addresss$/, "addresses")} seen in the last hour, with ${count(connections, "open connection")}, ${addresses === 1 ? "falls" : "fall"} under this`;
-  if (over > 0) return h("p", `${who}; `, h("strong.warn", `${group(over)} ${over === 1 ? "connects" : "connect"} faster now and would be held`), ".");
-  return h("p", value === null ? `${who}.` : `${who}; none connects faster now.`);
+  if (addresses === 0) return h("p", "No address seen in the last hour matches this limit.");
+  const who = `${count(addresses, "address").replace(/addresss$/, "addresses")} seen in the last hour, with ${count(connections, "open connection")}, ${addresses === 1 ? "matches" : "match"} this limit`;
+  if (over > 0) return h("p", `${who}; `, h("strong.warn", `${group(over)} ${over === 1 ? "connects" : "connect"} faster now and would be throttled`), ".");
+  return h("p", value === null ? `${who}.` : `${who}; none exceeds the limit now.`);
 }
 
 function saved(current, before) {
@@ -176,9 +176,9 @@ function saved(current, before) {
   const undo = async () => {
     try {
       await (before === null ? remove(pathOf(address), version) : put(pathOf(address), { [KEY]: before }, current[KEY] === null ? 0 : version));
-      toast(`Put the limit of ${addressWords(address)} back.`);
+      toast(`Restored the limit of ${addressWords(address)}.`);
     } catch (problem) {
-      toast(problem.status === 412 ? "It was changed again meanwhile; nothing is undone." : problem.message, { kind: "bad" });
+      toast(problem.status === 412 ? "The limit changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
     }
   };
   toast(words, { action: { label: "Undo", run: undo } });

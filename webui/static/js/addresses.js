@@ -1,4 +1,4 @@
-// IP quotas: every address that has a limit or connects, how fast it does, and how often it was turned away.
+// IP quotas: every address that has a limit or connects, with its connection rate, throttles and rejections.
 
 import { AddressEditor, addressWords, DEFAULT, limitWords } from "./address_editor.js";
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
@@ -8,15 +8,15 @@ import { ago, digits, group } from "./units.js";
 
 const KEY = "connection_creation_rate";
 const RULES = {
-  "max.connections": "no place left",
-  "max.connections.per.ip": "too many of one address",
-  connection_creation_rate: "too fast",
+  "max.connections": "connection limit reached",
+  "max.connections.per.ip": "too many per address",
+  connection_creation_rate: "rate exceeded",
 };
-const WHOLE = { broker: "The whole broker", controller: "The whole controller" };
+const WHOLE = { broker: "Broker", controller: "Controller" };
 const adding = document.getElementById("adding");
 const limits = document.getElementById("limits");
 
-// What is open below which row: {key, panel}.
+// The panel that is open below a row: {key, panel}.
 let open = null;
 
 const list = new Listing({
@@ -34,8 +34,8 @@ const list = new Listing({
     { label: "New per second", sort: "rate", size: "rate", num: true, cell: rateCell },
     { label: "Open now", sort: "connections", size: "count", num: true, cell: openCell },
     { label: "Accepted", sort: "accepted", size: "count", num: true, cell: acceptedCell },
-    { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "held"), "Held because the address connected too fast") },
-    { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "refused"), "Closed by a limit") },
+    { label: "Throttled", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "held"), "Throttled because the address exceeded its connection rate") },
+    { label: "Rejected", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "refused"), "Closed by a limit") },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
@@ -49,11 +49,11 @@ function limitCell(row, td) {
   once(td, `${row[KEY]} ${row.bound}`, () => {
     if (row[KEY] !== null) return h("b", limitWords(row[KEY]));
     if (row.bound !== null) return h("span.two", { title: "The limit of every other address" }, h("span", limitWords(row.bound)), h("span", "default"));
-    return h("span.quiet", { title: "It may connect as often as it likes" }, "–");
+    return h("span.quiet", { title: "Unlimited" }, "–");
   });
 }
 
-/** What an address does on the broker's listeners and on the controller's, each of which counts for itself. */
+/** An address's use of the broker's listeners and of the controller's; each is counted separately. */
 function uses({ use, controller_use }) {
   return [use, controller_use].filter(Boolean);
 }
@@ -62,10 +62,10 @@ function total(row, figure) {
   return uses(row).reduce((sum, use) => sum + use[figure], 0);
 }
 
-/** One cell of figures: that of the broker and, below it, that of the controller. */
+/** One cell: the broker's value and, below it, the controller's. */
 function perServer(row, figure) {
   if (!row.controller_use) return figure(row.use);
-  const controller = h("span.quiet", { title: "On the controller's listeners, which are counted for themselves" }, "controller ", figure(row.controller_use));
+  const controller = h("span.quiet", { title: "On the controller's listeners, which are counted separately" }, "controller ", figure(row.controller_use));
   return row.use ? h("span.two", h("span", figure(row.use)), controller) : controller;
 }
 
@@ -154,7 +154,7 @@ function closeAll() {
 }
 
 function nothing() {
-  return empty("addresses", "Nobody has connected yet", "An address appears here when it connects, with how fast it does. A limit holds it to so many new connections a second.",
+  return empty("addresses", "No connections yet", "An address appears here when it connects, with its connection rate. A limit bounds its new connections per second.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Limit an address")));
 }
 
@@ -162,14 +162,14 @@ const ceilings = new Table({
   label: "All connections",
   keyOf: ({ server, listener }) => `${server}/${listener}`,
   columns: [
-    { label: "Together", size: "address", whole: "bare", cell: ({ server, listener }, td) => once(td, `${server}/${listener}`, () => h("b.name", listener || WHOLE[server])) },
+    { label: "Total", size: "address", whole: "bare", cell: ({ server, listener }, td) => once(td, `${server}/${listener}`, () => h("b.name", listener || WHOLE[server])) },
     { label: "Open connections", cell: (row, td) => ceiling(td, row, group(row.connections), row.max_connections, "max.connections") },
     { label: "New per second", cell: (row, td) => ceiling(td, row, `${digits(row.rate)}/s`, row.max_rate, "max.connection.creation.rate") },
-    { label: "Refused since the start", cell: refusedCell },
+    { label: "Rejected since start", cell: refusedCell },
   ],
 });
 
-/** A figure, the most that it may be, and the setting that says so. */
+/** A value, its maximum, and the setting that defines the maximum. */
 function ceiling(td, { listener }, shown, most, key) {
   once(td, `${shown} ${most}`, () => {
     const setting = listener === "" ? key : `listener.name.${listener.toLowerCase()}.${key}`;
@@ -184,7 +184,7 @@ function refusedCell({ rejected }, td) {
     : h("span.quiet", "none")));
 }
 
-/** Of the broker and of the controller where it has listeners, and of each listener of either that has several. */
+/** Rows for the broker, for the controller if it has listeners, and for each listener of a server with several. */
 function showLimits(rows) {
   const listeners = (server) => rows.filter((row) => row.server === server && row.listener !== "").length;
   ceilings.show(rows.filter(({ server, listener }) => listener === "" || listeners(server) > 1));

@@ -1,10 +1,10 @@
-// Asking the REST API. Whoever is not signed in any more is asked to, and may then try again.
+// Requests to the REST API. After the session ends, the sign-in dialog appears and the request can be repeated.
 
 import { sessionEnded } from "./session.js";
 
 export class Problem extends Error {
   constructor(status, document) {
-    super(document.detail || document.title || `The broker answered ${status}.`);
+    super(document.detail || document.title || `The broker responded with status ${status}.`);
     this.status = status;
     this.document = document;
   }
@@ -22,7 +22,7 @@ export function post(path, body, version) {
   return ask("POST", path, body, undefined, condition(version));
 }
 
-/** `version`: the one that the edit is about; 0 is nothing yet. */
+/** `version`: the version that the edit is based on; 0 for a new entity. */
 export function put(path, body, version, signal) {
   return ask("PUT", path, body, signal, condition(version));
 }
@@ -31,7 +31,7 @@ export function remove(path, version, signal) {
   return ask("DELETE", path, undefined, signal, condition(version));
 }
 
-/** A change for which whoever is signed in has shown `secret` once more. */
+/** A change that requires the signed-in user's `secret` again. */
 export function proven(method, path, { body, version, secret }) {
   const bytes = new TextEncoder().encode(secret);
   return ask(method, path, body, undefined, { ...condition(version), "X-Present-Secret": btoa(String.fromCharCode(...bytes)) });
@@ -50,7 +50,7 @@ async function ask(method, path, body, signal, more = {}) {
     response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The broker does not answer." });
+    throw new Problem(0, { detail: "The broker does not respond." });
   }
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401 && document.body.dataset.csrf) throw new Problem(401, { detail: sessionEnded() });

@@ -1,4 +1,4 @@
-// Audit: the trail of changes, and the way back from each.
+// Audit: the trail of changes, with undo.
 
 import { get } from "./api.js";
 import { DOORS, KINDS, subject, values } from "./audit_words.js";
@@ -16,9 +16,9 @@ const pager = document.getElementById("pager");
 
 let changes = null;
 let next = null;
-// What is open below which change: {key, panel, element}.
+// The panel that is open below a change: {key, panel, element}.
 let open = null;
-// Of the metadata, when the newest changes were read.
+// The metadata version at which the newest changes were read.
 let version = null;
 
 const table = new Table({
@@ -27,9 +27,9 @@ const table = new Table({
   onsort: () => choose({ order: url.values.order === "desc" ? "asc" : "desc" }),
   columns: [
     { label: "When", sort: "when", size: "when", cell: whenCell },
-    { label: "Who", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", actorWords(row)), h("span", row.role))) },
-    { label: "From", size: "from", cell: fromCell },
-    { label: "What", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
+    { label: "Actor", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", actorWords(row)), h("span", row.role))) },
+    { label: "Origin", size: "from", cell: fromCell },
+    { label: "Resource", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
     { label: "Change", size: "values", whole: true, cell: (row, td) => once(td, "", () => values(row)) },
     { label: "", size: "actions", whole: "bare", num: true, cell: undoCell },
   ],
@@ -43,7 +43,7 @@ function whenCell({ at, id }, td) {
       h("time", { datetime: at }, today ? ago(at) : day(at)), h("span", clock(moment))));
 }
 
-// A principal is broken after its type, rather than somewhere in its name.
+// A principal wraps after its type, not inside its name.
 function actorWords({ actor }) {
   return actor.startsWith("User:") ? ["User:", h("wbr"), actor.slice(5)] : actor;
 }
@@ -105,9 +105,9 @@ async function load() {
   }
 }
 
-/** Somebody has changed something: what is new goes on top, and what was read before may be final now. */
+/** After a change: adds new rows on top; rows read before may be final now. */
 async function refresh() {
-  // With the oldest first, what is new stands behind all the rest.
+  // With the oldest first, new changes come last.
   if (isRising()) return void (next === null && (changes.length ? older(changes.at(-1).id) : load()));
   const { items } = await ask({});
   const fresh = new Map(items.map((change) => [change.id, change]));
@@ -137,8 +137,8 @@ function show() {
 }
 
 const NOTHING = {
-  empty: empty("audit", "Nothing has been changed yet", "Whatever anybody changes, in this console, over REST or with Kafka's own tools, is written down here."),
-  filtered: empty("search", "No match", "Other things were changed; clear the filters to see them.", h("button", { type: "button", onclick: clear }, "Show all changes")),
+  empty: empty("audit", "No changes yet", "Changes made in this console, over REST or with Kafka's tools appear here."),
+  filtered: empty("search", "No match", "No change matches the filters.", h("button", { type: "button", onclick: clear }, "Show all changes")),
 };
 
 function clear() {
@@ -161,7 +161,7 @@ function select(id, all, words) {
 }
 
 const kind = select("kind", "All changes", KINDS);
-const door = select("door", "By people", { all: "By the broker too", ...DOORS });
+const door = select("door", "Without the broker’s own", { all: "With the broker’s own", ...DOORS });
 filter.value = url.values.q;
 filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
 document.getElementById("older").addEventListener("click", () => older());

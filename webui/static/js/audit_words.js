@@ -1,4 +1,4 @@
-// A change of the audit trail in words: what it was about, from what, to what.
+// A change of the audit trail in words: its resource, old value and new value.
 
 import { h } from "./dom.js";
 import { entityChips } from "./entity.js";
@@ -22,7 +22,7 @@ export const DOORS = {
   rest: "REST",
   wire: "Kafka protocol",
   "command-line": "command line",
-  broker: "the broker itself",
+  broker: "broker",
 };
 
 const NOUNS = {
@@ -57,7 +57,7 @@ export function values({ key, kind, old, new: now }) {
   return h("span.from-to", h("span.was", { title: old ?? "" }, before ?? "not set"), h("span.arrow", { "aria-label": "became" }, "→"), after === null ? h("b.gone", "removed") : h("b", { title: now ?? "" }, after));
 }
 
-/** As a person reads it; null where there is nothing. */
+/** Human-readable; null if there is no value. */
 export function valueWords(kind, key, value) {
   if (value === null) return null;
   if (kind !== "client-quota") return value === "" ? "empty" : value;

@@ -1,4 +1,4 @@
-// The editor of one setting of the whole broker: its value, what that does, and the command that does the same.
+// The editor of one broker-wide setting: its value, its effect, and the equivalent command.
 
 import { patch } from "./api.js";
 import { effect, read, sent, stateOf, words, write } from "./broker_limits.js";
@@ -7,7 +7,7 @@ import { debounced, toast } from "./shell.js";
 
 const PATH = "/api/v1/broker-configs";
 const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1000", names: "none" };
-const NOTES = { bytes: "e.g. 50 MB", rate: "e.g. 2000", whole: "a whole number", ms: "0 to 10 000 ms", names: "names between commas" };
+const NOTES = { bytes: "e.g. 50 MB", rate: "e.g. 2000", whole: "a whole number", ms: "0 to 10 000 ms", names: "names separated by commas" };
 let serial = 0;
 
 function opOf({ key, kind }, value) {
@@ -75,11 +75,11 @@ export class BrokerLimitEditor {
     replace(this.trouble);
     this.asked?.abort();
     if (ready) return void this.previewSoon();
-    replace(this.reach, bad ? null : h("p.quiet", "Nothing is changed yet."));
+    replace(this.reach, bad ? null : h("p.quiet", "No changes yet."));
     replace(this.command);
   }
 
-  /** Asks the broker whether it would take the change; the answer is nothing but that. */
+  /** Asks the broker to validate the change. */
   async preview() {
     if (this.closed || this.save.disabled) return;
     this.asked = new AbortController();
@@ -88,7 +88,7 @@ export class BrokerLimitEditor {
       await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.asked.signal);
       const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
       replace(this.reach, h("p", twice ? h("strong.warn", sentence) : sentence));
-      replace(this.command, h("p.field-label", "The same from a shell"), copyable(commandOf(this.answer.command, this.setting, value), "kafka-configs.sh command"));
+      replace(this.command, h("p.field-label", "Equivalent command"), copyable(commandOf(this.answer.command, this.setting, value), "kafka-configs.sh command"));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -110,18 +110,18 @@ export class BrokerLimitEditor {
     }
   }
 
-  /** Figures have moved, or somebody has changed something: the next save is about this state. */
+  /** Takes over a newer state; the next save is based on it. */
   follow(answer) {
     this.answer = answer;
     const now = stateOf(this.setting.key, answer).value;
     if (JSON.stringify(now) === JSON.stringify(this.before)) return;
     this.before = now;
     this.changed();
-    setText(this.trouble, `It was changed meanwhile, to ${words(this.setting.kind, now)}. What is typed here is not saved yet.`);
+    setText(this.trouble, `The setting changed in the meantime, to ${words(this.setting.kind, now)}. Your input is not saved yet.`);
   }
 
   refused(problem) {
-    setText(this.trouble, problem.status === 412 ? "The broker’s settings were changed meanwhile; look again and save once more." : problem.message);
+    setText(this.trouble, problem.status === 412 ? "The broker’s settings changed in the meantime; check them and save again." : problem.message);
     replace(this.reach);
     replace(this.command);
   }
@@ -137,7 +137,7 @@ function saved(setting, before) {
   const undo = async () => {
     try {
       await patch(PATH, { ops: [opOf(setting, before)] });
-      toast(`Put ${setting.key} back.`);
+      toast(`Restored ${setting.key}.`);
     } catch (problem) {
       toast(problem.message, { kind: "bad" });
     }

@@ -1,4 +1,4 @@
-// What there is to set for the whole broker: each key with its words, how it is read and how it is written.
+// The broker-wide settings: labels of each key, and how its value is parsed and formatted.
 
 import { bytes, count, digits, group, isBinary, readLimit, writeLimit } from "./units.js";
 
@@ -6,14 +6,14 @@ const BYTES = "producer_byte_rate";
 const COUNT = "controller_mutation_rate";
 
 export const GROUPS = [
-  { id: "rates", title: "All clients together", text: "Each response that breaks a limit is throttled; the longer of this throttle and of the client’s own counts." },
-  { id: "exempt", title: "Exempt", text: "Neither counted nor throttled by the limits above. Client ids that begin with __automq_client_ never are." },
-  { id: "cluster", title: "Cluster", text: "Topics and partitions beyond are refused with POLICY_VIOLATION. Internal topics count." },
-  { id: "storm", title: "Retry storms", text: "A client that meets the same error again at once is answered later. Only its own connection waits." },
+  { id: "rates", title: "All clients together", text: "A response that exceeds a limit is throttled, for the longer of this throttle and the client’s own." },
+  { id: "exempt", title: "Exempt", text: "Neither counted nor throttled by the limits above. Client ids that begin with __automq_client_ are always exempt." },
+  { id: "cluster", title: "Cluster", text: "Creation of further topics and partitions fails with POLICY_VIOLATION. Internal topics count." },
+  { id: "storm", title: "Retry storms", text: "Repeated errors of a client get a delayed response. Only its own connection waits." },
 ];
 
 export const SETTINGS = [
-  { key: "broker.quota.enabled", group: "rates", label: "Limits in force", kind: "switch" },
+  { key: "broker.quota.enabled", group: "rates", label: "Enforced", kind: "switch" },
   { key: "broker.quota.produce.bytes", group: "rates", label: "Produce", kind: "bytes", about: "bytes of requests per second" },
   { key: "broker.quota.fetch.bytes", group: "rates", label: "Fetch", kind: "bytes", about: "bytes of responses per second" },
   { key: "broker.quota.slow.fetch.bytes", group: "rates", label: "Slow fetch", kind: "bytes", about: "bytes of responses that need the disk, per second" },
@@ -23,11 +23,11 @@ export const SETTINGS = [
   { key: "broker.quota.white.list.listener", group: "exempt", label: "Listeners", kind: "names" },
   { key: "cluster.quota.topic.count", group: "cluster", label: "Topics", kind: "whole" },
   { key: "cluster.quota.partition.count", group: "cluster", label: "Partitions", kind: "whole" },
-  { key: "automq.retry.storm.backoff.enabled", group: "storm", label: "Delayed answers", kind: "switch" },
+  { key: "automq.retry.storm.backoff.enabled", group: "storm", label: "Delayed responses", kind: "switch" },
   { key: "automq.retry.storm.backoff.max.delay.ms", group: "storm", label: "Delay", kind: "ms" },
 ];
 
-/** What a key is set to, and what is used of it, out of GET /broker-quotas. */
+/** A key's value and current use, from GET /broker-quotas. */
 export function stateOf(key, answer) {
   const storm = answer.retry_storm;
   if (key === "broker.quota.enabled") return { value: answer.enabled };
@@ -38,7 +38,7 @@ export function stateOf(key, answer) {
   return [...answer.limits, ...answer.cluster].find((each) => each.key === key);
 }
 
-/** Reads what was typed: {value}, null for no limit, or {error}. */
+/** Parses the input: {value}, with null for no limit, or {error}. */
 export function read(kind, typed) {
   const text = typed.trim();
   if (kind === "bytes") return readLimit(BYTES, text);
@@ -47,30 +47,30 @@ export function read(kind, typed) {
   if (kind === "switch") return { value: text === "true" };
   if (text === "") return { value: null };
   const plain = text.replace(/[\s\u202f]/g, "").replace(/ms$/, "");
-  if (!/^\d+$/.test(plain)) return { error: "A whole number." };
+  if (!/^\d+$/.test(plain)) return { error: "Enter a whole number." };
   if (kind === "ms" && Number(plain) > 10000) return { error: "At most 10 000 ms." };
   return { value: Number(plain) };
 }
 
 function readNames(text) {
   const names = text === "" ? [] : text.split(",").map((name) => name.trim());
-  return names.includes("") ? { error: "A name is missing between two commas." } : { value: [...new Set(names)] };
+  return names.includes("") ? { error: "Empty name between two commas." } : { value: [...new Set(names)] };
 }
 
-/** How a value stands in its field. */
+/** Formats a value for its input field. */
 export function write(kind, value) {
   if (value === null || value === undefined) return "";
   if (kind === "bytes") return writeLimit(BYTES, value);
   return kind === "names" ? value.join(", ") : String(value);
 }
 
-/** How it is sent; undefined: the setting is taken back. */
+/** Formats a value for the request; undefined deletes the setting. */
 export function sent(kind, value) {
   if (value === null || (kind === "names" && value.length === 0)) return undefined;
   return kind === "names" ? value.join(",") : String(value);
 }
 
-/** A value as it is shown. */
+/** Formats a value for display. */
 export function words(kind, value) {
   if (kind === "switch") return value ? "on" : "off";
   if (kind === "names") return value.length ? value.join(", ") : "none";
@@ -80,36 +80,36 @@ export function words(kind, value) {
   return kind === "ms" ? `${group(value)} ms` : group(value);
 }
 
-/** What a change would do, of what can be told now: [sentence, whether to look twice]. */
+/** The effect of a change, as far as it is known: [sentence, whether it is a warning]. */
 export function effect({ key, kind, label }, value, state, answer) {
   const what = label.toLowerCase();
   if (kind === "bytes" || kind === "rate") return rateEffect(kind, value, state, answer.enabled);
   if (kind === "whole") return countEffect(what, value, state.count);
-  if (kind === "ms") return [value ? "For answers from now on; those that wait go on waiting." : "Nothing is delayed.", false];
+  if (kind === "ms") return [value ? "Applies to new responses; responses already delayed stay delayed." : "No response is delayed.", false];
   if (kind === "names") return [value.length ? `${count(value.length, "name")}; their requests are neither counted nor throttled.` : "All clients count.", false];
   if (key === "broker.quota.enabled") return switchEffect(value, answer);
-  return [value ? "From the next error on." : "Repeated errors are answered at once again.", false];
+  return [value ? "Takes effect with the next error." : "Repeated errors get an immediate response again.", false];
 }
 
 function rateEffect(kind, value, { observed }, enabled) {
-  const later = enabled ? "" : " It holds once the limits are in force.";
-  if (value === null) return [`All clients together may do as much as they like.${later}`, false];
+  const later = enabled ? "" : " Takes effect once the limits are enforced.";
+  if (value === null) return [`All clients together are unlimited.${later}`, false];
   const now = words(kind, observed);
-  if (observed > value) return [`All clients together do ${now} now: their responses would be throttled.${later}`, true];
-  return [`All clients together do ${now} now, ${Math.round((100 * observed) / value)} % of this.${later}`, false];
+  if (observed > value) return [`All clients together use ${now} now: their responses would be throttled.${later}`, true];
+  return [`All clients together use ${now} now, ${Math.round((100 * observed) / value)} % of this.${later}`, false];
 }
 
 function countEffect(what, value, there) {
-  if (value === null) return [`There are ${group(there)}, and there may be any number.`, false];
-  if (there > value) return [`There are ${group(there)} already: they stay, and no more ${what} can be made.`, true];
-  if (there === value) return [`There are ${group(there)}: no more ${what} can be made.`, true];
-  return [`There are ${group(there)}; ${group(value - there)} more can be made.`, false];
+  if (value === null) return [`There are ${group(there)} now; the number is unlimited.`, false];
+  if (there > value) return [`There are ${group(there)} already: they stay, but no further ${what} can be created.`, true];
+  if (there === value) return [`There are ${group(there)} now: no further ${what} can be created.`, true];
+  return [`There are ${group(there)} now; ${group(value - there)} more can be created.`, false];
 }
 
 function switchEffect(value, { limits }) {
-  if (!value) return ["Connections that are held for them are released at once, and what was used is forgotten.", false];
+  if (!value) return ["Connections throttled by these limits are unmuted at once, and recorded usage is reset.", false];
   const over = limits.filter((each) => each.value !== null && each.observed > each.value);
   const set = limits.filter((each) => each.value !== null).length;
-  if (set === 0) return ["No limit is set: rates are measured, and nothing is throttled.", false];
-  return [over.length ? "Clients do more than is allowed now: their responses would be throttled." : `${count(set, "limit")} would hold from the next request on.`, over.length > 0];
+  if (set === 0) return ["No limit is set: rates are measured and not throttled.", false];
+  return [over.length ? "Clients exceed a limit now: their responses would be throttled." : `${count(set, "limit")} would apply from the next request on.`, over.length > 0];
 }

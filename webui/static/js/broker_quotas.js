@@ -1,4 +1,4 @@
-// Broker quotas: limits of the whole broker and of the cluster, with their use, edited in place.
+// Broker quotas: broker-wide and cluster limits with their use, edited in place.
 
 import { get } from "./api.js";
 import { BrokerLimitEditor } from "./broker_limit_editor.js";
@@ -36,9 +36,9 @@ function row(setting) {
 function show(answer) {
   if (rows.size === 0) build();
   latest = answer;
-  const held = answer.limits.reduce((sum, each) => sum + each.throttled, 0);
-  verdict.dataset.level = held ? "watch" : "good";
-  setText(verdict, verdictWords(answer, held));
+  const throttled = answer.limits.reduce((sum, each) => sum + each.throttled, 0);
+  verdict.dataset.level = throttled ? "watch" : "good";
+  setText(verdict, verdictWords(answer, throttled));
   for (const { setting, use, value } of rows.values()) {
     const state = stateOf(setting.key, answer);
     draw(setting, use, value, state, answer.enabled);
@@ -46,11 +46,11 @@ function show(answer) {
   open?.editor.follow(answer);
 }
 
-function verdictWords({ enabled, limits }, held) {
-  if (!enabled) return "The limits of the whole broker are not in force.";
+function verdictWords({ enabled, limits }, throttled) {
+  if (!enabled) return "Broker-wide limits are not enforced.";
   const set = limits.filter((each) => each.value !== null).length;
-  if (held) return `${count(held, "connection")} held by a limit of the whole broker.`;
-  return set ? `${count(set, "limit")} in force; no connection is held.` : "In force, and without a limit yet: rates are measured.";
+  if (throttled) return `${count(throttled, "connection")} throttled by a broker-wide limit.`;
+  return set ? `${count(set, "limit")} enforced; no connection is throttled.` : "Enforced, but no limit is set: rates are only measured.";
 }
 
 function draw(setting, use, value, state, enabled) {
@@ -63,11 +63,11 @@ function useOf({ kind, key }, state, enabled) {
   if (kind === "whole") return gauge(state.count, state.value, group(state.count), state.count === 1 ? "exists" : "exist");
   if (kind === "bytes" || kind === "rate") {
     if (!enabled) return h("p.quiet.small", "not measured");
-    const more = state.throttles ? `${count(state.throttles, "throttle")}, ${milliseconds(state.throttle_ms)}${state.throttled ? `; ${group(state.throttled)} held now` : ""}` : "no throttles";
+    const more = state.throttles ? `${count(state.throttles, "throttle")}, ${milliseconds(state.throttle_ms)}${state.throttled ? `; ${group(state.throttled)} throttled now` : ""}` : "no throttles";
     return gauge(state.observed, state.value, words(kind, state.observed), "now", more);
   }
   if (key === "automq.retry.storm.backoff.enabled" && (state.value || state.delayed)) {
-    return h("p.small", `${count(state.delayed, "answer")} delayed`, h("span.quiet", `, ${milliseconds(state.delayed_ms)} in all; ${group(state.waiting)} wait now`));
+    return h("p.small", `${count(state.delayed, "answer")} delayed`, h("span.quiet", `, ${milliseconds(state.delayed_ms)} in total; ${group(state.waiting)} delayed now`));
   }
   return null;
 }

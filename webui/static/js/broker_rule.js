@@ -1,8 +1,8 @@
-// The broker's own quota where a throttle names its rule.
+// The name of a broker-wide quota that caused a throttle.
 
 import { h } from "./dom.js";
 
-/** By the kind of a throttle: what is limited, in words. */
+/** The label of each kind of throttle. */
 export const BROKER_TYPES = {
   broker_produce: "produce bytes",
   broker_fetch: "fetch bytes",
@@ -10,10 +10,10 @@ export const BROKER_TYPES = {
   broker_request_rate: "request rate",
 };
 
-/** The same, as short as a tag has to be. */
+/** Short labels for tags. */
 export const BROKER_TAGS = { broker_produce: "produce", broker_fetch: "fetch", broker_slow_fetch: "slow fetch", broker_request_rate: "requests" };
 
-/** In which unit a limit of each kind is shown. */
+/** The unit of each kind of limit. */
 export const BROKER_LIMIT_KEYS = {
   broker_produce: "producer_byte_rate",
   broker_fetch: "consumer_byte_rate",
@@ -25,8 +25,8 @@ export function brokerRuleWords(type) {
   return `broker quota: ${BROKER_TYPES[type]}`;
 }
 
-/** A link to the page of these limits. */
+/** A link to the Broker quotas page. */
 export function brokerRuleLink(type) {
-  const title = "A limit of all clients together";
+  const title = "A limit on all clients together";
   return h("a.rule", { href: "/broker-quotas" }, h("span.chips", h("span.chip", { title }, h("span", "broker quota:"), h("span.name", BROKER_TYPES[type]))));
 }

@@ -1,16 +1,16 @@
-// Lines over time, in SVG: axes, a reading under the pointer or the arrow keys, and gaps where nothing is known.
+// Line charts in SVG: axes, a readout at the pointer or under the arrow keys, and gaps for missing samples.
 
 import { h, replace, setText, svg } from "./dom.js";
 import { clock, day, utcClock, utcDay } from "./units.js";
 
 const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
-// Samples come at an even step; where more than this many are missing, nobody knows what happened.
+// Samples arrive at an even step; more than this many missing samples in a row make a gap.
 const MISSING_STEPS = 2.5;
 const ROOM_FOR_TIME = 62;
 
 let charts = 0;
 
-/** 1, 2 or 5 times a power of ten and at least `least`, so that the axis reads well; about `count` of them. */
+/** A tick step of 1, 2 or 5 times a power of ten, at least `least`, for about `count` ticks. */
 export function ticks(highest, count = 4, least = 0) {
   if (!(highest > 0)) return [0, 1];
   const rough = highest / count;
@@ -19,13 +19,13 @@ export function ticks(highest, count = 4, least = 0) {
   return Array.from({ length: Math.ceil(highest / step) + 1 }, (_, index) => index * step);
 }
 
-/** The time between two samples: the middle one of all, so that a gap does not count. */
+/** The median time between two samples, so that gaps do not count. */
 export function stepOf(times) {
   const steps = times.slice(1).map((at, index) => at - times[index]).sort((one, other) => one - other);
   return steps[Math.floor(steps.length / 2)] ?? 1000;
 }
 
-/** [[x, y], …] for each stretch without a gap: a missing value, or missing samples. */
+/** [[x, y], …] for each stretch without a gap (a missing value, or missing samples). */
 export function stretches(times, values, first, step) {
   const found = [[]];
   for (let index = first; index < times.length; index += 1) {
@@ -38,8 +38,8 @@ export function stretches(times, values, first, step) {
 
 export class LineChart {
   /**
-   * `series`: [{key, label, tone}]; `format(value)` for axis and reading. `top`: the axis ends there, whatever
-   * the figures; `levels`: [{value, level}], lines across; `height` in pixels.
+   * `series`: [{key, label, tone}]; `format(value)` for axis and reading. `top`: the fixed end of the axis, whatever
+   * the values; `levels`: [{value, level}], lines across; `height` in pixels.
    */
   constructor(container, { series, format, label, top = null, levels = [], whole = false, height = 190 }) {
     Object.assign(this, { container, series, format, label, top, levels, whole, height });
@@ -60,8 +60,8 @@ export class LineChart {
   }
 
   /**
-   * `data`: columns of equal length, `at_ms` among them, oldest first; null is not known. The axis ends with the
-   * newest, or at the time `until`; then it has dates.
+   * `data`: columns of equal length, `at_ms` among them, oldest first; null is unknown. The axis ends with the
+   * newest sample, or at the time `until`, in which case it shows dates.
    */
   show(data, seconds, until = null) {
     this.data = data;
@@ -121,7 +121,7 @@ export class LineChart {
     return marks;
   }
 
-  /** UTC days, or the hours of one. */
+  /** Labels for UTC days, or for the hours of one day. */
   dates(width) {
     const step = this.seconds <= 86400 ? 4 * 3600 : 86400;
     const room = ((width - PAD.left - PAD.right) * step) / this.seconds;
@@ -142,7 +142,7 @@ export class LineChart {
     const drawn = this.series.map(({ key, tone }) =>
       stretches(this.data.at_ms, this.data[key], this.first, step).map((stretch) => {
         const points = stretch.map(([at, value]) => [this.scale.x(at).toFixed(1), this.scale.y(value).toFixed(1)]);
-        // A single sample between two gaps is a dot, which a round cap makes of a line that leads nowhere.
+        // A round cap on a line of length zero draws a single sample between two gaps as a dot.
         const line = `M${points.map(([x, y]) => `${x} ${y}`).join("L")}${points.length === 1 ? "h0" : ""}`;
         const area = `M${points[0][0]} ${floor}L${points.map(([x, y]) => `${x} ${y}`).join("L")}L${points.at(-1)[0]} ${floor}Z`;
         return [svg(`path.area.${tone}`, { d: area }), svg(`path.line.${tone}`, { d: line })];
@@ -178,7 +178,7 @@ export class LineChart {
     this.read(times[Math.min(last, Math.max(this.first, this.at === null && event.key === "ArrowLeft" ? last : to))]);
   }
 
-  /** The sample at a time, which stays the same one while others come. */
+  /** Selects the sample at a time; new samples do not move the selection. */
   index(at) {
     const found = this.data.at_ms.findIndex((each) => each >= at);
     return found < 0 ? this.data.at_ms.length - 1 : found;
@@ -208,12 +208,12 @@ export class LineChart {
   }
 
   words(value) {
-    return value === null ? "not known" : this.format(value);
+    return value === null ? "unknown" : this.format(value);
   }
 
-  /** What a screen reader says of it: the sample that is read, or the newest. */
+  /** The text for screen readers: the selected sample, or the newest. */
   describe(index = (this.data?.at_ms.length ?? 0) - 1) {
-    const values = index < 0 ? "no figures yet" : this.series.map(({ key, label }) => `${label} ${this.words(this.data[key][index])}`).join(", ");
+    const values = index < 0 ? "no data yet" : this.series.map(({ key, label }) => `${label} ${this.words(this.data[key][index])}`).join(", ");
     const when = index < 0 ? "" : `${this.moment(this.data.at_ms[index])}: `;
     const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values };
     for (const [name, value] of Object.entries(state)) this.drawing.setAttribute(`aria-value${name}`, value);
@@ -227,12 +227,12 @@ export class LineChart {
   }
 }
 
-/** A tile's or a row's line: shape only, the figure stands beside it. */
+/** A line without axes, for a tile or a row; the value is shown beside it. */
 export class Sparkline {
   constructor(tone) {
     this.area = svg(`path.area.${tone}`);
     this.line = svg(`path.line.${tone}`, { "vector-effect": "non-scaling-stroke" });
-    this.title = svg("title", "Nothing is known yet");
+    this.title = svg("title", "No data yet");
     this.element = svg("svg.spark", { viewBox: "0 0 100 28", preserveAspectRatio: "none", role: "img" }, this.title, this.area, this.line);
   }
 

@@ -1,11 +1,11 @@
-// The overview's charts: what they draw, over which range, and where longer ranges come from.
+// The overview's charts: series, range, and the source of longer ranges.
 
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { h, replace } from "./dom.js";
 import { bytes, bytesPerSecond, digits, percent, quantile } from "./units.js";
 
-/** So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change. */
+/** The page keeps this many seconds; it requests longer ranges, as often as they change. */
 export const KEPT = 900;
 export const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"], "1h": [3600, "1 h"], "6h": [21600, "6 h"], "24h": [86400, "24 h"] };
 const AGAIN_MS = { 3600: 30_000, 21600: 60_000, 86400: 60_000 };
@@ -32,8 +32,8 @@ const CHARTS = {
     height: SMALL,
     series: [{ key: "queue_ms", label: "Queued", tone: "in" }, { key: "local_ms", label: "Handled", tone: "out" }],
   },
-  "chart-queue": { label: "Requests queued", format: digits, whole: true, height: SMALL, series: [{ key: "requests_queued", label: "Waiting, at most", tone: "in" }] },
-  "chart-memory": { label: "Request memory", format: bytes, height: SMALL, series: [{ key: "memory_pool_used", label: "In use, at most", tone: "in" }] },
+  "chart-queue": { label: "Requests queued", format: digits, whole: true, height: SMALL, series: [{ key: "requests_queued", label: "Queued, maximum", tone: "in" }] },
+  "chart-memory": { label: "Request memory", format: bytes, height: SMALL, series: [{ key: "memory_pool_used", label: "In use, maximum", tone: "in" }] },
   "chart-blocked": {
     label: "Acceptor blocked",
     format: percent,
@@ -43,7 +43,7 @@ const CHARTS = {
     series: [{ key: "acceptor_blocked", label: "Blocked", tone: "plain" }],
   },
   "chart-connections": { label: "Connections", format: digits, whole: true, height: SMALL, series: [{ key: "connections", label: "Open", tone: "plain" }] },
-  "chart-throttled": { label: "Connections held", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Held, at most", tone: "held" }] },
+  "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Throttled, maximum", tone: "held" }] },
 };
 
 export class Charts {
@@ -69,9 +69,9 @@ export class Charts {
     const buttons = Object.entries(RANGES).map(([key, [, words]]) =>
       h("button", { type: "button", "aria-pressed": String(key === this.url.values.range), onclick: () => this.choose(key) }, words));
     const box = document.getElementById("range");
-    const held = [...box.children].indexOf(document.activeElement);
+    const focused = [...box.children].indexOf(document.activeElement);
     replace(box, buttons);
-    box.children[held]?.focus();
+    box.children[focused]?.focus();
   }
 
   choose(range) {
@@ -81,7 +81,7 @@ export class Charts {
     this.show(this.recent);
   }
 
-  /** `recent`: the columns that the page keeps. */
+  /** `recent`: the columns that this page keeps. */
   async show(recent) {
     this.recent = recent;
     const { seconds } = this;

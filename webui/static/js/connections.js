@@ -1,4 +1,4 @@
-// Connections: who is there, by which software, what was asked for, and whether it is being read.
+// Connections: client, software, traffic and mute state.
 
 import { remove } from "./api.js";
 import { empty, h, iconButton, setText } from "./dom.js";
@@ -8,16 +8,16 @@ import { once } from "./table.js";
 import { ago, bytes, group } from "./units.js";
 
 const STATES = {
-  not_muted: ["reading", "The broker reads it"],
-  muted: ["answering", "A request is in hand; no further one is read"],
-  muted_and_response_pending: ["answering", "An answer is on its way out"],
-  muted_and_throttled: ["throttled", "It is held for a broken quota"],
-  muted_and_throttled_and_response_pending: ["throttled", "It is held for a broken quota, and an answer is on its way out"],
-  muted_for_memory: ["waits for memory", "queued.max.request.bytes is used up"],
+  not_muted: ["reading", "The broker reads requests from it"],
+  muted: ["answering", "Muted while a request is in flight"],
+  muted_and_response_pending: ["answering", "Muted while a response is being sent"],
+  muted_and_throttled: ["throttled", "Muted for a quota violation"],
+  muted_and_throttled_and_response_pending: ["throttled", "Muted for a quota violation, with a response being sent"],
+  muted_for_memory: ["waits for memory", "queued.max.request.bytes is exhausted"],
 };
 const mayEdit = document.body.dataset.mayEdit === "yes";
 
-// What is open below which row: {key, element}.
+// The panel that is open below a row: {key, element}.
 let open = null;
 
 const list = new Listing({
@@ -27,13 +27,13 @@ const list = new Listing({
   keyOf: (row) => row.connection_id,
   sort: "since",
   rising: ["since", "client", "principal", "address", "software", "listener"],
-  none: () => empty("connections", "Nobody is connected", "Point a Kafka client at the broker and it appears here."),
+  none: () => empty("connections", "No client is connected", "Point a Kafka client at the broker to see it here."),
   below: (key) => (open?.key === key ? open.element : null),
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
     { label: "Listener", sort: "listener", size: "listener", cell: listenerCell },
-    { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", h("span.name", row.software_name || "not said"), h("span.name", row.software_version))) },
+    { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", h("span.name", row.software_name || "unknown"), h("span.name", row.software_version))) },
     { label: "Since", sort: "since", size: "since", cell: sinceCell },
     { label: "Requests", sort: "requests", size: "count", num: true, cell: (row, td) => setText(td, group(row.requests)) },
     { label: "In", sort: "bytes_in", size: "bytes", num: true, cell: (row, td) => bytesCell(row.bytes_in, td) },
@@ -73,7 +73,7 @@ function closeCell(row, td) {
   once(td, row.connection_id, () => h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => ask(row))));
 }
 
-/** Closing is said before it is done: the client may have something in hand. */
+/** Asks for confirmation: the client may have a request in flight. */
 function ask(row) {
   const key = row.connection_id;
   const leave = () => {
@@ -81,12 +81,12 @@ function ask(row) {
     list.show();
     list.table.rows.get(key)?.querySelector(".actions button")?.focus();
   };
-  const close = h("button.danger", { type: "button", onclick: () => run(row, leave) }, "Close it");
+  const close = h("button.danger", { type: "button", onclick: () => run(row, leave) }, "Close connection");
   const panel = h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "Close the connection of ", h("span.chip", h("span", "client id"), h("span.name", row.client_id)), "?"),
-    h("p", "What it has in hand is not answered. The client may connect again at once; a limit on its address or its user keeps it away."),
+    h("p", "Its request in flight gets no response. The client can reconnect at once; limit its address or user to keep it out."),
     h("p.quiet.mono.small", key),
-    h("div.buttons", close, h("button", { type: "button", onclick: leave }, "Leave it open")));
+    h("div.buttons", close, h("button", { type: "button", onclick: leave }, "Keep it open")));
   open = { key, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel)) };
   list.show();
   close.focus();

@@ -1,13 +1,13 @@
-// The two ways to say who one is: a token, or a name and its password. For the sign-in page, and for the
-// dialog of a page whose session has ended.
+// The credentials form: a token, or a name and a password. Used by the sign-in page and by the dialog of a page
+// whose session has ended.
 
 import { h, replace } from "./dom.js";
 
 const KEPT = "sign-in-by";
 
 /**
- * `describedBy`: the ids of what explains the fields. `read()` gives what /login takes, or {missing: words};
- * `refused()` marks the field to be typed again.
+ * `describedBy`: the ids of the elements that describe the fields. `read()` returns the body for /login, or
+ * {missing: words}; `refused()` marks the field as invalid.
  */
 export function credentials(prefix, describedBy, name = "") {
   const element = h("div.credentials");
@@ -35,9 +35,9 @@ export function credentials(prefix, describedBy, name = "") {
     element,
     focus,
     read() {
-      if (!byName) return secret.value.trim() ? { token: secret.value.trim() } : { missing: "Paste the token first." };
-      if (!called.value.trim()) return { missing: "Type the name first." };
-      return secret.value ? { name: called.value.trim(), password: secret.value } : { missing: "Type the password first." };
+      if (!byName) return secret.value.trim() ? { token: secret.value.trim() } : { missing: "Enter a token." };
+      if (!called.value.trim()) return { missing: "Enter a name." };
+      return secret.value ? { name: called.value.trim(), password: secret.value } : { missing: "Enter a password." };
     },
     refused() {
       const wrong = called && !called.value.trim() ? called : secret;
@@ -48,7 +48,7 @@ export function credentials(prefix, describedBy, name = "") {
   };
 }
 
-// A browser that keeps nothing asks for a token each time, and that is all.
+// Without storage, the form starts with the token each time.
 function kept() {
   try {
     return localStorage.getItem(KEPT);
@@ -61,6 +61,6 @@ function keep(way) {
   try {
     localStorage.setItem(KEPT, way);
   } catch {
-    // Asked again the next time.
+    // Without storage, the form starts with the token the next time.
   }
 }

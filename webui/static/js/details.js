@@ -1,11 +1,11 @@
-// What opens below a row of a listing: one at a time, asked for when it is opened and again while it is.
+// Details below a row of a listing: one at a time, loaded when opened and reloaded while open.
 
 import { h, replace } from "./dom.js";
 
 const AGAIN_MS = 2000;
 
 export class Details {
-  /** `load(row)` answers, `draw(answer, row)` gives elements. Connect `below` and `arrived` to the listing. */
+  /** `load(row)` fetches, `draw(answer, row)` returns elements. Pass `below` and `arrived` to the listing. */
   constructor({ load, draw }) {
     this.load = load;
     this.draw = draw;
@@ -18,7 +18,7 @@ export class Details {
     this.list = list;
   }
 
-  /** The name of a row, as the button that opens it. */
+  /** A button with the row's name that opens its details. */
   opener(row, words) {
     const key = this.list.table.keyOf(row);
     return h("button.plain.opener", { type: "button", "aria-expanded": String(this.open?.key === key), onclick: () => this.toggle(key, row) }, h("span.twist", { "aria-hidden": "true" }, "›"), words);
@@ -29,7 +29,7 @@ export class Details {
     this.mark(false);
     this.open = null;
     if (!closing) {
-      const body = h("div.details", h("p.quiet", "Asking…"));
+      const body = h("div.details", h("p.quiet", "Loading…"));
       this.open = { key, row, body, at: -Infinity, element: h("tr.panel", h("td", { colspan: this.list.table.columns.length }, body)) };
       this.again();
     }

@@ -1,4 +1,4 @@
-// Doctor: symptoms, each with the figures to look at, in that order.
+// Doctor: symptoms, each with the metrics that explain it, in the order in which to check them.
 
 import { get } from "./api.js";
 import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
@@ -6,11 +6,11 @@ import { startLive } from "./shell.js";
 import { once } from "./table.js";
 import { bytes, digits, group, isBinary, percent, quantile } from "./units.js";
 
-const WORDS = { good: "fine", watch: "worth a look", urgent: "trouble" };
+const WORDS = { good: "fine", watch: "check", urgent: "trouble" };
 const VERDICTS = {
-  good: "Nothing is wrong as far as can be seen from here.",
-  watch: "Something is worth a look.",
-  urgent: "Something is wrong.",
+  good: "No problem found.",
+  watch: "Some values need attention.",
+  urgent: "A problem needs action.",
 };
 const UNITS = {
   share: (value) => percent(value),
@@ -79,13 +79,13 @@ function figure({ value, of, unit }) {
 function setting({ setting: found }) {
   if (!found) return h("div.setting");
   const { name, value, dynamic, command } = found;
-  const when = dynamic ? "It can be changed while the broker runs" : "It holds from the next start on";
+  const when = dynamic ? "Dynamic: can be changed while the broker runs" : "Takes effect at the next start";
   return h("div.setting",
     h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingWords(name, value)}${dynamic ? "" : ", at the next start"}`)),
     command && copyable(command, `Command that changes ${name}`));
 }
 
-// What Java's largest numbers mean here.
+// Java's largest integers stand for no limit.
 const NO_LIMIT = [String(2 ** 31 - 1), "9223372036854775807"];
 
 function settingWords(name, value) {

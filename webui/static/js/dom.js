@@ -1,5 +1,5 @@
-// Elements, built by hand. Text only ever goes in as text: there is no innerHTML anywhere, and the browser is
-// told (trusted-types 'none') to refuse it.
+// Builds DOM elements. Text is only ever inserted as text: nothing uses innerHTML, and the
+// Content-Security-Policy (trusted-types 'none') forbids it.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -45,7 +45,7 @@ export function replace(element, ...children) {
   append(element, children);
 }
 
-/** Writes only what differs, so that a selection or a screen reader is not disturbed by an update. */
+/** Writes only changed text, so that an update does not disturb a selection or a screen reader. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -60,7 +60,7 @@ export function iconButton(name, label, onclick) {
 
 const ROLES = ["viewer", "editor", "admin"];
 
-/** A control that stands there for everybody and works for `role` and above; to the others it says why not. */
+/** A control that is enabled for `role` and above; for lower roles it is disabled and explains why. */
 export function needs(role, control) {
   const mine = document.body.dataset.role;
   if (ROLES.indexOf(mine) >= ROLES.indexOf(role)) return control;
@@ -98,7 +98,7 @@ export function empty(iconName, title, text, action = null) {
 
 export function failed(problem, retry) {
   const again = h("button", { type: "button", onclick: retry }, "Try again");
-  return h("div.state", { role: "alert" }, h("h2", "This could not be loaded"), h("p", problem.message), again);
+  return h("div.state", { role: "alert" }, h("h2", "Loading failed"), h("p", problem.message), again);
 }
 
 export function skeleton(lines = 6) {

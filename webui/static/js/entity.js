@@ -1,4 +1,4 @@
-// A quota rule's entity, as chips and in words.
+// A quota rule's entity, as chips and as text.
 
 import { h } from "./dom.js";
 
@@ -26,17 +26,17 @@ export function entityWords(entity) {
   return words.join(", ");
 }
 
-/** What a quota callback tells the clients of one limit by; there is no rule to link to. */
+/** The tags by which a quota callback identifies a limit; there is no rule to link to. */
 export function tagChips(tags) {
-  const chips = tags.map(({ name, value }) => h("span.chip", { title: `A quota callback answered ${name}=${value}` }, h("span", name), h("span.name", value)));
-  return chips.length ? h("span.chips", chips) : h("span.quiet", { title: "A quota callback answered no tags" }, "no tags");
+  const chips = tags.map(({ name, value }) => h("span.chip", { title: `The quota callback returned ${name}=${value}` }, h("span", name), h("span.name", value)));
+  return chips.length ? h("span.chips", chips) : h("span.quiet", { title: "The quota callback returned no tags" }, "no tags");
 }
 
 export function tagWords(tags) {
   return tags.map(({ name, value }) => `${name} ${value}`).join(", ");
 }
 
-/** The same entity gives the same key, in whatever order its parts came. */
+/** A key of the entity that does not depend on the order of its parts. */
 export function entityKey(entity) {
   return JSON.stringify(Object.entries(entity).sort(([one], [other]) => (one < other ? -1 : 1)));
 }

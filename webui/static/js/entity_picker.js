@@ -1,4 +1,4 @@
-// Whom a new quota governs: a user, a client id, or both, each by name or as the default.
+// Chooses the entity of a new quota: a user, a client id, or both, each by name or as the default.
 
 import { get } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -10,14 +10,14 @@ const CHOICES = {
 
 const SENTENCES = {
   "any/any": "",
-  "any/name": "Everything under this client id shares the limits, whoever the user is.",
-  "any/default": "Each client id without a rule of its own gets these limits for itself.",
-  "name/any": "Everything under this user shares the limits.",
-  "default/any": "Each user without a rule of its own gets these limits for itself.",
-  "name/name": "This user under this client id. The most specific rule: it goes before all others.",
-  "name/default": "This user under each client id that has no rule with the user.",
-  "default/name": "This client id under each user that has no rule of its own.",
-  "default/default": "Each pair of user and client id that no other rule with a user names.",
+  "any/name": "All clients with this client id share the limits, for any user.",
+  "any/default": "Each client id without its own rule gets these limits.",
+  "name/any": "All clients of this user share the limits.",
+  "default/any": "Each user without their own rule gets these limits.",
+  "name/name": "This user with this client id. The most specific rule: it precedes all others.",
+  "name/default": "This user with each client id that has no rule with this user.",
+  "default/name": "This client id with each user that has no rule.",
+  "default/default": "Each pair of user and client id without another rule that names a user.",
 };
 
 export class EntityPicker {
@@ -44,7 +44,7 @@ export class EntityPicker {
     this.parts[1].input.focus();
   }
 
-  /** Starts with this entity chosen. */
+  /** Preselects this entity. */
   choose(entity) {
     for (const { kind, select, input } of this.parts) {
       select.value = !(kind in entity) ? "any" : entity[kind] === null ? "default" : "name";
@@ -69,7 +69,7 @@ export class EntityPicker {
     setText(this.sentence, SENTENCES[this.parts.map(({ select }) => select.value).join("/")]);
   }
 
-  /** {user, client-id}, as far as chosen; null while it is not whole. */
+  /** {user, client-id} as chosen; null while incomplete. */
   entity() {
     const entity = {};
     for (const { kind, select, input } of this.parts) {
@@ -82,7 +82,7 @@ export class EntityPicker {
     return Object.keys(entity).length ? entity : null;
   }
 
-  /** Who is connected is who one most likely means. */
+  /** Suggests the connected clients. */
   async suggest() {
     const { items: rows } = await get("/api/v1/connections?limit=1000").catch(() => ({ items: [] }));
     const names = [rows.map((row) => row.principal), rows.map((row) => row.client_id)];

@@ -1,4 +1,4 @@
-// Explain: which rule governs a client, and what would change if another one were there.
+// Explain: the rule that applies to a client, and the effect of another rule.
 
 import { get, post } from "./api.js";
 import { empty, failed, h, replace } from "./dom.js";
@@ -29,7 +29,7 @@ function isAsked() {
   return Object.values(who()).some(Boolean);
 }
 
-/** `edit` null: only what is. The newest question is the one that is answered. */
+/** `edit` null: resolve the current rules. Only the newest response is shown. */
 function ask(edit) {
   const { user, client_id, ip } = who();
   if (edit) return post("/api/v1/client-quotas:resolve", { user, client_id, ip, if: [edit] });
@@ -62,7 +62,7 @@ function show(found) {
   if (!answer.contains(parts.verdicts)) {
     whatIf = new WhatIf({ who: found, onchange: () => explain() });
     replace(parts.whatIf, whatIf.element);
-    replace(answer, parts.verdicts, h("h2.section", "The rules that are looked for, the most specific first"), parts.probes, parts.whatIf);
+    replace(answer, parts.verdicts, h("h2.section", "Rules in lookup order, most specific first"), parts.probes, parts.whatIf);
   }
   whatIf.follow(found);
   replace(parts.verdicts, verdicts(found));
@@ -79,7 +79,7 @@ async function suggest() {
   replace(document.getElementById("picks"), [...clients.values()].slice(0, SHOWN).map(pick));
   if (isAsked()) return;
   connected.hidden = clients.size === 0;
-  replace(answer, clients.size ? null : h("div.card.flush", empty("explain", "Whom do you ask about?", "Type a user, a client id or an address. Whoever is connected is offered here as well.")));
+  replace(answer, clients.size ? null : h("div.card.flush", empty("explain", "Choose a client", "Enter a user, a client id or an address. Connected clients are suggested.")));
 }
 
 function pick({ principal, client_id: client, address }) {

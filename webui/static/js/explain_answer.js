@@ -1,4 +1,4 @@
-// The answer of the resolver, drawn: a verdict for each kind of limit, and the rules in the order of the search.
+// The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { h } from "./dom.js";
 import { entityKey, ruleLink } from "./entity.js";
@@ -41,27 +41,27 @@ function use(key, { bound, observed }) {
 
 function rule({ matched, callback }) {
   if (callback) return h("p.small", "decided by ", h("code", callback.class));
-  if (!matched) return h("p.quiet.small", "none of the rules is there");
+  if (!matched) return h("p.quiet.small", "no rule matches");
   return h("p.small.by", "by ", ruleLink(matched));
 }
 
 function waiting({ wait_ms: wait, shadow }) {
   if (!wait) return null;
-  return h("p.small.warn", shadow ? `would be held for ${milliseconds(wait)}` : `held for ${milliseconds(wait)} at this rate`);
+  return h("p.small.warn", shadow ? `would be throttled for ${milliseconds(wait)}` : `throttled for ${milliseconds(wait)} at this rate`);
 }
 
-/** What the edit would do to this limit; nothing where it does nothing. */
+/** The effect of the edit on this limit. */
 function change(key, before, after) {
-  if (before.bound === after.bound && before.shadow === after.shadow && sameRule(before, after)) return h("p.if.quiet.small", "Would not change.");
+  if (before.bound === after.bound && before.shadow === after.shadow && sameRule(before, after)) return h("p.if.quiet.small", "No change.");
   const words = after.bound === null ? "no limit" : shownRate(key, after.bound);
-  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", words), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "and hold nobody at this rate") : null);
+  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", words), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "no throttling at this rate") : null);
 }
 
 function sameRule(one, other) {
   return entityKey(one.matched ?? {}) === entityKey(other.matched ?? {});
 }
 
-/** One row for each rule that is looked for, one column for each kind of limit. `ontry(entity, key)`: what if it were there? */
+/** One row for each rule in lookup order, one column for each kind of limit. `ontry(entity, key)` starts a what-if for that cell. */
 export function probeTable({ limits }, ontry) {
   const clients = limits.filter(({ key }) => key !== ADDRESS_KEY);
   const address = limits.find(({ key }) => key === ADDRESS_KEY);
@@ -70,7 +70,7 @@ export function probeTable({ limits }, ontry) {
     ...(clients[0]?.probes ?? []).map((probe, step) => row(probe.entity, step + 1, limits.map((limit) => (limit === address ? null : limit.probes[step])), limits, ontry)),
     ...(address?.probes ?? []).map((probe, step) => row(probe.entity, step + 1, limits.map((limit) => (limit === address ? limit.probes[step] : null)), limits, ontry)),
   ];
-  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Rules that are looked for" }, h("table.probes", h("thead", head), h("tbody", rows)));
+  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Rules in lookup order" }, h("table.probes", h("thead", head), h("tbody", rows)));
 }
 
 function row(entity, step, probes, limits, ontry) {
@@ -84,8 +84,8 @@ function cell(probe, { key, if: after }, entity, ontry) {
   const shown = changed ? then : probe;
   const words = shown.value === null ? "–" : shownRate(key, shown.value);
   const data = { state: shown.matched ? "governs" : shown.value === null ? "none" : "overridden", if: changed ? "yes" : "no" };
-  const title = shown.matched ? "This one governs" : shown.value === null ? "There is none; ask what if there were" : "There is one, and another goes first";
+  const title = shown.matched ? "This rule applies" : shown.value === null ? "No such rule; click to try one" : "This rule exists, but a more specific one applies";
   return h("td.num", { data, title },
     h("button.plain.probe", { type: "button", "aria-label": `What if ${label(key)} of rule were different`, onclick: () => ontry(entity, key) },
-      shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), words, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " governs")));
+      shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), words, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " applies")));
 }

@@ -1,4 +1,4 @@
-// Groups: who reads together and how far behind; a row opens to its members and offsets.
+// Groups: consumer groups with their lag; a row opens to its members and offsets.
 
 import { get } from "./api.js";
 import { Details, smallTable } from "./details.js";
@@ -19,19 +19,19 @@ const list = new Listing({
   keyOf: (row) => row.group_id,
   sort: "name",
   rising: ["name", "state"],
-  none: () => empty("groups", "No groups yet", "Consumers that read together under one group.id appear here, with how far they are behind."),
+  none: () => empty("groups", "No groups yet", "Consumer groups appear here with their members and lag."),
   below: details.below,
   arrived: details.arrived,
   columns: [
     { label: "Group", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.group_id, () => details.opener(row, h("span.name", row.group_id))) },
     { label: "State", sort: "state", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { state: row.state } }, row.state)) },
     { label: "Members", sort: "members", size: "count", num: true, cell: (row, td) => setText(td, group(row.members)) },
-    { label: "Records behind", sort: "lag", size: "count", num: true, cell: lagCell },
+    { label: "Lag (records)", sort: "lag", size: "count", num: true, cell: lagCell },
   ],
 });
 
 function lagCell({ lag }, td) {
-  once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "It has committed nothing" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
+  once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "No committed offsets" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
 }
 
 function drawGroup({ consumers, offsets, assignor, protocol }) {
@@ -46,11 +46,11 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   ]);
   const rows = offsets.map(({ topic, partition, committed, end, lag }) => [
     h("span.name", topic), String(partition), group(committed), end === null ? "–" : group(end), lag === null ? "–" : h(lag > 0 ? "b" : "span", group(lag)),
-    readers.has(`${topic} ${partition}`) ? h("span.name", readers.get(`${topic} ${partition}`)) : h("span.quiet", "nobody"),
+    readers.has(`${topic} ${partition}`) ? h("span.name", readers.get(`${topic} ${partition}`)) : h("span.quiet", "none"),
   ]);
   return [
-    consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "It has no members now; its offsets are kept."),
-    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Behind", true], ["Read by", false]], rows) : h("p.quiet", "It has committed nothing yet."),
+    consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "No members now; the offsets are kept."),
+    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
     h("p.quiet.small", [protocol && `Protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }

@@ -1,4 +1,4 @@
-// Who was held in the last hour: one line for each client under each rule, the latest first.
+// Clients throttled in the last hour: one line per client and rule, the latest first.
 
 import { BROKER_TAGS, BROKER_TYPES, brokerRuleLink } from "./broker_rule.js";
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ const TYPES = { produce: "produce", fetch: "fetch", request: "request time", con
 export function showLately(box, { items, of }) {
   const lines = items.map((row) => [row, ago(row.last_at)]);
   once(box, JSON.stringify([lines, of]), () => {
-    if (items.length === 0) return h("p.quiet.nothing", "Nobody was held.");
+    if (items.length === 0) return h("p.quiet.nothing", "No client was throttled.");
     const more = of > items.length ? h("p.quiet.nothing", `and ${group(of - items.length)} more`) : null;
     return [h("ul.lately", lines.map(line)), more];
   });
@@ -27,5 +27,5 @@ function line([row, last]) {
     h("span", h("span.tag", { data: { kind: type } }, TYPES[type] ?? type)),
     rule,
     h("span.two.num", { title: `${new Date(at).toLocaleString()} (${at})` },
-      h("span", count(times, "time"), ", at most ", milliseconds(longest)), h("span", `${last}${most}`)));
+      h("span", count(times, "time"), ", longest ", milliseconds(longest)), h("span", `${last}${most}`)));
 }

@@ -1,4 +1,4 @@
-// Recommended quotas: what a limit should be, why, and the way to the editor with it typed in and not saved.
+// Recommended quotas: the limit, its reason, and a link to the editor with the limit filled in.
 
 import { h, needs } from "./dom.js";
 import { entityChips, entityWords } from "./entity.js";
@@ -7,7 +7,7 @@ import { PlayedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
 import { group, KEYS, percent, rate, rawRate } from "./units.js";
 
-/** Whom advice is for: a user, or without a login a client id. */
+/** The entity of a recommendation: a user, or a client id where the client is not authenticated. */
 export function entityOf({ user, client_id: clientId }) {
   return user === null ? { "client-id": clientId } : { user };
 }
@@ -16,7 +16,7 @@ export function proposal(row) {
   return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity: entityOf(row), limits: { [row.key]: row.recommended } }) })}`;
 }
 
-/** All of it as a quota file, which `weir quotas apply` and `weir pipeline what-if` read. */
+/** All recommendations as a quota file for `weir quotas apply` and `weir pipeline what-if`. */
 export function quotaFile(rows) {
   const rules = new Map();
   for (const row of rows) {
@@ -35,14 +35,14 @@ export function adviceSection(warehouse) {
     path: "/api/v1/insights/advice",
     label: "Recommended quotas",
     keyOf: (row) => `${row.user} ${row.client_id} ${row.key}`,
-    none: "No advice: nobody was active for half an hour of one of these days.",
-    missing: "There is no advice yet. The pipeline gives it for every day on which somebody was active for half an hour.",
+    none: "No recommendations: no client was active for 30 minutes on one of these days.",
+    missing: "No recommendations yet. The pipeline writes them for each client that was active for at least 30 minutes of a day.",
     columns: [
       { label: "For", size: "who", whole: "bare", cell: (row, td) => once(td, JSON.stringify(entityOf(row)), () => entityChips(entityOf(row))) },
       { label: "Limit", size: "small", cell: ({ key }, td) => once(td, key, () => KEYS[key]?.label ?? key) },
-      { label: "Should be", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
-      { label: "Reached", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
-      { label: "Above it", size: "small", num: true, cell: heldCell },
+      { label: "Recommended", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
+      { label: "Peak", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
+      { label: "Above limit", size: "small", num: true, cell: heldCell },
       { label: "Why", size: "reason", whole: true, cell: ({ reason, day }, td) => once(td, `${day} ${reason}`, () => h("span.two", h("span.name", reason), h("span", `Of ${day}`))) },
       { label: "", size: "go", whole: "bare", num: true, cell: goCell },
     ],
@@ -51,7 +51,7 @@ export function adviceSection(warehouse) {
 }
 
 function heldCell({ throttled_minutes: minutes, minutes: active, throttled_share: share }, td) {
-  once(td, `${minutes} ${active}`, () => h("span", { title: `${group(minutes)} of ${group(active)} active minutes were above it` }, minutes ? percent(share) : "nobody"));
+  once(td, `${minutes} ${active}`, () => h("span", { title: `${group(minutes)} of ${group(active)} active minutes were above the recommended limit` }, minutes ? percent(share) : "never"));
 }
 
 function goCell(row, td) {

@@ -1,17 +1,17 @@
-// One question about the tables on the Insights page: a table of rows that grows by pages, with its own states.
+// One section of the Insights page: a table that loads page by page, with its own loading, empty and error states.
 
 import { get } from "./api.js";
 import { h, replace, skeleton } from "./dom.js";
 import { Table } from "./table.js";
 
-/** What a section says whose table has never been written. */
+/** The error code for a table that has never been written. */
 const NO_TABLE = "NO_TABLE";
 
 export class Section {
   /**
-   * `id` of its element, `path` of the REST API; `columns` as Table has them; `none`: what it says when
-   * nothing was found; `missing`: when there is no table; `below(rows)`: an element to stand under the rows;
-   * `query()`: parameters of its own; `onsort(key)`.
+   * `id` of its element, `path` of the REST API; `columns` as in Table; `none`: the text when nothing
+   * matches; `missing`: the text when there is no table; `below(rows)`: an element shown under the rows;
+   * `query()`: additional parameters; `onsort(key)`.
    */
   constructor({ id, path, label, columns, keyOf, none, missing, below = null, query = () => ({}), onsort = () => {} }) {
     Object.assign(this, { path, none, missing, below, query });
@@ -24,7 +24,7 @@ export class Section {
     this.parameters = {};
   }
 
-  /** `parameters`: of the whole page. A later call makes the answers of this one worthless. */
+  /** `parameters`: of the whole page. A later call discards the response to this one. */
   async load(parameters, signal) {
     this.parameters = { ...parameters, ...this.query() };
     const asked = this.parameters;
@@ -56,7 +56,7 @@ export class Section {
       this.next = answer.next;
       this.show();
     } catch (problem) {
-      // The version that the pages are of is gone, or the table cannot be read: from the beginning.
+      // The table version of the cursor is gone, or the table is unreadable: start again from the first page.
       this.fail(problem, () => this.load(this.parameters));
     }
     this.more.disabled = false;
@@ -74,7 +74,7 @@ export class Section {
   }
 }
 
-/** A chart over the page's days, of a route that gives points. `column(item, key)` is a series' figure. */
+/** A chart over the page's days, from a route that returns points. */
 export class Drawing {
   constructor({ path, chart, query = () => ({}) }) {
     Object.assign(this, { path, chart, query });
@@ -88,7 +88,7 @@ export class Drawing {
     try {
       ({ items } = await get(`${this.path}?${new URLSearchParams(query)}`, signal));
     } catch {
-      // The table below says what is wrong.
+      // The table below shows the error.
     }
     if (this.asked !== query) return;
     const data = { at_ms: items.map(({ at }) => Date.parse(at)) };

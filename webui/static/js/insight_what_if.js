@@ -1,4 +1,4 @@
-// What if all the advice were rules: a recorded day played with them and without, and who would be held.
+// What-if for all recommendations: replays a recorded day with and without them and compares the throttling.
 
 import { get, post } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
@@ -6,7 +6,7 @@ import { entityChips, entityKey } from "./entity.js";
 import { Table, once } from "./table.js";
 import { count, duration, group, percent, rate, rawRate } from "./units.js";
 
-/** Rules of the same entity have the limits of both; where both have one, that of `more`. */
+/** Merges rules by entity; limits of `more` take precedence. */
 export function merged(rules, more) {
   const found = new Map(rules.map((rule) => [entityKey(rule.entity), rule]));
   for (const rule of more) {
@@ -19,7 +19,7 @@ export function merged(rules, more) {
 function side(label, name) {
   return [
     { label: `Limit ${label}`, size: "small", num: true, cell: (row, td) => limitCell(row.key, row[name], td) },
-    { label: `Held ${label}`, size: "small", num: true, cell: (row, td) => heldCell(row[name], td) },
+    { label: `Throttled ${label}`, size: "small", num: true, cell: (row, td) => heldCell(row[name], td) },
   ];
 }
 
@@ -30,18 +30,18 @@ function limitCell(key, { rule, limit }, td) {
 function heldCell({ held_share: share, throttles, longest_ms: longest }, td) {
   once(td, `${share} ${throttles} ${longest}`, () => throttles === 0
     ? h("span.quiet", "never")
-    : h("b", { title: `${count(throttles, "time")}, for ${duration(longest)} at most; in all ${percent(share)} of its time` }, percent(share)));
+    : h("b", { title: `${count(throttles, "time")}, for at most ${duration(longest)}; ${percent(share)} of its time in total` }, percent(share)));
 }
 
 export class PlayedDay {
   constructor() {
     this.table = new Table({
-      label: "Who would have been held",
+      label: "Clients that would have been throttled",
       keyOf: (row) => `${row.user} ${row.client_id} ${row.key}`,
       onsort: () => {},
       columns: [
         { label: "Client", size: "who", whole: "bare", cell: (row, td) => once(td, entityKey(who(row)), () => entityChips(who(row))) },
-        { label: "Did", size: "small", cell: ({ key }, td) => once(td, key, () => key === "producer_byte_rate" ? "Produce" : "Fetch") },
+        { label: "Traffic", size: "small", cell: ({ key }, td) => once(td, key, () => key === "producer_byte_rate" ? "Produce" : "Fetch") },
         ...side("now", "now"),
         ...side("then", "proposed"),
       ],
@@ -51,27 +51,27 @@ export class PlayedDay {
     this.answer = h("div", { role: "status" });
     this.command = h("div");
     this.element = h("div.what-if",
-      h("h3", "Whom would all of it have held?"),
-      h("p.quiet", "Plays that day with the rules of now, and again with the advice added, by the broker’s own arithmetic. Nothing is changed by it. What a client wanted beyond what it was let do is not recorded."),
+      h("h3", "Simulate these recommendations"),
+      h("p.quiet", "Replays that day with the current rules, and again with the recommendations added, using the broker’s quota code. It changes nothing. Demand beyond what quotas allowed is not recorded."),
       h("div.buttons", this.play, this.save), this.answer, this.command);
   }
 
-  /** `file` are the rules to try, on `day`; an answer about others is taken away. */
+  /** `file`: the rules to simulate on `day`; removes a result for other rules. */
   show(file, day, command) {
     const text = JSON.stringify(file, null, 2);
     if (text === this.text && day === this.day) return this.element;
     Object.assign(this, { file, text, day });
-    setText(this.play, `Play ${day}`);
+    setText(this.play, `Simulate ${day}`);
     setText(this.save, `Download advice.json (${group(file.quotas.length)})`);
     replace(this.answer);
-    replace(this.command, copyable(command, "Command that plays a day against the advice alone"));
+    replace(this.command, copyable(command, "Command that simulates a day with only the recommendations"));
     return this.element;
   }
 
   async start() {
     const { day, text } = this;
     this.play.disabled = true;
-    replace(this.answer, h("p.quiet", `Playing ${day} twice. A busy day takes some minutes.`));
+    replace(this.answer, h("p.quiet", `Simulating ${day} twice. A busy day takes some minutes.`));
     let found;
     try {
       const { quotas } = await get("/api/v1/client-quotas:export");
@@ -86,8 +86,8 @@ export class PlayedDay {
 
   told({ clients, held_now: now, held_proposed: then, items, seconds, not_played: skipped }) {
     this.table.show(items);
-    const words = `Of ${count(clients, "client")} in ${duration(seconds * 1000)}, ${now === 0 ? "nobody" : group(now)} would be held by the rules of now, and ${then === 0 ? "nobody" : group(then)} with the advice.`;
-    return [h("p", words), items.length > 0 && this.table.element, items.length < Math.max(now, then) && h("p.quiet", `These are the ${group(items.length)} held most.`), skipped.length > 0 && h("p.quiet", `Not played: ${skipped.join("; ")}.`)];
+    const words = `Of ${count(clients, "client")} in ${duration(seconds * 1000)}, ${now === 0 ? "none" : group(now)} would be throttled by the current rules, and ${then === 0 ? "none" : group(then)} with the recommendations.`;
+    return [h("p", words), items.length > 0 && this.table.element, items.length < Math.max(now, then) && h("p.quiet", `The table shows the ${group(items.length)} most throttled.`), skipped.length > 0 && h("p.quiet", `Not simulated: ${skipped.join("; ")}.`)];
   }
 
   download() {

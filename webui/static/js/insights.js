@@ -1,4 +1,4 @@
-// Insights: what the pipeline's tables say over days, how fresh they are, and what to do where there are none.
+// Insights: the pipeline's tables over days, their freshness, and setup steps if there are none.
 
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
@@ -6,7 +6,7 @@ import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityWords } from "./entity.js";
 import { adviceSection } from "./insight_advice.js";
 import { Drawing } from "./insight_section.js";
-import { clientMetricsSection, held, latencySection, micros, namesSection, complianceSection, offendersSection, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
+import { clientMetricsSection, latencySection, micros, namesSection, complianceSection, offendersSection, shortDuration, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
 import { startLive, UrlState } from "./shell.js";
 import { ago, bytes, duration, group } from "./units.js";
 
@@ -15,8 +15,8 @@ const DAY_MS = 86400_000;
 const AGAIN_MS = 60_000;
 const PHASES = { total: "whole requests", queue: "queue", local: "handling", remote: "waiting", response_queue: "response queue", response_send: "sending" };
 const BYTES = [{ key: "produce_bytes", label: "Produced", tone: "in" }, { key: "fetch_bytes", label: "Fetched", tone: "out" }];
-const TOOK = [{ key: "p99_us", label: "p99 of the worst minute", tone: "held" }, { key: "p50_us", label: "Median", tone: "in" }];
-const HELD = [{ key: "throttle_ms", label: "Held", tone: "held" }];
+const TOOK = [{ key: "p99_us", label: "p99 of worst minute", tone: "held" }, { key: "p50_us", label: "Median", tone: "in" }];
+const THROTTLED = [{ key: "throttle_ms", label: "Throttled", tone: "held" }];
 
 const url = new UrlState({ days: "7", to: "", user: "", client: "", sort: "bytes", api: "", phase: "total" });
 const stateBox = document.getElementById("state");
@@ -44,9 +44,9 @@ const sections = [
   usage,
   new Drawing({ path: "/api/v1/insights/usage:series", query: whose, chart: chart("usage", "Bytes produced and fetched", bytes, BYTES) }),
   throttling,
-  new Drawing({ path: "/api/v1/insights/throttling:series", query: whose, chart: chart("throttling", "Time held", held, HELD) }),
+  new Drawing({ path: "/api/v1/insights/throttling:series", query: whose, chart: chart("throttling", "Throttle time", shortDuration, THROTTLED) }),
   latency,
-  new Drawing({ path: "/api/v1/insights/latency:series", query: () => ({ ...which(), phase: url.values.phase }), chart: chart("latency", "Time that requests took", micros, TOOK) }),
+  new Drawing({ path: "/api/v1/insights/latency:series", query: () => ({ ...which(), phase: url.values.phase }), chart: chart("latency", "Request time", micros, TOOK) }),
   adviceSection(() => state),
   utilisationSection(),
   compliance,
@@ -83,15 +83,15 @@ function sortBy(key) {
 
 function showChoices() {
   const days = document.getElementById("days");
-  const held = [...days.children].indexOf(document.activeElement);
+  const focused = [...days.children].indexOf(document.activeElement);
   replace(days, Object.entries(DAYS).map(([key, words]) => h("button", { type: "button", "aria-pressed": String(key === url.values.days), onclick: () => choose({ days: key }) }, words)));
-  days.children[held]?.focus();
+  days.children[focused]?.focus();
   const { from, to: last } = range();
   to.value = last;
   to.max = today();
   setText(document.getElementById("range"), `${from} to ${last}, in UTC`);
   const entity = { ...(url.values.user && { user: url.values.user }), ...(url.values.client && { "client-id": url.values.client }) };
-  replace(document.getElementById("only"), Object.keys(entity).length > 0 && h("button", { type: "button", "aria-label": `Not only ${entityWords(entity)}`, onclick: () => choose({ user: "", client: "" }) }, "Only", entityChips(entity), "✕"));
+  replace(document.getElementById("only"), Object.keys(entity).length > 0 && h("button", { type: "button", "aria-label": `Stop filtering by ${entityWords(entity)}`, onclick: () => choose({ user: "", client: "" }) }, "Only", entityChips(entity), "✕"));
   usage.table.showSort(url.values.sort, "desc");
 }
 
@@ -117,21 +117,21 @@ async function loadAll() {
   if (!signal.aborted) showLatencyChoices();
 }
 
-/** What to do, step by step, for a broker that has no tables to show. */
+/** Setup steps for a broker without tables. */
 const STEPS = {
   off: ({ setting, install, command }) => [
-    "Tell the broker where the pipeline writes, install what reads the tables in a checkout of Weir, and start the broker again", `${setting}=/srv/weir`, install, command],
-  missing: ({ install, command }) => ["Install what reads the tables in a checkout of Weir, and start the broker again", install, command],
-  none: ({ command }) => ["There are no tables yet. Fill them", command],
+    "Set the pipeline’s warehouse in the broker’s configuration, install the table reader in a checkout of Weir, and restart the broker", `${setting}=/srv/weir`, install, command],
+  missing: ({ install, command }) => ["Install the table reader in a checkout of Weir, and restart the broker", install, command],
+  none: ({ command }) => ["There are no tables yet. Run the pipeline", command],
 };
 
 function showSteps(answer) {
   const [title, ...commands] = STEPS[answer.state](answer);
   replace(stateBox, h("section.card", h("div.steps",
     h("h2", title),
-    h("p.quiet", "A pipeline on Spark turns the broker’s events into tables: who used how much, who was held, how long requests took, and what a quota should be. This page draws them."),
+    h("p.quiet", "A Spark pipeline turns the broker’s events into tables of usage, throttling, request latency and recommended quotas. This page shows them."),
     commands.map((text, index) => copyable(text, `Step ${index + 1}`)),
-    h("button", { type: "button", onclick: start }, "Look again"))));
+    h("button", { type: "button", onclick: start }, "Check again"))));
 }
 
 function showFresh({ state: kind, newest_at: newest, written_at: written, usual_ms: usual, command, tables: told }) {
@@ -143,8 +143,8 @@ function showFresh({ state: kind, newest_at: newest, written_at: written, usual_
   line.title = [newest, written].filter(Boolean).join(", ");
   replace(stateBox,
     kind === "stale" && h("div.notice", { data: { kind: "warn" }, role: "status" },
-      h("p", `These tables were last written ${ago(written)}${usual ? `, though they lately were at least every ${duration(Math.max(usual, 1000))}` : ""}. Does the pipeline still run?`),
-      copyable(command, "Command that fills the tables")),
+      h("p", `These tables were last written ${ago(written)}${usual ? `, though they lately were at least every ${duration(Math.max(usual, 1000))}` : ""}. Check that the pipeline is running.`),
+      copyable(command, "Command that runs the pipeline")),
     bad.map(({ problem }) => h("p.notice", { data: { kind: "bad" }, role: "alert" }, problem)));
 }
 

@@ -1,4 +1,4 @@
-// What one client says of itself: every figure with its last value and the line of those before.
+// The metrics that one client instance pushed: each with its latest value and a chart of earlier ones.
 
 import { get } from "./api.js";
 import { Sparkline } from "./chart.js";
@@ -11,7 +11,7 @@ export class InstancePanel {
   constructor(row) {
     this.id = row.instance_id;
     this.pushes = null;
-    this.filter = h("input", { type: "search", "aria-label": "Search its figures", placeholder: "Search its figures", autocomplete: "off", spellcheck: "false", oninput: () => this.show() });
+    this.filter = h("input", { type: "search", "aria-label": "Search metrics", placeholder: "Search metrics", autocomplete: "off", spellcheck: "false", oninput: () => this.show() });
     this.count = h("output.quiet");
     this.grid = h("div.figures");
     this.element = h("div.editor.instance", { onkeydown: (event) => this.key(event) },
@@ -25,11 +25,11 @@ export class InstancePanel {
   }
 
   facts(row) {
-    const facts = [["Instance", row.instance_id], ["Connection", row.connection_id], ["Asked for, last time", row.metrics.length ? row.metrics.join(", ") : "nothing"]];
+    const facts = [["Instance", row.instance_id], ["Connection", row.connection_id], ["Requested metrics", row.metrics.length ? row.metrics.join(", ") : "nothing"]];
     return facts.map(([term, words]) => h("div", h("dt", term), h("dd.mono", words)));
   }
 
-  /** A row has come; its figures have moved when there was a push. */
+  /** Takes an updated row; reloads the metrics after a push. */
   arrived(row) {
     if (row.pushes === this.pushes) return;
     this.pushes = row.pushes;
@@ -54,7 +54,7 @@ export class InstancePanel {
     const found = all.filter((figure) => wordsOf(figure).toLowerCase().includes(needle));
     this.filter.hidden = all.length === 0;
     setText(this.count, all.length === found.length ? "" : `${group(found.length)} of ${group(all.length)}`);
-    if (!all.length) return void replace(this.grid, h("p.quiet", this.data.metrics.length ? "It has not pushed anything yet." : "No subscription asks it for anything."));
+    if (!all.length) return void replace(this.grid, h("p.quiet", this.data.metrics.length ? "No push yet." : "No subscription matches this client."));
     replace(this.grid, found.map((figure) => this.tile(figure)));
   }
 

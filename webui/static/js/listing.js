@@ -1,4 +1,4 @@
-// A table that the broker searches, sorts and pages: what is asked for stands in the address, and arrives live.
+// A live table that the broker searches, sorts and pages. The URL holds the query.
 
 import { h, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
@@ -10,9 +10,9 @@ const PAGE = 50;
 export class Listing {
   /**
    * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
-   * natural column; `rising`: columns that are first sorted upwards; `none()`: what to show where there is
-   * nothing at all; `below(key)`: an element to stand below a row; `arrived(answer)`: told of each answer;
-   * `also`: what else the page keeps in the address, with its defaults.
+   * default column; `rising`: columns that sort ascending first; `none()`: the empty state; `below(key)`: an
+   * element shown below a row; `arrived(answer)`: called with each answer; `also`: further URL parameters of the
+   * page, with their defaults.
    */
   constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {}, also = {} }) {
     Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, topics });
@@ -24,7 +24,7 @@ export class Listing {
     this.pager = document.getElementById("pager");
     this.table = new Table({ columns, keyOf, label, onsort: (key) => this.sortBy(key) });
     this.answer = null;
-    this.filtered = h("div.state", h("h2", "No match"), h("p", `There are other ${nouns[1]}; clear the search to see them.`),
+    this.filtered = h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
   }
 

@@ -1,5 +1,5 @@
-// One stream of server-sent events for a page. It is closed while nobody sees the page (browsers allow six
-// connections to a host, and a hidden page needs no figures) and says so when figures stop coming.
+// One stream of server-sent events for a page. It closes while the page is hidden, because browsers allow six
+// connections per host, and reports when updates stop.
 
 import { sessionEnded } from "./session.js";
 
@@ -26,7 +26,7 @@ export class Live {
     return this;
   }
 
-  /** Opens the stream, or opens it anew with other parameters. */
+  /** Opens the stream, or reopens it with other parameters. */
   open(query = this.query) {
     this.query = query;
     this.close();
@@ -54,13 +54,13 @@ export class Live {
     this.handlers.get(topic)?.(JSON.parse(event.data));
   }
 
-  // The server said no instead of going away: signed out, or too many pages.
+  // The server refused the stream: signed out, or too many pages.
   async refused(source) {
     try {
       const answer = await fetch("/session");
       if (answer.status === 401) return this.ended();
     } catch {
-      // It went away after all.
+      // The server is unreachable.
     }
     setTimeout(() => this.source === source && !document.hidden && this.open(), 3000);
   }

@@ -1,5 +1,5 @@
-// Signing in with a token, or a name and a password. A session may be there already: the cookie is not sent
-// when another site's link opened this page, and then asking once and loading again is all it takes.
+// Signs in with a token, or with a name and a password. A session may exist already: the browser does not send the
+// cookie when another site's link opened this page. In that case the page reloads.
 
 import { post } from "./api.js";
 import { credentials } from "./credentials.js";

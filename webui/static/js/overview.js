@@ -1,15 +1,15 @@
-// Overview: what the broker does now, the last minutes of it, and how much head-room is left.
+// Overview: the broker's current state, the last minutes, and remaining capacity.
 
 import { get } from "./api.js";
 import { Sparkline } from "./chart.js";
 import { Charts, KEPT } from "./charts.js";
 import { copyable, copyButton, failed, h, replace, setText } from "./dom.js";
 import { startLive, UrlState } from "./shell.js";
-import { showHeld, showNear } from "./shortlists.js";
+import { showThrottled, showNear } from "./shortlists.js";
 import { showHealth, showPhases, showQueues } from "./vitals.js";
 import { bytesPerSecond, count, digits, duration, group } from "./units.js";
 
-// Two samples further apart than this: the stream was away, and the broker knows what came between.
+// A longer distance between two samples means that the stream was interrupted: reload the history.
 const MISSED_MS = 2500;
 const SHOWN_IN_TILES = 120;
 
@@ -77,15 +77,15 @@ function showFirstSteps(overview) {
     'producer.send("greetings", b"hello").get()',
   ].join("\n");
   const kcat = `echo hello | kcat -b ${address} -X client.id=hello -t greetings -P`;
-  // A command and no button: a broker that starts programs for a browser would be a door.
-  // Browsers find every name under .localhost, programs only that one.
+  // A command and not a button: starting programs on behalf of a browser would be a security risk.
+  // Browsers resolve every name under .localhost, other programs only localhost itself.
   const host = location.hostname.endsWith(".localhost") ? `localhost:${location.port}` : location.host;
   const demo = `WEIR_ADMIN_TOKEN=… make demo ARGS="--running --bootstrap ${address} --console ${host}"`;
   replace(
     document.getElementById("snippets"),
     h("div", h("h3", "kcat"), copyable(kcat, "A kcat command")),
     h("div", h("h3", "Python (pip install kafka-python)"), copyable(python, "A Python program")),
-    h("div", h("h3", "Tenants to look at, from Weir’s source folder"), copyable(demo, "A command that starts tenants")),
+    h("div", h("h3", "Demo tenants, from Weir’s source folder"), copyable(demo, "A command that starts demo tenants")),
   );
 }
 
@@ -107,7 +107,7 @@ function arrived(overview) {
   showAll(overview);
 }
 
-// What cannot be had stays a gap in the charts.
+// A failed request leaves a gap in the charts.
 async function refill() {
   const answer = await get(`/api/v1/overview?history=${KEPT}`).catch(() => null);
   if (answer) history = answer.history;
@@ -135,6 +135,6 @@ async function start() {
 await start();
 startLive(["throttled", "quotas"], {
   overview: arrived,
-  throttled: (answer) => showHeld(document.getElementById("held"), answer),
+  throttled: (answer) => showThrottled(document.getElementById("held"), answer),
   quotas: (answer) => showNear(document.getElementById("near"), answer),
 }).open({ sort: "used", order: "desc", limit: "5" });

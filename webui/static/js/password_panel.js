@@ -1,11 +1,11 @@
-// The password of a token's holder: set, changed, taken away, below its row.
+// Sets, changes or removes the password of a token, below its row.
 
 import { proven } from "./api.js";
 import { h, setText } from "./dom.js";
 import { conflict, PATH, proofField } from "./token_panels.js";
 import { ago } from "./units.js";
 
-/** `ondone(words)` is called when it is done; `onclose` leaves everything as it is. */
+/** `ondone(words)` is called after a change; `onclose` cancels. */
 export function passwordPanel(row, { mine, ondone, onclose }) {
   const trouble = h("div.field-error", { id: "password-trouble", role: "alert" });
   const proof = proofField("present-password", trouble);
@@ -19,7 +19,7 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
       await proven("PUT", `${PATH}/${encodeURIComponent(row.name)}:password`, { body: { password }, version, secret });
       ondone(`${password === null ? "Removed" : "Set"} the password of ${row.name}.`);
     } catch (problem) {
-      if (problem.status === 412) return conflict(trouble, buttons, row, problem.document.current, { onclose, again: "Set it all the same", run: (now) => ((version = now.version), send(password)) });
+      if (problem.status === 412) return conflict(trouble, buttons, row, problem.document.current, { onclose, again: "Set it anyway", run: (now) => ((version = now.version), send(password)) });
       if (!proof.refused(problem)) refuse(problem.message);
     }
   };
@@ -30,7 +30,7 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
   };
   const ready = (password) => {
     next.removeAttribute("aria-invalid");
-    if (password === "") return refuse("Type the new password.");
+    if (password === "") return refuse("Enter the new password.");
     send(password);
   };
   const submit = (event) => {
@@ -43,11 +43,11 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
     h("button", { type: "button", onclick: onclose }, "Cancel"));
   const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", "Password of ", h("span.chip", h("span", row.role), h("span.name", row.name))),
-    h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "There is none: the token is the only way in. ",
-      mine ? "Your other browsers are signed out." : `Whoever is signed in as ${row.name} is signed out.`),
+    h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "Not set: only the token signs in. ",
+      mine ? "This signs out your other browsers." : `This signs out all browsers of ${row.name}.`),
     h("div.new-fields",
       proof.field,
-      h("div.field", h("label", { for: next.id }, "New password"), next, h("span.note", { id: "next-note" }, "12 characters at least. A few words that nobody would put together are easy to keep in mind."))),
+      h("div.field", h("label", { for: next.id }, "New password"), next, h("span.note", { id: "next-note" }, "At least 12 characters. A few unrelated words are easy to remember."))),
     h("input.hidden", { type: "text", autocomplete: "username", value: row.name, tabindex: "-1", "aria-hidden": "true" }),
     trouble, buttons);
   return { element, focus: () => proof.input.focus() };

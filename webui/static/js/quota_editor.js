@@ -1,4 +1,4 @@
-// The editor of one rule: its four limits, whom the change would reach, and the command that does the same.
+// The editor of one rule: its four limits, the affected clients, and the equivalent command.
 
 import { patch } from "./api.js";
 import { h, replace, setText } from "./dom.js";
@@ -14,8 +14,8 @@ let serial = 0;
 
 export class QuotaEditor {
   /**
-   * `row` null: a new rule, which may start with somebody else's `limits`, for an `entity` whose `use` by key is
-   * known. `onedit(row)`: edit another instead.
+   * `row` null: a new rule, optionally with initial `limits`, and for an `entity` whose `use` by key is known.
+   * `onedit(row)`: edit another row instead.
    */
   constructor({ row, limits = row?.limits ?? {}, entity = null, use = {}, onclose, onedit }) {
     this.row = row;
@@ -40,7 +40,7 @@ export class QuotaEditor {
       title,
       this.picker?.element,
       h("div.limits", [...this.fields.values()].map(({ element }) => element)),
-      h("label.mode", this.shadow, h("span", h("b", "Only measure"), h("span.quiet", " Nobody is held; what the limits would have done is counted (shadow mode)."))),
+      h("label.mode", this.shadow, h("span", h("b", "Only measure"), h("span.quiet", " Shadow mode: clients are not throttled; would-be throttles are counted."))),
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
@@ -81,7 +81,7 @@ export class QuotaEditor {
     return this.row ? this.row.entity : this.picker.entity();
   }
 
-  /** What is typed, as operations; null where a field makes no sense. Each field says how it was read. */
+  /** The input as operations; null if a field is invalid. Each field shows how its value was parsed. */
   ops() {
     const ops = [];
     let sound = true;
@@ -98,7 +98,7 @@ export class QuotaEditor {
     return sound ? ops : null;
   }
 
-  /** Whether the limits are to be measured only, or enforced again; undefined where that stays. */
+  /** The new shadow flag; undefined if unchanged. */
   mark() {
     return this.shadow.checked === this.wasShadow ? undefined : this.shadow.checked;
   }
@@ -122,21 +122,21 @@ export class QuotaEditor {
       return;
     }
     this.asked?.abort();
-    const why = ops === null ? "" : this.entity() === null ? "Say whom the quota governs." : this.row ? "Nothing is changed yet." : "Give at least one limit.";
+    const why = ops === null ? "" : this.entity() === null ? "Choose a user or client id." : this.row ? "No changes yet." : "Enter at least one limit.";
     replace(this.reach, why && h("p.quiet", why));
     replace(this.command);
   }
 
   async preview() {
     const ops = this.ops();
-    // What is being saved is not asked about any more: the rule has another version by then.
+    // Cancel the preview while saving: the save changes the rule's version.
     if (this.closed || this.save.disabled || !this.asksFor(ops) || this.entity() === null) return;
     this.asked?.abort();
     this.asked = new AbortController();
     try {
       const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.asked.signal);
       const { reach, warnings } = results[0];
-      replace(this.reach, warnings.map((warning) => h("p.warn", warning, ".")), reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
+      replace(this.reach, warnings.map((warning) => h("p.warn", warning, ".")), reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback receives this rule and decides its effect."));
       showCommand(this.command, results[0].command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem, ops);
@@ -160,7 +160,7 @@ export class QuotaEditor {
     }
   }
 
-  /** A refusal stands beside the field that it is about, and what was typed stays. */
+  /** Shows an error beside its field; keeps the input. */
   refused(problem, ops) {
     const current = problem.document?.results?.[0]?.current;
     if (problem.status === 412 && current) {
@@ -176,7 +176,7 @@ export class QuotaEditor {
     } else setText(this.trouble, problem.message);
   }
 
-  /** Somebody else was quicker: both versions are shown, and one is chosen. */
+  /** A concurrent change: shows both versions and lets the user choose. */
   conflict(current, ops) {
     const exists = Boolean(current.limits);
     const theirs = exists ? current.limits : {};
@@ -184,7 +184,7 @@ export class QuotaEditor {
       h("th", { scope: "row" }, KEYS[key].label),
       h("td", shown(key, theirs[key]?.value)),
       h("td", shown(key, value))));
-    const words = !exists ? "This rule was removed meanwhile." : this.row ? `${current.changed_by} changed this rule meanwhile.` : "There is a rule for this already.";
+    const words = !exists ? "This rule was removed in the meantime." : this.row ? `${current.changed_by} changed this rule in the meantime.` : "A rule for this entity exists already.";
     const overwrite = () => {
       this.version = exists ? current.version : 0;
       this.before = theirs;
@@ -197,8 +197,8 @@ export class QuotaEditor {
       h("p", words),
       h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Limit")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines)),
       h("div.buttons",
-        h("button", { type: "button", onclick: keep }, exists ? "Start from what it is now" : "Leave it removed"),
-        h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
+        h("button", { type: "button", onclick: keep }, exists ? "Start from the current version" : "Keep it removed"),
+        h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
   }
 }
 

@@ -1,4 +1,4 @@
-// Removing rules, one or many: what follows is said before it happens, and one request does it.
+// Removes rules, one or many, in one request, after a preview of the effect.
 
 import { patch } from "./api.js";
 import { h, replace, setText } from "./dom.js";
@@ -10,13 +10,13 @@ import { count, KEYS, rate } from "./units.js";
 const PATH = "/api/v1/client-quotas";
 
 export class QuotaRemoval {
-  /** `rows` are as they were seen; one that has changed since is shown again, and not removed unseen. */
+  /** `rows` as last seen; a rule that has changed since is shown again for confirmation before its removal. */
   constructor({ rows, onclose }) {
     this.rows = rows;
     this.onclose = onclose;
     this.title = h("h2");
     this.list = h("div");
-    this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Looking whom this would reach…"));
+    this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Checking affected clients…"));
     this.command = h("div");
     this.trouble = h("div.field-error", { role: "alert" });
     this.confirm = h("button.danger", { type: "button", onclick: () => this.remove() });
@@ -25,7 +25,7 @@ export class QuotaRemoval {
       this.list,
       h("div.consequences", this.reach, this.command),
       this.trouble,
-      h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Keep them")));
+      h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
     this.show();
     this.preview();
   }
@@ -69,7 +69,7 @@ export class QuotaRemoval {
       return;
     }
     const reaches = reach ?? results[0].reach;
-    replace(this.reach, reaches ? reachLines(reaches, []) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
+    replace(this.reach, reaches ? reachLines(reaches, []) : h("p.quiet", "The quota callback receives this change and decides its effect."));
     showCommand(this.command, results.map(({ command }) => command).join("\n"));
     this.refused(results);
   }
@@ -89,7 +89,7 @@ export class QuotaRemoval {
     }
   }
 
-  /** Somebody was quicker: each rule as it was seen and as it is, and the choice. `results` are of all `rows`. */
+  /** A concurrent change: shows each rule as seen and as it is, and asks again. `results` cover all `rows`. */
   refused(results) {
     const left = this.rows.map((row, index) => ({ row, result: results[index] })).filter(({ result }) => result.error !== "NONE");
     if (left.length === 0) return;
@@ -109,8 +109,8 @@ export class QuotaRemoval {
       this.show();
       this.preview();
     };
-    const words = rows.length === 1 ? "Remove it as it is now" : `Remove ${count(rows.length, "rule")} as they are now`;
-    replace(this.trouble, h("div.conflict", h("p", left.length === 1 ? "This rule was changed meanwhile." : "These rules were changed meanwhile."), versions(left),
+    const words = rows.length === 1 ? "Remove the current version" : `Remove ${count(rows.length, "rule")} in their current version`;
+    replace(this.trouble, h("div.conflict", h("p", left.length === 1 ? "This rule changed in the meantime." : "These rules changed in the meantime."), versions(left),
       rows.length ? h("div.buttons", h("button", { type: "button", onclick: go }, words)) : null));
   }
 }
@@ -121,7 +121,7 @@ function versions(left) {
     h("td", limitWords(row.limits)),
     h("td", result.current.limits ? `${limitWords(result.current.limits)}, by ${result.current.changed_by}` : "removed already")));
   const heads = ["Rule", "You saw", "Now"].map((words) => h("th", { scope: "col" }, words));
-  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "What was changed" },
+  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Changed rules" },
     h("table", h("thead", h("tr", heads)), h("tbody", lines)));
 }
 
@@ -134,7 +134,7 @@ function limitWords(limits) {
   return Object.entries(limits).map(([key, { value }]) => `${KEYS[key]?.label ?? key} ${rate(key, value)}`).join(", ");
 }
 
-/** Entries are accepted or refused one by one: where all are refused, the problem has the results. */
+/** The broker accepts or rejects each entry separately; if it rejects all, the problem document has the results. */
 async function ask(path, body) {
   try {
     return await patch(path, body);

@@ -1,4 +1,4 @@
-// After an edit: say so, and offer the way back. Undoing is another edit, and recorded as one.
+// Confirms an edit and offers to undo it. Undo is another recorded edit.
 
 import { patch } from "./api.js";
 import { entityWords } from "./entity.js";
@@ -8,8 +8,8 @@ import { count, group } from "./units.js";
 const PATH = "/api/v1/client-quotas";
 
 /**
- * `result` is what PATCH answered for the entity, `ops` what was done, `before` the limits from before and
- * `wasShadow` whether they were only measured.
+ * `result`: PATCH's result for the entity; `ops`: the operations; `before`: the previous limits;
+ * `wasShadow`: whether they were in shadow mode.
  */
 export function saved(result, ops, before, wasShadow) {
   const emptied = ops.length > 0 && ops.every((op) => op.remove) && !result.current.limits;
@@ -23,13 +23,13 @@ async function undo({ entity, current }, ops, before, wasShadow) {
   const mark = existed && wasShadow !== (current.shadow ?? false) ? { shadow: wasShadow } : {};
   try {
     await patch(PATH, { entries: [{ entity, ops: back, version: current.version ?? 0, ...mark }] });
-    toast(`Put the limits of ${entityWords(entity)} back.`);
+    toast(`Restored the limits of ${entityWords(entity)}.`);
   } catch (problem) {
-    toast(problem.status === 412 ? "It was changed again meanwhile; nothing is undone." : problem.message, { kind: "bad" });
+    toast(problem.status === 412 ? "The rule changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
   }
 }
 
-/** Rules were removed altogether; `rows` are as they were. */
+/** Confirms the removal of rules; `rows` as they were before. */
 export function removed(rows) {
   toast(`Removed the limits of ${rulesWords(rows)}.`, { action: { label: "Undo", run: () => putBack(rows) } });
 }
@@ -41,10 +41,10 @@ async function putBack(rows) {
   try {
     const { results } = await patch(PATH, { entries });
     const back = results.filter(({ error }) => error === "NONE").length;
-    if (back === rows.length) toast(`Put the limits of ${rulesWords(rows)} back.`);
-    else toast(`Put ${group(back)} of ${count(rows.length, "rule")} back; the others have new limits meanwhile.`, { kind: "bad" });
+    if (back === rows.length) toast(`Restored the limits of ${rulesWords(rows)}.`);
+    else toast(`Restored ${group(back)} of ${count(rows.length, "rule")}; the others have new limits.`, { kind: "bad" });
   } catch (problem) {
-    toast(problem.status === 412 ? "There are new limits meanwhile; nothing is undone." : problem.message, { kind: "bad" });
+    toast(problem.status === 412 ? "New limits exist in the meantime; nothing was undone." : problem.message, { kind: "bad" });
   }
 }
 

@@ -1,4 +1,4 @@
-// Client quotas: the table of rules with their use, and the one editor that may be open in it.
+// Client quotas: the table of rules with their use, and its editor.
 
 import { get } from "./api.js";
 import { empty, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
@@ -12,7 +12,7 @@ import { Unlimited } from "./unlimited.js";
 import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
-// As many as one request may change.
+// The maximum that one request may change.
 const MOST_CHOSEN = 1000;
 
 const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "", add: "" });
@@ -25,7 +25,7 @@ const pager = document.getElementById("pager");
 const mayEdit = document.body.dataset.mayEdit === "yes";
 
 let listing = null;
-// What is open below which row: {key, panel}.
+// The panel that is open below a row: {key, panel}.
 let open = null;
 
 const selection = new Selection({
@@ -56,7 +56,7 @@ function ruleCell(row, td) {
 }
 
 function shadowBadge() {
-  return h("span.badge-shadow", { title: "Its limits are measured and counted, and hold nobody" }, "only measured");
+  return h("span.badge-shadow", { title: "Shadow mode: limits are measured and counted, not enforced" }, "only measured");
 }
 
 function limitCell(key, row, td) {
@@ -75,17 +75,17 @@ function limitFigure(key, limit) {
   const level = limit.would_have ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}`;
   return h("span.limit", { title },
-    h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} held`) : h("span"), h("b", rate(key, value))),
+    h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
     h("span.apart.use", useWords(key, limit)),
     limit.would_have && wouldHave(limit.would_have));
 }
 
 function wouldHave({ times, held_ms: heldMs, last_at: lastAt }) {
-  const held = heldMs < 100000 ? `${digits(heldMs / 1000)} s` : duration(heldMs);
+  const total = heldMs < 100000 ? `${digits(heldMs / 1000)} s` : duration(heldMs);
   const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
-  const title = `Enforced it would have throttled ${words(times, "request")} and held clients for ${held} in all${last}`;
-  return h("span.would", { title }, times ? `would hold ${group(times)} ×, ${held}` : "would hold nobody yet");
+  const title = `If enforced, it would have throttled ${words(times, "request")} for ${total} in total${last}`;
+  return h("span.would", { title }, times ? `would throttle ${group(times)} ×, ${total}` : "would not throttle yet");
 }
 
 function useWords(key, { value, observed, used }) {
@@ -110,7 +110,7 @@ function actionsCell(row, td) {
   });
 }
 
-/** `limit`: the one to begin with. */
+/** `limit`: the field that gets the focus. */
 function edit(row, limit) {
   const key = entityKey(row.entity);
   openBelow(key, new QuotaEditor({ row, onclose: () => closePanel(key, "Edit"), onedit: (other) => edit(other) }), limit);
@@ -130,7 +130,7 @@ function removeChosen(rows) {
   openAbove(new QuotaRemoval({ rows, onclose }));
 }
 
-/** What the filter leaves, on whatever page; addresses have rules of their own elsewhere. */
+/** All rules that match the filter, on any page; IP rules are on another page. */
 async function everyMatch() {
   const { q, shape: kind } = url.values;
   try {
@@ -162,7 +162,7 @@ function openAbove(panel) {
   panel.focus();
 }
 
-/** A client that nothing limits gets a rule of its own. */
+/** Opens the editor with a new rule for an unlimited client. */
 function limit(entity, use) {
   add({}, { entity, use });
   adding.scrollIntoView({ block: "nearest" });
@@ -213,9 +213,9 @@ function show() {
 }
 
 const NOTHING = {
-  empty: empty("quotas", "No quotas yet", "Every client may use the broker as it likes. A quota holds a user, a client id, or both, to a rate.",
+  empty: empty("quotas", "No quotas yet", "Clients are unlimited. A quota limits the rate of a user, a client id, or both.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
-  filtered: empty("search", "No match", "Other rules exist; clear the search to see them.",
+  filtered: empty("search", "No match", "No rules match the search.",
     h("button", { type: "button", onclick: clear }, "Show all rules")),
 };
 
@@ -240,7 +240,7 @@ function showPager() {
     h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));
 }
 
-// A link from a throttled row names a rule: look for it and mark it.
+// A link from a throttled row names a rule: find and highlight it.
 let pointed = null;
 
 function point() {
@@ -256,13 +256,13 @@ function point() {
   else url.values.q = name;
 }
 
-// A link from elsewhere proposes a rule: {"entity": {...}, "limits": {key: value}}. It is typed in, not saved.
+// A link from another page proposes a rule: {"entity": {...}, "limits": {key: value}}. The editor opens with it, unsaved.
 function propose() {
   try {
     const { entity, limits } = JSON.parse(url.values.add);
     add(Object.fromEntries(Object.entries(limits).map(([key, value]) => [key, { value }])), { entity });
   } catch {
-    // Somebody's own address; the page is there all the same.
+    // Ignore an invalid URL parameter.
   }
   url.set({ add: "" });
 }

@@ -1,13 +1,13 @@
-// Rows that are chosen in a table, with the pointer or from the keyboard, to be dealt with together. They stay
-// chosen while the table is sorted, searched and turned over.
+// Selection of table rows with the pointer or the keyboard, for a common action. The selection survives sorting,
+// searching and paging.
 
 import { h, needs, replace } from "./dom.js";
 import { count, group } from "./units.js";
 
 export class Selection {
   /**
-   * `bar`: where the choice is said and what can be done with it; `keyOf(row)`; `words(row)`: how a row is called;
-   * `noun`; `more()`: promises all rows that the filter leaves; `act`: {label, run(rows)}.
+   * `bar`: shows the selection and its action; `keyOf(row)`; `words(row)`: a row's name; `noun`;
+   * `more()`: resolves to all rows that match the filter; `act`: {label, run(rows)}.
    */
   constructor({ bar, keyOf, words, noun, more, act }) {
     Object.assign(this, { bar, keyOf, words, noun, more, act });
@@ -26,7 +26,7 @@ export class Selection {
     return [...this.chosen.values()];
   }
 
-  /** The box of one row; `rowOf()` is the row as it is when the box is used. */
+  /** The checkbox of one row; `rowOf()` returns the current row. */
   box(rowOf) {
     const row = rowOf();
     const input = h("input", { type: "checkbox", "aria-label": `Select ${this.words(row)}`,
@@ -36,7 +36,7 @@ export class Selection {
     return h("label.choice", input);
   }
 
-  /** What the table shows now, in its order, and how many rows the filter leaves. */
+  /** Takes the rows that the table shows, in order, and the number of matching rows. */
   show(rows, total) {
     this.visible = rows;
     this.total = total;
@@ -78,7 +78,7 @@ export class Selection {
     this.paint();
   }
 
-  /** The arrows go from box to box, and with Shift take the next one along. */
+  /** The arrow keys move between checkboxes; Shift extends the selection. */
   key(event, row) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Delete" && this.chosen.size) this.button.click();

@@ -1,5 +1,5 @@
-// The session of an open page: when it has ended the page says so, keeps what was typed, and goes on after a
-// new sign-in by the same holder. What stands on the page is covered until then.
+// The session of an open page: after it ends, a dialog covers the page, keeps unsaved input, and lets the same user
+// sign in again.
 
 import { credentials } from "./credentials.js";
 import { h, replace, setText } from "./dom.js";
@@ -7,7 +7,7 @@ import { h, replace, setText } from "./dom.js";
 const ENDED = "Your session has ended; sign in again.";
 let dialog = null;
 
-/** Asks who it is, once however often it is found out. `signed-in` is dispatched when all is well again. */
+/** Opens the sign-in dialog, at most one at a time. Dispatches `signed-in` after a successful sign-in. */
 export function sessionEnded() {
   if (!document.body.dataset.csrf || dialog) return ENDED;
   const who = credentials("again-", "again-trouble", document.body.dataset.who);
@@ -17,7 +17,7 @@ export function sessionEnded() {
     h("div.buttons", h("button.primary", { type: "submit" }, "Sign in"), h("button", { type: "button", onclick: () => location.reload() }, "Leave this page")));
   dialog = h("dialog.card.sign-in", { "aria-labelledby": "again-title", oncancel: (event) => event.preventDefault() },
     h("h2", { id: "again-title" }, "Sign in again"),
-    h("p", "Your session has ended. What you have typed is still here, and nothing of it was sent."), form);
+    h("p", "Your session has ended. Your input is kept and was not sent."), form);
   document.body.append(dialog);
   dialog.showModal();
   who.focus();
@@ -39,12 +39,12 @@ async function signIn(event, who, trouble) {
     if (!response.ok) return refuse(answer.detail);
     who.keep();
   } catch {
-    return refuse("The broker does not answer.");
+    return refuse("The broker does not respond.");
   }
   goOn(answer);
 }
 
-// The page was drawn for one token and its role; for another one it has to be drawn anew.
+// The page was rendered for one token and its role; another token needs a reload.
 function goOn({ name, role, csrf }) {
   const page = document.body.dataset;
   if (name !== page.who || role !== page.role) return location.reload();

@@ -1,15 +1,15 @@
-// Signing out everywhere: every browser of one's own token, or of all tokens.
+// Signs out all browsers of the current token, or of all tokens.
 
 import { remove } from "./api.js";
 import { h, needs, replace, setText } from "./dom.js";
 
 const PATH = "/api/v1/sessions";
 const QUESTIONS = {
-  own: { words: "Every browser that is signed in with your token is signed out, this one too.", yes: "Sign out everywhere" },
-  all: { words: "Every browser of every token is signed out, this one too.", yes: "Sign everybody out" },
+  own: { words: "This signs out every browser that uses your token, including this one.", yes: "Sign out everywhere" },
+  all: { words: "This signs out every browser of every token, including this one.", yes: "Sign out all users" },
 };
 
-/** Fills `box`, which has a button for each question; the answer to one comes below them. */
+/** Fills `box`, which has a button for each action; the confirmation appears below them. */
 export function sessionPanel(box) {
   const below = h("div");
   const buttons = Object.fromEntries(Object.keys(QUESTIONS).map((of) => [of, box.querySelector(`[data-of="${of}"]`)]));
@@ -34,7 +34,7 @@ export function sessionPanel(box) {
     };
     const confirm = h("button.danger", { type: "button", onclick: run }, yes);
     replace(below, h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
-      h("p", words, " What is typed there and not saved is lost."), trouble,
+      h("p", words, " Unsaved input is lost."), trouble,
       h("div.buttons", confirm, h("button", { type: "button", onclick: leave }, "Cancel"))));
     confirm.focus();
   }

@@ -1,4 +1,4 @@
-// The frame around every page: live mark, throttled badge, toasts, signing out, keys.
+// The frame around every page: live indicator, throttled badge, toasts, sign-out, keyboard shortcuts.
 
 import { post } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -7,14 +7,14 @@ import { clock } from "./units.js";
 
 const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Signed out" };
 
-/** The page's stream. `overview` is always part of it: it is the badge's source and the heartbeat. */
+/** The page's stream. It always includes `overview`, the source of the badge and the heartbeat. */
 export function startLive(topics, handlers) {
   const mark = document.getElementById("live");
   const words = mark.querySelector("span");
   const live = new Live(["overview", ...topics], (state, since) => {
     mark.dataset.state = state;
     document.body.dataset.stale = state === "stale" ? "yes" : "no";
-    const last = since ? `figures of ${clock(since)}` : "the broker does not answer";
+    const last = since ? `last update ${clock(since)}` : "the broker does not respond";
     setText(words, state === "stale" ? `No connection, ${last}` : WORDS[state]);
   });
   for (const topic of topics) live.on(topic, handlers[topic]);
@@ -29,14 +29,14 @@ function showBadge(count) {
   const badge = document.getElementById("nav-throttled");
   badge.hidden = count === 0;
   setText(badge, String(count));
-  badge.setAttribute("aria-label", `${count} held`);
-  // Where the pages are behind the menu, so would be the badge.
+  badge.setAttribute("aria-label", `${count} throttled`);
+  // On small screens the menu hides the badge.
   const link = document.getElementById("bar-throttled");
   link.hidden = count === 0;
-  setText(link, `${count} held`);
+  setText(link, `${count} throttled`);
 }
 
-/** `action`: {label, run}. Stays longer with one, as it has to be read and decided on. */
+/** `action`: {label, run}. A toast with an action stays longer. */
 export function toast(text, { kind = "good", action = null } = {}) {
   const box = document.getElementById("toasts");
   const element = h("div.toast", { data: { kind } }, h("span", text));
@@ -52,7 +52,7 @@ export function toast(text, { kind = "good", action = null } = {}) {
   setTimeout(dismiss, action ? 10000 : 4000);
 }
 
-/** What the address says about the table; only what differs from the default is kept in it. */
+/** The table's query in the URL; only values that differ from the defaults are stored. */
 export class UrlState {
   constructor(defaults) {
     this.defaults = defaults;
@@ -84,7 +84,7 @@ export function debounced(run, ms) {
   };
 }
 
-/** Single keys, as long as nobody is typing. */
+/** Single-key shortcuts, inactive while a field has the focus. */
 export function onKeys(keys) {
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, select, textarea");

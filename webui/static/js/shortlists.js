@@ -1,4 +1,4 @@
-// The overview's two short lists: who is held now, and which rules are nearly used up.
+// The overview's two short lists: throttled clients, and rules close to their limit.
 
 import { BROKER_LIMIT_KEYS } from "./broker_rule.js";
 import { h, replace } from "./dom.js";
@@ -8,9 +8,9 @@ import { group, KEYS, milliseconds, rate } from "./units.js";
 const SHOWN = 5;
 const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", ...BROKER_LIMIT_KEYS };
 
-export function showHeld(box, { items, total }) {
+export function showThrottled(box, { items, total }) {
   if (total === 0) {
-    replace(box, h("p.quiet", "Nobody is held; every client is within its quotas."));
+    replace(box, h("p.quiet", "No client is throttled; all are within their quotas."));
     return;
   }
   const worst = [...items].sort((one, other) => other.observed / other.bound - one.observed / one.bound);
@@ -24,7 +24,7 @@ function heldRow(row) {
   const pace = row.observed === null ? rate(key, row.bound) : `${rate(key, row.observed, row.bound)} / ${rate(key, row.bound)}`;
   return h("li",
     h("span.two", h("b.name", row.client_id), h("span.name", `${row.principal}, ${row.address}`)),
-    h("span.two.num", h("span", pace), h("span", `held for ${milliseconds(row.throttle_ms)}`)));
+    h("span.two.num", h("span", pace), h("span", `throttled for ${milliseconds(row.throttle_ms)}`)));
 }
 
 export function showNear(box, { items, of }) {
@@ -42,7 +42,7 @@ export function showNear(box, { items, of }) {
 function nearRow({ key, entity, value, observed, used, would_have: measured }) {
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used)})`;
-  // What is only measured holds nobody, however much it is used.
+  // A rule in shadow mode never throttles, whatever its use.
   const level = measured ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   return h("li",
     ruleLink(entity),

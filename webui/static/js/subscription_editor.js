@@ -1,4 +1,4 @@
-// The editor of one subscription: what is asked for, how often, of whom; with the clients that it would be for.
+// The editor of one subscription: metrics, interval and client match, with the matching clients.
 
 import { put, remove } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
@@ -15,7 +15,7 @@ export function everyWords(ms) {
   return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
 }
 
-/** "30 s", "5 min", "500 ms", or milliseconds alone; undefined makes no sense, null is nothing typed. */
+/** Parses "30 s", "5 min", "500 ms", or milliseconds alone; undefined is invalid, null is empty input. */
 export function readEvery(typed) {
   const text = typed.trim();
   if (text === "") return null;
@@ -34,7 +34,7 @@ function itemsOf(field) {
 }
 
 export class SubscriptionEditor {
-  /** `row` null: a new one. `removing`: begin with everything empty. `onedit(row)`: edit another instead. */
+  /** `row` null: a new subscription. `removing`: start with empty fields. `onedit(row)`: edit another row instead. */
   constructor({ row, removing = false, onclose, onedit }) {
     Object.assign(this, { row, removing, onclose, onedit });
     this.version = row?.version ?? 0;
@@ -54,12 +54,12 @@ export class SubscriptionEditor {
     const field = (name, label, input, note) => h("div.field", h("label", { for: `${id}-${name}` }, label), input, note);
     const fields = h("div.subscription-fields",
       row ? null : field("name", "Name", this.name, null),
-      field("metrics", "Metrics", this.metrics, h("span.note", { id: `${id}-metrics-note` }, "Prefixes of names, one a line; * is all of them")),
-      field("match", "For clients with", this.match, h("span.note", { id: `${id}-match-note` }, `key=regular expression, one a line, all of which must match: ${KEYS.join(", ")}. Nothing is any client.`)),
-      field("every", "Every", this.every, this.everyNote));
+      field("metrics", "Metrics", this.metrics, h("span.note", { id: `${id}-metrics-note` }, "Name prefixes, one per line; * matches all")),
+      field("match", "Client match", this.match, h("span.note", { id: `${id}-match-note` }, `key=regular expression, one per line; all must match. Keys: ${KEYS.join(", ")}. Empty matches any client.`)),
+      field("every", "Interval", this.every, this.everyNote));
     this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
-      h("h2", row ? [removing ? "Remove " : "Subscription ", h("span.name", row.name)] : "A new subscription"),
-      removing ? h("p", "Its clients push no more for it from their next request on.") : fields,
+      h("h2", row ? [removing ? "Remove " : "Subscription ", h("span.name", row.name)] : "New subscription"),
+      removing ? h("p", "Its clients stop pushing these metrics with their next request.") : fields,
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
@@ -93,14 +93,14 @@ export class SubscriptionEditor {
     const bad = every === undefined || (every !== null && (every < 100 || every > 3_600_000));
     this.every.setAttribute("aria-invalid", String(bad));
     this.everyNote.dataset.kind = bad ? "bad" : "";
-    setText(this.everyNote, bad ? "From 100 ms to 1 h, such as 30 s." : every === null ? `${everyWords(DEFAULT_MS)}, if nothing is said` : `${group(every)} ms`);
+    setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyWords(DEFAULT_MS)}` : `${group(every)} ms`);
     const nameless = !this.row && this.name.value.trim() === "";
     this.save.disabled = !this.removing && (bad || nameless);
     this.buttons.hidden = false;
     replace(this.trouble);
     if (!this.save.disabled) return void this.previewSoon();
     this.asked?.abort();
-    replace(this.reach, nameless ? h("p.quiet", "Give it a name.") : null);
+    replace(this.reach, nameless ? h("p.quiet", "Enter a name.") : null);
     replace(this.command);
   }
 
@@ -117,7 +117,7 @@ export class SubscriptionEditor {
     try {
       const { reach, command } = await this.ask(true);
       replace(this.reach, this.removing ? null : reachWords(reach));
-      replace(this.command, h("p.field-label", "The same from a shell"), copyable(command, "kafka-client-metrics.sh command"));
+      replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-client-metrics.sh command"));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -139,16 +139,16 @@ export class SubscriptionEditor {
     }
   }
 
-  /** A refusal stands where it belongs, and what was typed stays. */
+  /** Shows an error beside its field; keeps the input. */
   refused(problem) {
     replace(this.reach);
     if (problem.status === 412) this.conflict(problem.document.current ?? null);
     else setText(this.trouble, problem.message);
   }
 
-  /** Somebody else was quicker. */
+  /** A concurrent change: shows both versions and lets the user choose. */
   conflict(current) {
-    const words = current === null ? "It was removed meanwhile." : this.row ? `${current.changed_by} changed it meanwhile.` : "There is a subscription of this name already.";
+    const words = current === null ? "This subscription was removed in the meantime." : this.row ? `${current.changed_by} changed this subscription in the meantime.` : "A subscription of this name exists already.";
     const overwrite = () => {
       this.version = current?.version ?? 0;
       this.save.disabled = false;
@@ -157,24 +157,24 @@ export class SubscriptionEditor {
     this.buttons.hidden = true;
     const mine = this.removing ? null : { "interval.ms": DEFAULT_MS, ...this.body() };
     replace(this.trouble, h("div.conflict", h("p", words), versions(current, mine), h("div.buttons",
-      h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Leave it removed" : "Start from what it is now"),
-      h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
+      h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Keep it removed" : "Start from the current version"),
+      h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
   }
 }
 
 function reachWords({ clients, of, examples }) {
-  if (of === 0) return h("p", "No client has asked what to push yet, so there is nobody to try it on.");
+  if (of === 0) return h("p", "No client has requested its subscriptions yet, so there is no match to preview.");
   if (clients === 0) return h("p", h("strong.warn", "None"), ` of the ${group(of)} known clients matches.`);
   const more = clients > examples.length ? " and others" : "";
   return h("p", h("b", group(clients)), ` of the ${group(of)} known clients ${clients === 1 ? "matches" : "match"}: `, h("span.name", examples.map((name) => name || "(no client id)").join(", ")), more, ".");
 }
 
-/** Null is no subscription. */
+/** Null: no subscription. */
 function versions(current, mine) {
   const parts = [
     ["Metrics", ({ metrics }) => metrics.join(", ") || "none"],
-    ["For clients with", ({ match }) => match.join(" and ") || "any client"],
-    ["Every", (one) => everyWords(one["interval.ms"])],
+    ["Client match", ({ match }) => match.join(" and ") || "any client"],
+    ["Interval", (one) => everyWords(one["interval.ms"])],
   ];
   const cell = (one, words) => h("td.name", one === null ? "removed" : words(one));
   const lines = parts.map(([label, words]) => h("tr", h("th", { scope: "row" }, label), cell(current, words), cell(mine, words)));
@@ -188,9 +188,9 @@ function saved(current, before, typed) {
     try {
       if (before) await put(pathOf(name), { metrics: before.metrics, match: before.match, "interval.ms": before["interval.ms"] }, version);
       else await remove(pathOf(name), version);
-      toast(`Put ${name} back as it was.`);
+      toast(`Restored ${name}.`);
     } catch (problem) {
-      toast(problem.status === 412 ? "It was changed again meanwhile; nothing is undone." : problem.message, { kind: "bad" });
+      toast(problem.status === 412 ? "The subscription changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
     }
   };
   toast(current ? `Saved ${name}.` : `Removed ${name}.`, { action: { label: "Undo", run: undo } });

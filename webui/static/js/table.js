@@ -1,14 +1,14 @@
-// A table whose rows are updated in place: a row keeps its element for as long as it is there, so focus,
-// selection and an open editor survive a live update.
+// A table whose rows are updated in place: each row keeps its element, so focus, selection and an open editor
+// survive a live update.
 
 import { h, replace } from "./dom.js";
 
 export class Table {
   /**
-   * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?, before?}]; `cell` fills its td, at first
-   * and at every update; `size` is a width of the style sheet; on a phone a `whole` cell has a line to itself;
-   * `before` stands in the header before its label. `keyOf(row)` tells rows apart. `onsort(key)` is called for a
-   * header that is clicked.
+   * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?, before?}]; `cell` fills its td, initially
+   * and at every update; `size` is a width class of the style sheet; on a phone a `whole` cell takes a full line;
+   * `before` precedes the label in the header. `keyOf(row)` identifies a row. `onsort(key)` is called when a
+   * header is clicked.
    */
   constructor({ columns, keyOf, onsort, label }) {
     this.columns = columns;
@@ -35,7 +35,7 @@ export class Table {
     }
   }
 
-  /** Rows in their new order; those that are gone are removed. `extra(key)` may give an element to stand below. */
+  /** Shows `rows` in their order and removes all others. `extra(key)` may return an element to show below a row. */
   show(rows, extra = () => null) {
     const wanted = [];
     const kept = new Map();
@@ -65,7 +65,7 @@ export class Table {
   }
 }
 
-// Moves only what is not where it should be: an element that is moved loses the focus.
+// Moves only rows that are out of place: a moved element loses the focus.
 function place(body, wanted) {
   const staying = new Set(wanted);
   for (const element of [...body.children]) if (!staying.has(element)) element.remove();
@@ -76,7 +76,7 @@ function place(body, wanted) {
   }
 }
 
-/** Fills a cell again only when `key` says that it looks different. */
+/** Refills a cell only when `key` has changed. */
 export function once(td, key, make) {
   if (td.dataset.shown === key) return;
   td.dataset.shown = key;

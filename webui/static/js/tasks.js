@@ -1,4 +1,4 @@
-// Tasks: the broker's tree of tasks, what each owns and how idle it is.
+// Tasks: the broker's task tree, with resources and idle share of each task.
 
 import { empty, h, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
@@ -7,13 +7,13 @@ import { ago, count as counted, digits, group, percent } from "./units.js";
 
 const TREE = "tree";
 const ENDS = {
-  broker: "all of it",
-  storage: "ends last, so that what was taken is kept",
-  timers: "what time brings",
-  handlers: "answer what has been read",
-  console: "this page, among others",
-  processors: "read requests and write answers",
-  front: "ends first, so that nothing new comes in",
+  broker: "root of all tasks",
+  storage: "ends last, to persist accepted records",
+  timers: "periodic and delayed work",
+  handlers: "handle requests",
+  console: "web console and REST API",
+  processors: "read requests and write responses",
+  front: "ends first, to stop accepting connections",
 };
 
 const url = new UrlState({ q: "", sort: TREE, order: "asc" });
@@ -53,7 +53,7 @@ function nameCell(row, td, tr) {
   });
 }
 
-// Levels of a queue: a full one holds up whoever fills it.
+// Levels of a queue: a full queue blocks its producers.
 function level(used) {
   return used > 0.9 ? "urgent" : used > 0.7 ? "watch" : "good";
 }
@@ -63,7 +63,7 @@ function ownsCell(row, td) {
   once(td, JSON.stringify(row.owns), () => h("span.owned", row.owns.map(owned), row.owns.length ? null : nothing(row)));
 }
 
-// A nursery that owns nothing itself needs no dash to say so.
+// A nursery without resources of its own shows no dash.
 function nothing(row, title = null) {
   return h("span.quiet", { title }, row.kind === "nursery" ? "" : "–");
 }
@@ -85,7 +85,7 @@ function idleCell(row, td) {
   const shown = row.idle === null ? null : Math.round(row.idle * 100) / 100;
   td.toggleAttribute("data-none", shown === null);
   once(td, String(shown), () => {
-    if (shown === null) return nothing(row, "It waits for its moment; there is no share to tell");
+    if (shown === null) return nothing(row, "Waits for a timer; no idle share is measured");
     const fill = h("i");
     fill.style.transform = `scaleX(${shown})`;
     return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second` }, h("b", percent(shown)), h("span.bar", { data: { level: idleLevel(shown) } }, fill));
@@ -128,8 +128,8 @@ function show() {
 }
 
 const EMPTY = {
-  none: empty("tasks", "No task has been reported", "The broker is still starting, or already on its way down."),
-  filtered: empty("search", "No match", "Other tasks run; clear the filter to see them."),
+  none: empty("tasks", "No task has been reported", "The broker is starting or shutting down."),
+  filtered: empty("search", "No match", "No tasks match the filter."),
 };
 
 const search = debounced(() => {

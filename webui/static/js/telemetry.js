@@ -1,4 +1,4 @@
-// Client metrics: the subscriptions with how many clients they are for, and the clients with what they say.
+// Client metrics: the subscriptions with their matching clients, and the client instances with their metrics.
 
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { InstancePanel } from "./instance_panel.js";
@@ -10,7 +10,7 @@ import { ago, group } from "./units.js";
 const adding = document.getElementById("adding");
 const box = document.getElementById("subscriptions");
 
-// What is open below which row: {key, panel, element}. A subscription's editor, and a client's figures.
+// The open panels, {key, panel, element}: a subscription's editor and a client's metrics.
 let edited = null;
 let opened = null;
 let subscriptions = [];
@@ -29,9 +29,9 @@ const rules = new Table({
   columns: [
     { label: "Name", sort: "name", size: "name", whole: "bare", cell: ({ name }, td) => once(td, name, () => h("b.name", name)) },
     { label: "Metrics", size: "metrics", whole: true, cell: metricsCell },
-    { label: "Every", sort: "every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
-    { label: "For clients with", size: "match", whole: true, cell: matchCell },
-    { label: "Clients now", sort: "clients", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
+    { label: "Interval", sort: "every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
+    { label: "Client match", size: "match", whole: true, cell: matchCell },
+    { label: "Clients", sort: "clients", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
@@ -39,14 +39,14 @@ const rules = new Table({
 
 const list = new Listing({
   topic: "client-instances",
-  // How the subscriptions are sorted; the rest is about the clients.
+  // The sort order of the subscriptions; the other parameters concern the clients.
   also: { rules: "name", way: "asc" },
   label: "Client instances",
   nouns: ["client", "clients"],
   keyOf: (row) => row.instance_id,
   sort: "client",
   rising: ["client", "software", "address"],
-  none: () => empty("telemetry", "No client has asked what to push yet", "Clients that know KIP-714, the Java client from 3.7 on and librdkafka from 2.5 on among them, ask as soon as they connect."),
+  none: () => empty("telemetry", "No client instances yet", "Clients that support KIP-714 (such as the Java client since 3.7 and librdkafka since 2.5) request their subscriptions when they connect."),
   below: (key) => (opened?.key === key ? opened.element : null),
   arrived: (answer) => {
     subscriptions = answer.subscriptions;
@@ -58,11 +58,11 @@ const list = new Listing({
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two", h("span.name", row.software_name), h("span", row.software_version))) },
     { label: "Subscriptions", size: "wanted", cell: wantedCell },
-    { label: "Every", sort: "interval", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row.interval_ms)) },
+    { label: "Interval", sort: "interval", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row.interval_ms)) },
     { label: "Pushes", sort: "pushes", size: "count", num: true, cell: (row, td) => setText(td, group(row.pushes)) },
     { label: "Last push", sort: "pushed", size: "changed", cell: pushedCell },
     { label: "Errors", sort: "errors", size: "count", num: true, cell: errorsCell },
-    { label: "Figures", sort: "series", size: "count", num: true, cell: figuresCell },
+    { label: "Metrics", sort: "series", size: "count", num: true, cell: figuresCell },
   ],
 });
 
@@ -78,7 +78,7 @@ function matchCell({ match }, td) {
 }
 
 function matchingCell({ matching }, td) {
-  once(td, String(matching), () => h("b", { class: matching ? "" : "quiet", title: "Client instances that it is for now" }, group(matching)));
+  once(td, String(matching), () => h("b", { class: matching ? "" : "quiet", title: "Matching client instances now" }, group(matching)));
 }
 
 function changedCell(row, td) {
@@ -137,7 +137,7 @@ function showSubscriptions() {
   const rows = [...subscriptions].sort((one, other) => direction * (measure(one) < measure(other) ? -1 : measure(one) > measure(other) ? 1 : 0));
   rules.showSort(sorted, way);
   rules.show(rows, (key) => (edited?.key === key ? edited.element : null));
-  const nothing = () => empty("quotas", "No subscription yet", "Clients push nothing until one asks them to. It takes effect within five minutes, or when a client connects.",
+  const nothing = () => empty("quotas", "No subscription yet", "Clients push metrics only for a subscription. A new subscription takes effect within five minutes, or when a client connects.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription")));
   const shown = subscriptions.length ? rules.element : (showSubscriptions.nothing ??= nothing());
   if (box.firstChild !== shown) replace(box, shown);

@@ -1,4 +1,4 @@
-// Throttled now: who is held, by which rule, and the milliseconds left, counted down here between updates.
+// Throttled now: connections, rules and remaining milliseconds, counted down here between updates.
 
 import { get } from "./api.js";
 import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleWords } from "./broker_rule.js";
@@ -11,12 +11,12 @@ import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
 
 const LINGER_MS = 4000;
-// A paced client is held for milliseconds many times a second: seen between two waits, it is not free yet.
+// A paced client is throttled for milliseconds many times a second: its row stays between two throttles.
 const BETWEEN_WAITS_MS = 1200;
 const FRAME_MS = 50;
 const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate", ...BROKER_LIMIT_KEYS };
 const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
-const OBEYS = { true: "waits", false: "ignores it", null: "" };
+const OBEYS = { true: "waits", false: "ignores throttle", null: "" };
 
 const url = new UrlState({ q: "", sort: "times", order: "desc" });
 const box = document.getElementById("table");
@@ -24,8 +24,8 @@ const filter = document.getElementById("filter");
 const count = document.getElementById("count");
 const mayEdit = document.body.dataset.mayEdit === "yes";
 
-// What is held, and what was until a moment ago: a client that is throttled again and again stays one row.
-const held = new Map();
+// Rows of connections that are throttled or were a moment ago: a repeatedly throttled client stays one row.
+const channels = new Map();
 let total = 0;
 let arrived = false;
 
@@ -41,7 +41,7 @@ const SORTS = {
 };
 
 const table = new Table({
-  label: "Connections that are held for a broken quota",
+  label: "Throttled connections",
   keyOf: (row) => `${row.connection_id} ${row.quota_type}`,
   onsort: sortBy,
   columns: [
@@ -56,7 +56,7 @@ const table = new Table({
   ],
 });
 
-// Where a quota callback decides no rule matched, and the row has what it answered instead.
+// With a quota callback no rule matches; the row has the callback's tags instead.
 function hasRule(row) {
   return Object.keys(row.entity).length > 0;
 }
@@ -104,7 +104,7 @@ function leftCell(row, td, tr) {
 function timesCell(row, td) {
   const words = OBEYS[String(row.obeys)];
   once(td, `${row.times} ${words}`, () => {
-    const title = row.obeys === false ? "The client sends on without waiting; the broker holds it all the same" : words ? "The client waits as it is told" : "";
+    const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : words ? "The client waits for throttle_time_ms" : "";
     return h("span.two", { title }, h("span", group(row.times)), words && h("span", { data: { obeys: String(row.obeys) } }, words));
   });
 }
@@ -123,22 +123,22 @@ function update({ items, total: all }) {
   for (const row of items) {
     const key = table.keyOf(row);
     present.add(key);
-    held.set(key, { ...row, endsAt: now + row.remaining_ms, goneAt: null });
+    channels.set(key, { ...row, endsAt: now + row.remaining_ms, goneAt: null });
   }
-  for (const [key, row] of held) {
+  for (const [key, row] of channels) {
     if (!present.has(key)) row.goneAt ??= now;
   }
   show();
 }
 
-// No update comes when the last row has to go: nothing that the broker knows of has changed.
+// The broker sends no update for the removal of the last row, because its own state does not change.
 function beat() {
   const now = performance.now();
-  const before = held.size;
-  for (const [key, row] of held) {
-    if (row.goneAt !== null && now - row.goneAt > LINGER_MS) held.delete(key);
+  const before = channels.size;
+  for (const [key, row] of channels) {
+    if (row.goneAt !== null && now - row.goneAt > LINGER_MS) channels.delete(key);
   }
-  if (held.size < before) show();
+  if (channels.size < before) show();
   else tick();
 }
 
@@ -154,33 +154,33 @@ function show() {
   const direction = order === "desc" ? -1 : 1;
   const compare = (one, other) => (measure(one) < measure(other) ? -direction : measure(one) > measure(other) ? direction : 0);
   const needle = q.toLowerCase();
-  const rows = [...held.values()].filter((row) => matches(row, needle)).sort(compare);
+  const rows = [...channels.values()].filter((row) => matches(row, needle)).sort(compare);
   table.showSort(sort, order);
   table.show(rows);
   const shown = rows.length ? table.element : nothing(needle);
   if (box.firstChild !== shown) replace(box, shown);
-  const now = [...held.values()].filter((row) => row.goneAt === null).length;
+  const now = [...channels.values()].filter((row) => row.goneAt === null).length;
   const more = total > now ? `, the longest ${group(now)} shown` : "";
-  setText(count, held.size ? `${group(total)} held now${more}` : "");
+  setText(count, channels.size ? `${group(total)} throttled now${more}` : "");
   tick();
 }
 
 const EMPTY = {
-  free: empty("throttled", "Nobody is held", "Every client is within its quotas. A client that breaks one appears here within a second, and stays a few seconds after it was let go.",
+  free: empty("throttled", "No client is throttled", "All clients are within their quotas. A client that exceeds a quota appears here within a second, and stays for a few seconds after its throttle ends.",
     mayEdit ? h("a.button", { href: "/quotas" }, icon("quotas"), "Client quotas") : null),
-  filtered: empty("search", "No match", "Others may be held; clear the filter to see them."),
+  filtered: empty("search", "No match", "No throttled connections match the filter."),
 };
 
 function nothing(needle) {
-  return needle && held.size ? EMPTY.filtered : EMPTY.free;
+  return needle && channels.size ? EMPTY.filtered : EMPTY.free;
 }
 
-// Let go before its time, or not held again.
+// The throttle ended early, or did not recur.
 function isFree({ goneAt, endsAt }, now) {
   return goneAt !== null && (endsAt > goneAt + FRAME_MS || now - goneAt > BETWEEN_WAITS_MS);
 }
 
-// Between updates the time left is this page's own arithmetic.
+// Between updates the page computes the remaining time itself.
 function tick() {
   const now = performance.now();
   for (const tr of table.rows.values()) {
@@ -191,18 +191,18 @@ function tick() {
     setText(figure, free ? "released" : milliseconds(left));
     bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
     tr.dataset.free = free ? "yes" : "no";
-    tr.title = `Held since ${clock(Date.parse(row.since))}`;
+    tr.title = `Throttled since ${clock(Date.parse(row.since))}`;
   }
 }
 
 const HOUR_S = 3600;
 const HOUR_AGAIN_MS = 30_000;
 const hour = new LineChart(document.getElementById("hour"), {
-  label: "Connections held",
+  label: "Throttled connections",
   format: digits,
   whole: true,
   height: 130,
-  series: [{ key: "throttled", label: "Held, at most", tone: "held" }],
+  series: [{ key: "throttled", label: "Throttled, maximum", tone: "held" }],
 });
 
 async function showHour() {

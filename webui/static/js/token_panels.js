@@ -1,4 +1,4 @@
-// What is asked below a token's row before it is renewed or revoked, and its secret, shown once.
+// The confirmation below a token's row before it is renewed or revoked, and its secret, shown once.
 
 import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
@@ -8,7 +8,7 @@ export const PATH = "/api/v1/tokens";
 const DAY_MS = 86400_000;
 const LIVES = [["never", null], ["in a day", 1], ["in 7 days", 7], ["in 30 days", 30], ["in 90 days", 90], ["in a year", 365]];
 
-/** When a token is to expire; `life()` is in ms, null for never. */
+/** The expiry field of a token; `life()` returns ms, null for never. */
 export function lifeField(id, days = null) {
   const select = h("select", { id }, LIVES.map(([words, value]) => h("option", { value: value ?? "", selected: value === days }, words)));
   const field = h("div.field", h("label", { for: id }, "Expires"), select);
@@ -16,13 +16,13 @@ export function lifeField(id, days = null) {
 }
 
 /**
- * Asks whoever is signed in for the secret again, so that an open browser is not enough. `read()` is what was typed,
- * or null when it was nothing; `refused(problem)` whether it was this that was wrong, and then marks it.
+ * Asks the signed-in user for the secret again, so that an open browser is not enough. `read()` returns the input,
+ * or null if it is empty; `refused(problem)` marks the field and returns true if the secret was wrong.
  */
 export function proofField(id, trouble) {
   const input = h("input", { id, type: "password", autocomplete: "current-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note ${trouble.id}` });
   const field = h("div.field.proof", h("label", { for: id }, "Your token or password"), input,
-    h("span.note", { id: `${id}-note` }, "Asked for with each change here. Whoever came by a link runs ", h("code", "weir console-link"), " and pastes what it prints."));
+    h("span.note", { id: `${id}-note` }, "Required for each change here. After a sign-in by link, run ", h("code", "weir console-link"), " and paste the printed link."));
   const refuse = (words) => {
     input.setAttribute("aria-invalid", "true");
     setText(trouble, words);
@@ -33,7 +33,7 @@ export function proofField(id, trouble) {
     field, input,
     read() {
       input.removeAttribute("aria-invalid");
-      if (!input.value) return refuse("Type your token or your password first."), null;
+      if (!input.value) return refuse("Enter your token or password."), null;
       return /[?&]code=([\w-]+)\s*$/.exec(input.value)?.[1] ?? input.value;
     },
     refused(problem) {
@@ -54,21 +54,21 @@ export function expiryWords({ expires_at: at }, now = Date.now()) {
   return `in ${Math.floor(left / DAY_MS)} days`;
 }
 
-/** The only moment at which a secret can be read. */
+/** Shows a secret, which cannot be read again later. */
 export function secretPanel({ name, role, secret, expires_at: expires }, onclose) {
   return h("div.editor", h("h2", "The secret of ", h("span.chip", h("span", role), h("span.name", name))),
-    h("p", "It is shown now and never again: the broker keeps only its hash.", expires && ` It is good until ${day(expires)}, ${clock(Date.parse(expires))}.`),
+    h("p", "It is shown only once: the broker stores only its hash.", expires && ` It is valid until ${day(expires)}, ${clock(Date.parse(expires))}.`),
     copyable(secret, "The secret"),
-    h("p.quiet.small", "A program sends it as ", h("code", "Authorization: Bearer …"), "; a person pastes it into the sign-in page."),
-    h("div.buttons", h("button.primary", { type: "button", onclick: onclose }, "I have it")));
+    h("p.quiet.small", "Programs send it as ", h("code", "Authorization: Bearer …"), "; users paste it into the sign-in page."),
+    h("div.buttons", h("button.primary", { type: "button", onclick: onclose }, "Done")));
 }
 
 const QUESTIONS = {
-  renew: { title: "Give a new secret to", words: "The old secret is not known any more from then on, and whoever signed in with it is signed out.", yes: "Make a new secret", no: "Keep the old one" },
-  revoke: { title: "Revoke", words: "Whoever uses it is signed out with the next request.", yes: "Revoke it", no: "Keep it" },
+  renew: { title: "Renew the secret of", words: "The old secret becomes invalid, and all browsers signed in with it are signed out.", yes: "Renew secret", no: "Cancel" },
+  revoke: { title: "Revoke", words: "Its users are signed out with their next request.", yes: "Revoke token", no: "Cancel" },
 };
 
-/** `ondone(answer)` gets the new secret, or null when the token is gone; `onclose` leaves everything as it is. */
+/** `ondone(answer)` gets the new secret, or null after a revocation; `onclose` cancels. */
 export function question(row, what, { mine, ondone, onclose }) {
   const { title, words, yes, no } = QUESTIONS[what];
   const { field, life } = lifeField("life", row.expires_at === null ? null : 90);
@@ -87,7 +87,7 @@ export function question(row, what, { mine, ondone, onclose }) {
     } catch (problem) {
       if (proof.refused(problem)) return;
       if (problem.status !== 412) return setText(trouble, problem.message);
-      const again = what === "renew" ? "Renew it all the same" : "Revoke it all the same";
+      const again = what === "renew" ? "Renew it anyway" : "Revoke it anyway";
       conflict(trouble, buttons, row, problem.document.current, { onclose, again, run: (now) => ((version = now.version), run()) });
     }
   };
@@ -100,13 +100,13 @@ export function question(row, what, { mine, ondone, onclose }) {
   };
   const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
-    h("p", words, mine && h("strong.warn", " It is the one that you are signed in with.")),
+    h("p", words, mine && h("strong.warn", " You are signed in with this token.")),
     what === "renew" && h("div.narrow", field),
     proof.field, trouble, buttons);
   return { element, focus: () => proof.input.focus() };
 }
 
-/** Somebody else was quicker: both versions are shown in place of `buttons`, and one is chosen. */
+/** A concurrent change: replaces `buttons` by both versions and a choice. */
 export function conflict(trouble, buttons, row, now, { onclose, again, run }) {
   const over = () => {
     replace(trouble);
@@ -114,17 +114,17 @@ export function conflict(trouble, buttons, row, now, { onclose, again, run }) {
     run(now);
   };
   buttons.hidden = true;
-  replace(trouble, h("div.conflict", h("p", now ? "Somebody changed this token meanwhile." : "This token was revoked meanwhile."),
+  replace(trouble, h("div.conflict", h("p", now ? "This token was changed in the meantime." : "This token was revoked in the meantime."),
     h("table", h("tbody", versionRow("Now", now), versionRow("As you saw it", row))),
     h("div.buttons",
-      h("button", { type: "button", onclick: onclose }, now ? "Leave it as it is now" : "Leave it revoked"),
+      h("button", { type: "button", onclick: onclose }, now ? "Keep the current version" : "Keep it revoked"),
       now && h("button", { type: "button", onclick: over }, again))));
   trouble.querySelector("button").focus();
 }
 
 function versionRow(label, token) {
   const words = token
-    ? `${token.role}, expires ${expiryWords(token)}, made or renewed ${ago(token.changed_at)} by ${token.changed_by}, ${token.password_set_at ? `password set ${ago(token.password_set_at)}` : "no password"}`
+    ? `${token.role}, expires ${expiryWords(token)}, created or renewed ${ago(token.changed_at)} by ${token.changed_by}, ${token.password_set_at ? `password set ${ago(token.password_set_at)}` : "no password"}`
     : "revoked";
   return h("tr", h("th", { scope: "row" }, label), h("td", words));
 }

@@ -1,4 +1,4 @@
-// Topics: what exists and how much of it; a row opens to its partitions and settings.
+// Topics: partitions, records and size; a row opens to its partitions and settings.
 
 import { get } from "./api.js";
 import { Details, smallTable } from "./details.js";
@@ -18,15 +18,15 @@ const list = new Listing({
   nouns: ["topic", "topics"],
   keyOf: (row) => row.name,
   sort: "name",
-  none: () => empty("topics", "No topics yet", "A topic is made by kafka-topics.sh, or by the first client that asks for it."),
+  none: () => empty("topics", "No topics yet", "Create a topic with kafka-topics.sh, or let the first client request create it."),
   below: details.below,
   arrived: details.arrived,
   columns: [
-    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "the broker’s own")))) },
+    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "internal")))) },
     { label: "Partitions", sort: "partitions", size: "count", num: true, cell: (row, td) => setText(td, group(row.partitions)) },
     { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
     { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
-    { label: "Settings of its own", size: "settings", whole: true, cell: settingsCell },
+    { label: "Own settings", size: "settings", whole: true, cell: settingsCell },
   ],
 });
 
@@ -47,7 +47,7 @@ function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
   const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
   return [
     smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true]], rows),
-    Object.keys(configs).length ? smallTable("Settings", [["Setting", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "It has no settings of its own; the broker’s hold."),
+    Object.keys(configs).length ? smallTable("Settings", [["Setting", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "No topic settings; the broker’s defaults apply."),
     h("p.quiet.small", `${count(partitions.length, "partition")}, topic id `, h("code", id)),
   ];
 }

@@ -1,4 +1,4 @@
-// Undoing one change: what follows is said before it happens.
+// Undoes one change after a preview of the effect.
 
 import { post } from "./api.js";
 import { valueWords } from "./audit_words.js";
@@ -11,17 +11,17 @@ export class UndoPanel {
     this.change = change;
     this.onclose = onclose;
     const back = valueWords(change.kind, change.key, change.old);
-    this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Looking what this would do…"));
+    this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Checking the effect…"));
     this.command = h("div");
     this.trouble = h("p.field-error", { role: "alert" });
     this.confirm = h("button.primary", { type: "button", disabled: true, onclick: () => this.undo() }, "Undo this change");
-    const words = back === null ? [" is taken away again."] : [" goes back to ", h("b", back), "."];
+    const words = back === null ? [" is removed."] : [" returns to ", h("b", back), "."];
     this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
       h("h2", "Undo this change?"),
-      h("p", h("code", change.key), words, h("span.quiet", " This is another change, and recorded as one.")),
+      h("p", h("code", change.key), words, h("span.quiet", " The undo is recorded as another change.")),
       h("div.consequences", this.reach, this.command),
       this.trouble,
-      h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Leave it")));
+      h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
     this.preview();
   }
 
@@ -38,7 +38,7 @@ export class UndoPanel {
       const { reach, command } = await post(`/api/v1/audit/${this.change.id}:undo?validate_only=true`);
       if (this.closed) return;
       const value = this.change.old === null ? { remove: true } : { value: Number(this.change.old) };
-      replace(this.reach, reach.length ? reachLines(reach, [{ key: this.change.key, ...value }]) : h("p.quiet", "Nothing stands against it."));
+      replace(this.reach, reach.length ? reachLines(reach, [{ key: this.change.key, ...value }]) : h("p.quiet", "This change can be undone."));
       if (command) showCommand(this.command, command);
       this.confirm.disabled = false;
       this.confirm.focus();
@@ -53,7 +53,7 @@ export class UndoPanel {
     try {
       await post(`/api/v1/audit/${this.change.id}:undo`);
       this.onclose();
-      toast("It is undone; the undo is a change of its own, at the top.");
+      toast("Undone. The undo appears as a new change at the top.");
     } catch (problem) {
       setText(this.trouble, problem.message);
     }

@@ -1,4 +1,4 @@
-// Figures for people: sizes, rates, times; and what people type, read back as figures.
+// Formats sizes, rates and times, and parses them from input.
 
 const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -26,7 +26,7 @@ export function count(value, noun) {
   return `${group(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-/** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the family in which it is round. */
+/** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the unit system in which it is round. */
 export function isBinary(value) {
   return value >= 1024 && value % 1024 === 0 && value % 1000 !== 0;
 }
@@ -47,7 +47,7 @@ export function bytesPerSecond(value, binary = false) {
   return `${bytes(value, binary)}/s`;
 }
 
-/** A limit, or a rate held against it, in the limit's own unit. */
+/** A limit, or a rate compared with it, in the limit's unit. */
 export function rate(key, value, bound = value) {
   const { unit, per } = KEYS[key] ?? { unit: "count", per: "/s" };
   if (unit === "bytes") return bytes(value, isBinary(bound)) + per;
@@ -55,7 +55,7 @@ export function rate(key, value, bound = value) {
   return digits(value) + per;
 }
 
-/** The same without rounding, for a tooltip. */
+/** Like `rate` without rounding, for a tooltip. */
 export function rawRate(key, value) {
   const { unit, per } = KEYS[key] ?? { unit: "count", per: "/s" };
   const exact = group(Number.isInteger(value) ? value : Number(value.toFixed(3)));
@@ -66,10 +66,10 @@ export function rawRate(key, value) {
 
 const NOISY_BELOW = 1e6;
 
-/** What to know about a limit that may be set, or "": a small byte rate is little beside one request in a window of a second. */
+/** A warning about a limit, or "": with a small byte rate, one request can fill a window of a second. */
 export function limitHint(key, value) {
   if (KEYS[key]?.unit !== "bytes" || value >= NOISY_BELOW) return "";
-  return "Below 1 MB/s the rate is kept less exactly: it is measured in windows of a second, in which one request may be the whole limit.";
+  return "Below 1 MB/s the limit is less accurate: a single request can use up a one-second window.";
 }
 
 const FACTORS = {
@@ -78,26 +78,26 @@ const FACTORS = {
 };
 
 /**
- * Reads a limit as typed: "10 MB", "1.5MiB/s", "1048576", "50 %". Gives {value}, or {error} to show beside the
- * field; nothing typed is {value: null}, no limit.
+ * Parses a limit: "10 MB", "1.5MiB/s", "1048576", "50 %". Returns {value}, or {error} to show beside the field;
+ * empty input is {value: null}, no limit.
  */
 export function readLimit(key, typed) {
   const text = typed.trim().replace(/[\s\u202f\u00a0_]/g, "").replace(/,/g, ".");
   if (text === "") return { value: null };
   const { unit } = KEYS[key];
   const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*?)(?:\/s(?:ec)?|ps)?$/i.exec(text);
-  if (!found) return { error: unit === "bytes" ? "A number with a unit, such as 10 MB." : "A number." };
+  if (!found) return { error: unit === "bytes" ? "Enter a number with a unit, such as 10 MB." : "A number." };
   const [, number, suffix] = found;
   const factor = suffix === "" ? 1 : unit === "bytes" ? FACTORS[suffix.toLowerCase()] : suffix === "%" && unit === "percent" ? 1 : undefined;
-  if (factor === undefined) return { error: `${suffix} is not a unit here.` };
+  if (factor === undefined) return { error: `Unknown unit: ${suffix}.` };
   let value = Number(number) * factor;
   if (unit === "bytes") value = Math.round(value);
-  if (value <= 0) return { error: "Must be more than 0. An empty field is no limit." };
+  if (value <= 0) return { error: "Enter a value greater than 0, or leave the field empty for no limit." };
   if (value >= 2 ** 63) return { error: "Too large." };
   return { value };
 }
 
-/** How a stored limit stands in its field. */
+/** Formats a stored limit for its input field. */
 export function writeLimit(key, value) {
   if (value === null || value === undefined) return "";
   if (KEYS[key].unit !== "bytes") return String(value);
@@ -126,7 +126,7 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
-/** In one unit: the exact moment stands in a tooltip. The year is said only where it is another one. */
+/** In one unit; tooltips have the exact time. The year appears only if it is not the current one. */
 export function ago(iso, now = Date.now()) {
   const passed = now - Date.parse(iso);
   if (passed < 5000) return "just now";

@@ -1,4 +1,4 @@
-// Clients that do something and that no rule limits, the busiest first, each with a way to give it a limit.
+// Active clients without a limit, the busiest first, each with a button to set one.
 
 import { Sparkline } from "./chart.js";
 import { h, needs, replace, setText } from "./dom.js";
@@ -8,14 +8,14 @@ import { bytesPerSecond, count, digits, group } from "./units.js";
 
 const ANONYMOUS = "ANONYMOUS";
 
-/** Whom a limit for this client would be about: without a login a client is told apart by its id alone. */
+/** The entity for a limit of this client: an unauthenticated client is identified by its client id alone. */
 export function entityOf({ user, client_id: clientId }) {
   if (user === ANONYMOUS && clientId !== "") return { "client-id": clientId };
   return clientId === "" ? { user } : { user, "client-id": clientId };
 }
 
 export class Unlimited {
-  /** `onlimit(entity, use)`: somebody wants a limit for it. */
+  /** `onlimit(entity, use)` is called to set a limit for a client. */
   constructor(section, onlimit) {
     this.section = section;
     this.onlimit = onlimit;
@@ -38,7 +38,7 @@ export class Unlimited {
     });
   }
 
-  /** The section stands only where there is somebody to show. */
+  /** Shows the section only if there are clients in it. */
   show({ items, total }) {
     this.section.hidden = items.length === 0;
     setText(this.count, total > items.length ? `the busiest ${items.length} of ${count(total, "client")}` : "");

@@ -1,11 +1,11 @@
-// The overview's lower half: head-room, queues, and where requests spend their time.
+// The overview's lower half: capacity, queues and request phases.
 
 import { h, replace, setText } from "./dom.js";
 import { bytes, digits, group, percent, quantile } from "./units.js";
 
 const WORDS = { good: "healthy", watch: "watch", urgent: "urgent" };
 
-/** Kafka's rule of thumb for idle threads: 60 % and more is healthy, under 50 % to be watched, under 20 % urgent. */
+/** Kafka's rule of thumb for idle threads: 60 % and more is healthy, below 50 % needs attention, below 20 % is urgent. */
 function idleLevel(idle) {
   return idle < 0.2 ? "urgent" : idle < 0.5 ? "watch" : "good";
 }
@@ -23,7 +23,7 @@ class Gauge {
     this.element = h("div.gauge", h("p", { title: hint }, h("span", label), this.word, this.figure), this.bar);
   }
 
-  /** `fraction` null: there is nothing to be a part of. */
+  /** `fraction` null: the value has no maximum. */
   show(fraction, figure, level, word) {
     this.bar.hidden = fraction === null;
     setText(this.figure, figure);
@@ -67,7 +67,7 @@ export function showHealth(box, figures) {
       .show(taken / controllers, `${bytes(taken, true)} of ${bytes(controllers, true)}`, useLevel(taken / controllers), "");
   }
   const chart = document.getElementById("chart-memory");
-  chart.dataset.off = size ? "" : "Counted where queued.max.request.bytes is set";
+  chart.dataset.off = size ? "" : "Measured if queued.max.request.bytes is set";
   setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "");
 }
 
@@ -82,7 +82,7 @@ export function showQueues(box, queues) {
   if (queueGauges.size === 0) replace(box);
   for (const { name, depth, capacity, peak } of queues) {
     if (!queueGauges.has(name)) {
-      const made = new Gauge(capitalised(name), capacity ? `At most ${group(capacity)}` : "");
+      const made = new Gauge(capitalised(name), capacity ? `Capacity ${group(capacity)}` : "");
       queueGauges.set(name, made);
       box.append(made.element);
     }
@@ -101,7 +101,7 @@ const PHASES = [
   ["LocalTimeMs", "Local"],
   ["RemoteTimeMs", "Waiting"],
   ["ThrottleTimeMs", "Throttled"],
-  ["ResponseQueueTimeMs", "Reply queued"],
+  ["ResponseQueueTimeMs", "Response queued"],
   ["ResponseSendTimeMs", "Sending"],
   ["TotalTimeMs", "Total"],
 ];
@@ -113,7 +113,7 @@ export function showPhases(box, phases) {
     byApi.get(row.api).set(row.phase, row);
   }
   if (byApi.size === 0) {
-    replace(box, h("p.quiet", "No request has been answered yet."));
+    replace(box, h("p.quiet", "No requests yet."));
     return;
   }
   const columns = PHASES.filter(([phase]) => phases.some((row) => row.phase === phase));
@@ -134,7 +134,7 @@ function cell(row, phase) {
   return h("td.num", { title, data: { level } }, quantile(row.p99_ms));
 }
 
-// METADATA and API_VERSIONS, as the protocol's tables have them: Metadata, ApiVersions.
+// METADATA and API_VERSIONS become Metadata and ApiVersions, as in the protocol's documentation.
 function apiName(name) {
   const parts = name.split("_").map((part) => capitalised(part.toLowerCase()));
   return name === name.toUpperCase() ? parts.join("") : name;

@@ -1,4 +1,4 @@
-// "What if this rule were there?": one edit, tried out on the client that is explained and carried out nowhere.
+// What-if: the effect of one rule on the explained client, without applying it.
 
 import { h, needs, replace, setText } from "./dom.js";
 import { entityKey } from "./entity.js";
@@ -9,24 +9,24 @@ import { KEYS, rawRate, readLimit } from "./units.js";
 const ADDRESS_KEY = "connection_creation_rate";
 
 export class WhatIf {
-  /** `onchange()`: ask again, `edit()` may be another one now. */
+  /** `onchange()`: the result of `edit()` may have changed; resolve again. */
   constructor({ who, onchange }) {
     this.onchange = onchange;
     this.value = h("input", { id: "if-value", type: "text", placeholder: "no limit", autocomplete: "off", "aria-describedby": "if-note" });
     this.note = h("span.note", { id: "if-note" });
     this.which = h("select", { id: "if-rule" });
     this.kind = h("select", { id: "if-kind", onchange: () => this.arrange() });
-    this.go = needs("editor", h("a.button", { hidden: true }, "Make this rule"));
-    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.clear() }, "Forget it");
+    this.go = needs("editor", h("a.button", { hidden: true }, "Create this rule"));
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.clear() }, "Discard");
     this.active = false;
     this.entities = [];
     this.element = h("section.card.what-if", { "aria-labelledby": "if-title" },
       h("h2", { id: "if-title" }, "What if"),
-      h("p.quiet", "Try a rule on this client; nothing is changed by it. A click on a cell above begins with that rule."),
+      h("p.quiet", "Try a rule on this client without applying it. Click a cell above to start with that rule."),
       h("div.if-fields",
         h("div.field", h("label", { for: "if-kind" }, "Limit"), this.kind),
         h("div.field", h("label", { for: "if-rule" }, "Rule"), this.which),
-        h("div.field", h("label", { for: "if-value" }, "would be"), this.value, this.note),
+        h("div.field", h("label", { for: "if-value" }, "Value"), this.value, this.note),
         h("div.buttons", this.go, this.stop)));
     const soon = debounced(() => this.onchange(), 250);
     for (const field of [this.value, this.which]) {
@@ -39,7 +39,7 @@ export class WhatIf {
     this.follow(who);
   }
 
-  /** The rules that can be tried are those that are looked for. */
+  /** Offers the rules of the lookup order. */
   follow({ limits }) {
     const known = JSON.stringify(limits.map(({ key, probes }) => [key, probes.map(({ entity }) => entity)]));
     if (known === this.known) return;
@@ -59,7 +59,7 @@ export class WhatIf {
     if (this.active) this.onchange();
   }
 
-  /** Begins with a rule of the table. */
+  /** Starts with a rule from the table. */
   begin(entity, key) {
     this.kind.value = key;
     this.active = false;
@@ -85,20 +85,20 @@ export class WhatIf {
     this.op = error ? null : value === null ? { key, remove: true } : { key, value };
     this.value.setAttribute("aria-invalid", String(Boolean(error)));
     this.note.dataset.kind = error ? "bad" : "";
-    setText(this.note, error ?? (value === null ? "no limit of this kind in this rule" : key === ADDRESS_KEY ? "connections in a second" : rawRate(key, value)));
+    setText(this.note, error ?? (value === null ? "no limit of this kind in this rule" : key === ADDRESS_KEY ? "connections per second" : rawRate(key, value)));
     this.stop.hidden = !this.active;
     this.go.hidden = !this.active || this.op === null || this.op.remove;
     if (!this.go.hidden) this.go.href = this.address();
   }
 
-  /** Where the rule can really be made. */
+  /** The URL of the editor for the rule. */
   address() {
     const entity = this.entities[this.which.value];
     if (this.kind.value === ADDRESS_KEY) return `/ip-quotas?${new URLSearchParams({ q: entity.ip ?? "" })}`;
     return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity, limits: { [this.op.key]: this.op.value } }) })}`;
   }
 
-  /** What is asked along; null where nothing is tried. */
+  /** The edit to resolve with; null if none. */
   edit() {
     if (!this.active || this.op === null) return null;
     return { entity: this.entities[this.which.value], ops: [this.op] };
@@ -118,5 +118,5 @@ function words(entity) {
 function readCount(typed) {
   const text = typed.trim();
   if (text === "") return { value: null };
-  return /^\d+$/.test(text) && Number(text) > 0 ? { value: Number(text) } : { error: "A whole number of at least 1." };
+  return /^\d+$/.test(text) && Number(text) > 0 ? { value: Number(text) } : { error: "Enter a whole number of at least 1." };
 }
