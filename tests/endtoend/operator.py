@@ -46,7 +46,7 @@ class Operator:
 
     def sees_nobody_held(self) -> None:
         """Fails if the page does not come to say so."""
-        self._held.get_by_role("heading", name="Nobody is held").wait_for(timeout=SHOWN_WITHIN_MS)
+        self._held.get_by_role("heading", name="No client is throttled").wait_for(timeout=SHOWN_WITHIN_MS)
 
     def adds_quota(self, entity: Entity, produce: str) -> float:
         """Adds a limit on producing, as typed; the time of day of the last click."""
@@ -73,7 +73,7 @@ class Operator:
     def removes_quota(self, words: str) -> float:
         self._quotas.get_by_role("button", name=f"Remove {words}").click()
         panel = self._quotas.locator("div.editor")
-        panel.get_by_text("The same from a shell").wait_for(timeout=SHOWN_WITHIN_MS)
+        panel.get_by_text("Equivalent command").wait_for(timeout=SHOWN_WITHIN_MS)
         return self._save(panel, "Remove limits")
 
     def sees_held(self, client_id: str) -> HeldRow:

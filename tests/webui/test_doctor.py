@@ -56,7 +56,7 @@ async def test_a_partition_that_is_offline_is_urgent(offline: int, level: str) -
 
 
 async def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
-    assert (await check(FakeBroker(bootstrap=()), "connect", "Listeners that accept")).level is Level.URGENT
+    assert (await check(FakeBroker(bootstrap=()), "connect", "Bound listeners")).level is Level.URGENT
 
 
 async def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
@@ -70,12 +70,14 @@ async def test_what_was_refused_long_ago_is_over() -> None:
     broker.address_uses = [use("10.0.0.7", held=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
     recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
-    title = "Refused: too many of one address"
+    title = "Rejected: too many connections per address"
     assert (await check(broker, "connect", title, recent)).value == 0
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 9),))]
     refused = await check(broker, "connect", title, recent)
     assert (refused.value, refused.level) == (2, Level.WATCH)
-    assert (await check(broker, "connect", "Held: an address was too fast", recent)).value == 0
+    assert (
+        await check(broker, "connect", "Throttled: connection rate of an address exceeded", recent)
+    ).value == 0
 
 
 async def test_either_servers_places_are_looked_at_and_its_refusals_counted() -> None:
@@ -127,7 +129,7 @@ async def test_a_queue_that_fills_and_the_time_in_it() -> None:
     phases = (PhaseRow("Produce", "RequestQueueTimeMs", 9, 1.0, 51.0),)
     broker = FakeBroker(now=figures(queues=(queue,), phases=phases))
     assert (await check(broker, "queue", "Requests in the queue")).level is Level.URGENT
-    waiting = await check(broker, "queue", "Longest time in the queue")
+    waiting = await check(broker, "queue", "Longest queue time")
     assert (waiting.level, waiting.setting) == (Level.WATCH, "num.io.threads")
     assert waiting.says.startswith("Produce")
 
@@ -136,23 +138,23 @@ async def test_memory_that_runs_out_and_who_waits_for_it() -> None:
     broker = FakeBroker(now=figures(memory_pool_used=96, memory_pool_size=100))
     broker.connection_rows = [connection("big", mute_state="muted_for_memory")]
     assert (await check(broker, "queue", "Request memory")).level is Level.URGENT
-    assert (await check(broker, "queue", "Connections that wait for memory")).level is Level.WATCH
+    assert (await check(broker, "queue", "Connections waiting for memory")).level is Level.WATCH
 
 
 async def test_the_slowest_kind_of_request_is_named() -> None:
     nan = float("nan")
     rows = (("Fetch", 40.0), ("CreateTopics", 600.0), ("Metadata", nan))
     phases = tuple(PhaseRow(api, "LocalTimeMs", 1, 1.0, p99) for api, p99 in rows)
-    slow = await check(FakeBroker(now=figures(phases=phases)), "handlers", "Slowest to be handled")
+    slow = await check(FakeBroker(now=figures(phases=phases)), "handlers", "Slowest handling")
     assert (slow.value, slow.level) == (600.0, Level.URGENT) and slow.says.startswith("CreateTopics")
 
 
 async def test_fetches_may_wait_and_produces_may_not() -> None:
     fetches = (PhaseRow("Fetch", "RemoteTimeMs", 1, 1.0, 500.0),)
     broker = FakeBroker(now=figures(phases=fetches))
-    assert (await check(broker, "handlers", "Produce requests that wait")).value is None
+    assert (await check(broker, "handlers", "Delayed produce requests")).value is None
     broker.now = replace(broker.now, phases=(replace(fetches[0], api="Produce"),))
-    assert (await check(broker, "handlers", "Produce requests that wait")).level is Level.URGENT
+    assert (await check(broker, "handlers", "Delayed produce requests")).level is Level.URGENT
 
 
 async def test_the_diagnosis_comes_with_the_setting_and_its_command(
@@ -203,9 +205,9 @@ async def test_requests_in_hand_of_one_connection(
     deepest: int, limit: int, level: str, setting: str | None
 ) -> None:
     broker = FakeBroker(flow_row=calm(deepest=deepest, deepest_limit=limit, in_flight=70))
-    found = await check(broker, "io", "Most requests in hand of one connection")
+    found = await check(broker, "io", "Most requests in flight on one connection")
     assert (found.value, found.of, found.level, found.setting) == (deepest, limit, level, setting)
-    assert found.says.startswith("70 of all connections")
+    assert found.says.startswith("70 on all connections")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ async def test_a_broker_without_network_threads_has_no_idle_connections() -> Non
 @pytest.mark.parametrize(("left", "level"), [(1_000, "good"), (301, "good"), (300, "watch"), (50, "urgent")])
 async def test_available_request_size(left: int, level: str) -> None:
     broker = FakeBroker(flow_row=calm(available_request_size=left, request_size_limit=1_000))
-    found = await check(broker, "queue", "Bytes that may still be queued")
+    found = await check(broker, "queue", "Free bytes in the request queue")
     assert (found.value, found.of, found.level) == (left, 1_000, level)
     assert (found.setting, found.more) == ("queued.max.requests.size.bytes", True)
 
@@ -244,7 +246,7 @@ async def test_oversized_requests_of_five_minutes(count: int, level: str) -> Non
     broker.flow_row = calm(oversized=7 + count, blocked_callbacks=7 + count)
     oversized = await check(broker, "queue", "Oversized requests", recent)
     assert (oversized.value, oversized.level, oversized.setting) == (count, level, "socket.request.max.bytes")
-    blocked = await check(broker, "handlers", "Callbacks that found no place", recent)
+    blocked = await check(broker, "handlers", "Blocked callbacks", recent)
     assert (blocked.value, blocked.level) == (count, level)
 
 
@@ -252,7 +254,7 @@ async def test_oversized_requests_of_five_minutes(count: int, level: str) -> Non
     ("callbacks", "level"), [(0, "good"), (349, "good"), (350, "watch"), (475, "urgent")]
 )
 async def test_callbacks_that_wait(callbacks: int, level: str) -> None:
-    found = await check(FakeBroker(flow_row=calm(callbacks=callbacks)), "handlers", "Callbacks that wait")
+    found = await check(FakeBroker(flow_row=calm(callbacks=callbacks)), "handlers", "Queued callbacks")
     assert (found.value, found.of, found.level) == (callbacks, 500, level)
 
 

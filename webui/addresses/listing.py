@@ -1,6 +1,6 @@
-"""The table of addresses: which rule governs each, how fast it connects, how often it was held or refused.
+"""The table of addresses: rule, connection rate, throttled and rejected connections.
 
-Used by GET /ip-quotas and by the live stream of the page. Knows nothing of HTTP.
+Used by GET /ip-quotas and by the live stream of the page. Independent of HTTP.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from webui.tables.listing import Table
 from webui.tables.shapes import finite, named, utc
 
 DEFAULT: Final = "<default>"
-"""How a path names the rule for all other addresses; no address looks like it."""
+"""The default rule in a path; not a valid address."""
 
 
 def address_json(row: AddressRow) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
 
 
 def order_of(row: AddressRow) -> tuple[int, int]:
-    """The default, then IPv4 addresses by number, then IPv6."""
+    """Return the sort key: the default, then IPv4 addresses numerically, then IPv6."""
     if row.address is None:
         return (0, 0)
     address = ip_address(row.address)
@@ -50,12 +50,12 @@ def _used(row: AddressRow) -> float | None:
 
 
 def _rate(row: AddressRow) -> float | None:
-    """On the server where it is the highest, as a limit holds for each by itself."""
+    """Return the highest value of any server, because a limit applies to each server separately."""
     return max((use.rate for use in row.uses), default=None)
 
 
 def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
-    """On all servers."""
+    """Return the sum over all servers."""
     return sum(map(figure, row.uses)) if row.uses else None
 
 

@@ -1,7 +1,6 @@
-"""One change of the trail: as JSON, as a line of CSV, and the command that puts its old value back.
+"""One change of the audit trail: as JSON, as a line of CSV, and the command that restores its old value.
 
-Used by webui.rest.audit. Works on what control shows, in which secrets are blanked out; knows nothing of
-HTTP.
+Used by webui.rest.audit. broker.control has already redacted secrets. Independent of HTTP.
 """
 
 import csv
@@ -40,8 +39,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def entry_json(row: AuditEntry) -> dict[str, Any]:
-    """`quota` is the entity of a client quota, which `entity` writes as text; `batch` is shared by what was
-    changed at once; `final` says why it cannot be undone, null where it can.
+    """Return a change as JSON. `quota` is the entity of a client quota, `entity` its text; changes made
+    together share `batch`; `final` is the reason why the change cannot be undone, null if it can.
     """
     pairs = quota_entity(row)
     return {
@@ -69,14 +68,14 @@ def quota_entity(row: AuditEntry) -> EntityPairs | None:
 
 
 def undo_op(row: AuditEntry) -> QuotaOp | None:
-    """Of a client quota; None for its mark of shadow mode, which is no limit."""
+    """Parse the limit of a client quota; None for its shadow mark."""
     if row.key == SHADOW:
         return None
     return QuotaOp(row.key, None if row.old is None else float(row.old))
 
 
 def undo_command(bootstrap: str, row: AuditEntry) -> str:
-    """The kafka-configs.sh line that does what an undo would; empty where no tool does it."""
+    """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
     pairs = quota_entity(row)
     if pairs is not None:
         op = undo_op(row)
@@ -91,7 +90,9 @@ def undo_command(bootstrap: str, row: AuditEntry) -> str:
 
 
 def csv_line(row: AuditEntry) -> bytes:
-    """RFC 4180. A cell that a spreadsheet would take for a formula is written behind an apostrophe."""
+    """Format a line by RFC 4180. An apostrophe precedes a cell that a spreadsheet would evaluate as a
+    formula.
+    """
     fields = entry_json(row)
     return _csv(_cell(fields[name]) for name in COLUMNS)
 
@@ -111,6 +112,6 @@ def _cell(value: Any) -> str:
 
 
 def _assignment(row: AuditEntry) -> str:
-    """The tool takes a comma for the end of a value that stands in no brackets."""
+    """Put a value with a comma in brackets: the tool splits other values at commas."""
     value = row.old or ""
     return f"{row.key}=[{value}]" if "," in value else f"{row.key}={value}"

@@ -1,6 +1,6 @@
-"""The diagnosis as JSON, with what each setting is now and the command that would change it.
+"""The diagnosis as JSON, with the current value of each setting and the command that changes it.
 
-Used by GET /doctor and by the live stream of the page, which therefore cannot disagree.
+Used by GET /doctor and by the live stream of the page.
 """
 
 import shlex
@@ -17,7 +17,7 @@ from webui.tables.slices import outcome
 
 
 class Settings:
-    """The broker's settings by name; described again only when something was changed."""
+    """A cache of the broker's settings by name, refreshed when the metadata version changes."""
 
     def __init__(self, views: Views) -> None:
         self._views = views

@@ -1,7 +1,7 @@
-"""What a check of the doctor is, and when a figure is worth a look.
+"""Checks of the doctor, and the thresholds of their levels.
 
-Used by webui.doctor.symptoms. The thresholds are Kafka's rules of thumb, as its operators' guides have them.
-Knows no view and no page.
+Used by webui.doctor.symptoms. The thresholds are rules of thumb from guides for Kafka operators.
+Independent of views and pages.
 """
 
 import math
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 
 class Unit(StrEnum):
-    """How a figure is to be read; a share runs from 0 to 1."""
+    """The unit of a check's value; a share is between 0 and 1."""
 
     SHARE = "share"
     COUNT = "count"
@@ -32,9 +32,9 @@ WORST: Final = {Level.GOOD: 0, Level.WATCH: 1, Level.URGENT: 2}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One figure of a symptom. `value` None: there is nothing to be measured now; `of` is the most that there
-    may be. `says` is what it means at this level, `setting` what it hangs on, and `more` whether twice as
-    much of that is worth a try; `page` shows more.
+    """One value of a symptom. `value` is None if there is nothing to measure; `of` is its maximum. `says`
+    explains the value at this level, `setting` is the setting that affects it, and `more` suggests doubling
+    that setting; `page` is the console page with details.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What somebody sees, and the figures that tell why, in the order in which to look at them."""
+    """A problem as a user sees it, with the checks that explain it, in the order in which to read them."""
 
     key: str
     title: str
@@ -66,12 +66,12 @@ def worst(levels: Sequence[Level]) -> Level:
 
 
 def idle_level(idle: float) -> Level:
-    """60 to 95 % idle is healthy, under 50 to be watched, under 20 urgent."""
+    """Return the level of an idle share: below 0.5 is WATCH, below 0.2 URGENT (60 to 95 % is healthy)."""
     return Level.URGENT if idle < 0.2 else Level.WATCH if idle < 0.5 else Level.GOOD
 
 
 def use_level(used: float | None) -> Level:
-    """Of something that has an end; None: it has none."""
+    """Return the level of a used share; None means that there is no limit."""
     if used is None:
         return Level.GOOD
     return Level.URGENT if used >= 0.95 else Level.WATCH if used >= 0.7 else Level.GOOD

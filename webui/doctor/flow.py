@@ -1,6 +1,6 @@
-"""The figures of flow control among the symptoms: what is muted, in hand, idle and blocked.
+"""The doctor's checks of flow control: muted, in-flight, idle and blocked.
 
-Used by webui.doctor.symptoms. Reads what `Views.flow` answers and nothing else.
+Used by webui.doctor.symptoms. Reads only the result of `Views.flow`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,25 +13,25 @@ OVERSIZED: Final = "oversized"
 BLOCKED: Final = "blocked callbacks"
 
 MANY: Final = 1_000
-"""So many connections of one network thread are worth a look if hardly any of them does something."""
+"""Connections of one network thread from which a high share of idle connections is a warning."""
 
 
 def flow_totals(flow: Flow) -> dict[str, int]:
-    """What `Recent` is to look at."""
+    """Return the totals of flow control that `Recent` samples."""
     return {OVERSIZED: flow.oversized, BLOCKED: flow.blocked_callbacks}
 
 
 def moving(flow: Flow) -> Iterable[Check]:
-    """Of requests on their way in and out."""
+    """Yield the checks of reading requests and sending responses."""
     level = above(flow.mutes, 50, 500)
     yield Check(
         "Connections muted",
         flow.mutes,
         Unit.PER_S,
         level,
-        "Flow control rarely stops a connection."
+        "Flow control rarely mutes connections."
         if level is Level.GOOD
-        else "Quotas or watermarks stop connections again and again: many small waits instead of a few.",
+        else "Quotas or watermarks mute connections repeatedly: many short waits instead of a few long ones.",
         page="/throttled",
     )
     yield Check(
@@ -39,19 +39,19 @@ def moving(flow: Flow) -> Iterable[Check]:
         flow.unmutes,
         Unit.PER_S,
         Level.GOOD if flow.unmutes or not flow.mutes else Level.WATCH,
-        "As many as were muted are read again, sooner or later."
+        "Muted connections are unmuted again."
         if flow.unmutes or not flow.mutes
-        else "Connections are muted and none is read again at the moment.",
+        else "Connections are muted, and none is being unmuted.",
     )
     pipelined = flow.deepest_limit > 1
     yield Check(
-        "Most requests in hand of one connection",
+        "Most requests in flight on one connection",
         flow.deepest,
         Unit.COUNT,
         use_level(share(flow.deepest, flow.deepest_limit)) if pipelined else Level.GOOD,
-        f"{flow.in_flight} of all connections; with this many a connection is not read."
+        f"{flow.in_flight} on all connections; a connection at the limit is muted."
         if pipelined
-        else f"{flow.in_flight} of all connections; one has one request in hand at a time.",
+        else f"{flow.in_flight} on all connections; each has one request in flight at a time.",
         of=flow.deepest_limit,
         setting="pipeline.high.watermark" if pipelined else None,
         page="/connections?shape=muted",
@@ -69,9 +69,9 @@ def _idle(row: SelectorRow) -> Check:
         row.idle,
         Unit.COUNT,
         Level.WATCH if is_much else Level.GOOD,
-        f"{row.name} has the most that did nothing for a minute."
+        f"{row.name} has the most connections that were idle for a minute."
         if not is_much
-        else f"Nearly all connections of {row.name} do nothing; a shorter idle time would close them.",
+        else f"Nearly all connections of {row.name} are idle; a shorter idle timeout would close them.",
         of=row.connections,
         setting="connections.max.idle.ms",
         page="/connections",
@@ -79,18 +79,18 @@ def _idle(row: SelectorRow) -> Check:
 
 
 def waiting(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
-    """Of requests that are not yet handled."""
+    """Yield the checks of queued requests."""
     if flow.available_request_size is not None and flow.request_size_limit is not None:
         used = 1 - flow.available_request_size / flow.request_size_limit
         level = use_level(used)
         yield Check(
-            "Bytes that may still be queued",
+            "Free bytes in the request queue",
             flow.available_request_size,
             Unit.BYTES,
             level,
-            "There is a place for more requests."
+            "The queue has space for more requests."
             if level is Level.GOOD
-            else "The queued requests have nearly all of it: network threads wait and read nothing.",
+            else "Queued requests use nearly all of it: network threads stop reading.",
             of=flow.request_size_limit,
             setting="queued.max.requests.size.bytes",
             more=True,
@@ -103,33 +103,33 @@ def waiting(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
         above(count, 1, 1_000),
         "None in the last five minutes."
         if not count
-        else "Connections were closed in the last five minutes for a request larger than this.",
+        else "Connections were closed in the last five minutes because a request exceeded this size.",
         setting="socket.request.max.bytes",
         page="/connections",
     )
 
 
 def handling(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
-    """Of answers that waited and are to be concluded."""
+    """Yield the checks of callbacks that complete delayed responses."""
     yield Check(
-        "Callbacks that wait",
+        "Queued callbacks",
         flow.callbacks,
         Unit.COUNT,
         use_level(share(flow.callbacks, flow.callback_capacity)),
-        "Answers of requests that had waited leave at once."
+        "Responses to delayed requests are sent at once."
         if not flow.callbacks
-        else "Answers of requests that had waited queue up for a handler.",
+        else "Responses to delayed requests are waiting for a handler.",
         of=flow.callback_capacity,
         page="/tasks",
     )
     blocked = lately[BLOCKED]
     yield Check(
-        "Callbacks that found no place",
+        "Blocked callbacks",
         blocked,
         Unit.COUNT,
         above(blocked, 1, 1_000),
         "None in the last five minutes."
         if not blocked
-        else "The queue was full in the last five minutes, and older answers had to go first.",
+        else "The queue was full in the last five minutes; callbacks waited for older ones.",
         page="/tasks",
     )

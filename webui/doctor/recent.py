@@ -1,6 +1,6 @@
-"""What was refused in the last five minutes: totals of the broker's, looked at again and again.
+"""Growth of the broker's totals (such as rejected connections) over the last five minutes.
 
-Fed by webui.live.broadcaster with every look at the broker. Pure: the caller brings the time.
+webui.live.broadcaster adds the samples. Pure: the caller passes the time.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ EVERY_MS: Final = 10_000
 
 
 class Recent:
-    """How much each of some totals has grown in the last `SPAN_MS`, to ten seconds."""
+    """The growth of named totals over the last `SPAN_MS`, with a resolution of ten seconds."""
 
     __slots__ = ("_looks",)
 
@@ -26,7 +26,7 @@ class Recent:
         self._looks.append((now_ms, totals))
 
     def growth(self, totals: Mapping[str, int], now_ms: int) -> dict[str, int]:
-        """Up to `totals`, which are of now. A total that was not there has grown from 0."""
+        """Return the growth up to the current `totals`. A total without an older sample grows from 0."""
         then = next((then for at_ms, then in self._looks if now_ms - at_ms <= SPAN_MS), None)
         if then is None:
             return dict.fromkeys(totals, 0)

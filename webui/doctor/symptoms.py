@@ -1,7 +1,7 @@
-"""The symptoms that operators come with, each with the figures that tell why: cannot connect, slow I/O, a
-queue that is stuck, slow handlers, a disk that fails.
+"""Common symptoms with the checks that explain them: failed connections, slow I/O, a stuck request queue,
+slow handlers, failed disks.
 
-Asked by GET /doctor and by the live stream. Reads control's views and nothing else.
+Used by GET /doctor and by the live stream. Reads only broker.control.views.
 """
 
 from collections import Counter
@@ -22,7 +22,9 @@ HELD: Final = "held"
 
 
 async def totals_of(views: Views) -> dict[str, int]:
-    """What `Recent` is to look at: connections refused by each rule, and held, and what flow control did."""
+    """Return the totals that `Recent` samples: rejected connections by rule, throttled ones, and flow
+    control's.
+    """
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
     for row in views.connection_limits():
         if not row.listener:
@@ -33,7 +35,7 @@ async def totals_of(views: Views) -> dict[str, int]:
 
 
 async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
-    """Five thousand connections are gone through in slices."""
+    """Return all symptoms with their checks. Iterates over the connections in slices."""
     states: Counter[str] = Counter()
     async with aclosing(sliced(views.each_connection())) as slices:
         async for some in slices:
@@ -41,28 +43,28 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
     overview = views.overview()
     limits, flow = views.connection_limits(), views.flow()
     lately = recent.growth(await totals_of(views), now_ms)
-    io = (*_moving(overview, states), *moving(flow))
-    queue = (*_waiting(overview, states), *waiting(flow, lately))
+    io = (*_network_io(overview, states), *moving(flow))
+    queue = (*_queueing(overview, states), *waiting(flow, lately))
     handlers = (*_handling(overview), *handling(flow, lately))
     return [
-        Symptom("connect", "Clients cannot connect", tuple(_connecting(overview, limits, lately))),
+        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, lately))),
         Symptom("io", "Requests are slow to get in and out", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
-        Symptom("storage", "Records cannot be read or written", tuple(_storing(overview))),
+        Symptom("storage", "Records cannot be read or written", tuple(_storage(overview))),
     ]
 
 
-def _connecting(
+def _connections(
     overview: Overview, limits: Sequence[ConnectionLimitRow], lately: Mapping[str, int]
 ) -> Iterable[Check]:
     bound = len(overview.bootstrap)
     yield Check(
-        "Listeners that accept",
+        "Bound listeners",
         bound,
         Unit.COUNT,
         Level.GOOD if bound else Level.URGENT,
-        f"Clients connect to {', '.join(overview.bootstrap)}." if bound else "Nothing is listened on.",
+        f"Clients connect to {', '.join(overview.bootstrap)}." if bound else "No listener is bound.",
         setting="listeners",
     )
     blocked = overview.figures.acceptor_blocked
@@ -72,9 +74,9 @@ def _connecting(
         blocked,
         Unit.SHARE,
         level,
-        "New connections are taken at once."
+        "New connections are accepted at once."
         if level is Level.GOOD
-        else "Accepting waits for a place, for its rate, or for busy network threads.",
+        else "Accepting waits for a connection limit, for the connection rate, or for busy network threads.",
         setting="max.connection.creation.rate",
     )
     for row in limits:
@@ -86,25 +88,29 @@ def _connecting(
             row.connections,
             Unit.COUNT,
             use_level(used),
-            "There is no limit on all connections together."
+            "The total number of connections is unlimited."
             if used is None
-            else f"{used:.0%} of the places are taken.",
+            else f"{used:.0%} of the limit is used.",
             of=row.max_connections,
             setting=SLOTS,
             more=True,
             page="/connections",
         )
-    yield _refused(PER_IP, "Refused: too many of one address", lately, "max.connections.per.ip", "/ip-quotas")
-    yield _refused(RATE, "Refused: an address was too fast", lately, None, "/ip-quotas?shape=stopped")
+    yield _refused(
+        PER_IP, "Rejected: too many connections per address", lately, "max.connections.per.ip", "/ip-quotas"
+    )
+    yield _refused(
+        RATE, "Rejected: connection rate of an address exceeded", lately, None, "/ip-quotas?shape=stopped"
+    )
     held = lately[HELD]
     yield Check(
-        "Held: an address was too fast",
+        "Throttled: connection rate of an address exceeded",
         held,
         Unit.COUNT,
         above(held, 1, 1_000),
-        "Nobody was held in the last five minutes."
+        "No connection was throttled in the last five minutes."
         if not held
-        else "Accepted connections were parked in the last five minutes before they were served or closed.",
+        else "Accepted connections were delayed in the last five minutes before they were served or closed.",
         setting="ip.throttle.mode",
         page="/ip-quotas?shape=stopped",
     )
@@ -113,14 +119,14 @@ def _connecting(
 def _refused(rule: str, title: str, lately: Mapping[str, int], setting: str | None, page: str) -> Check:
     count = lately[rule]
     says = (
-        f"{count} in the last five minutes; the address says whose."
+        f"{count} in the last five minutes; the page lists them by address."
         if count
         else "None in the last five minutes."
     )
     return Check(title, count, Unit.COUNT, above(count, 1, 1_000), says, setting=setting, page=page)
 
 
-def _moving(overview: Overview, states: Counter[str]) -> Iterable[Check]:
+def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     figures = overview.figures
     idle = figures.processor_idle
     level = idle_level(idle)
@@ -129,47 +135,47 @@ def _moving(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         idle,
         Unit.SHARE,
         level,
-        "The one thread of the broker has time to spare."
+        "The broker's event loop thread has spare capacity."
         if level is Level.GOOD
-        else "The share of time in which the broker's one thread waited. More network threads do not help, "
-        "fewer or larger requests do.",
+        else "The broker's event loop thread is busy. More network threads do not help; fewer or larger "
+        "requests do.",
         page="/tasks",
     )
     throttled = sum(count for state, count in states.items() if "throttled" in state)
     yield Check(
-        "Connections held by a quota",
+        "Connections throttled by a quota",
         throttled,
         Unit.COUNT,
         above(share(throttled, states.total()), 0.25, 0.75),
-        "Being held is meant: the rule that did it says by how much."
+        "Throttling is intended: the page shows the rule and its limit."
         if throttled
-        else "No connection is held.",
+        else "No connection is throttled.",
         of=states.total(),
         page="/throttled",
     )
     muted = states.total() - states["not_muted"]
     yield Check(
-        "Connections with a request in hand",
+        "Connections with a request in flight",
         muted,
         Unit.COUNT,
         Level.GOOD,
-        "A connection is not read while its request is handled.",
+        "A connection is muted while its request is handled.",
         of=states.total(),
         page="/connections?shape=muted",
     )
     sending = _slowest(figures.phases, "ResponseSendTimeMs")
-    yield _phase("Slowest answers on their way out", sending, 100, 1_000, "The clients read slowly.", None)
+    yield _phase("Slowest response send", sending, 100, 1_000, "Clients read slowly.", None)
     replies = sum(queue.depth for queue in figures.queues if queue.name.startswith("responses"))
     yield Check(
-        "Answers that wait to be sent",
+        "Responses queued",
         replies,
         Unit.COUNT,
         above(replies, 100, 1_000),
-        "What is answered leaves at once." if replies < 100 else "Clients ask faster than they read.",
+        "Responses are sent at once." if replies < 100 else "Clients send requests faster than they read.",
     )
 
 
-def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
+def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     figures = overview.figures
     for queue in figures.queues:
         if queue.name.startswith("requests"):
@@ -179,16 +185,16 @@ def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
                 queue.depth,
                 Unit.COUNT,
                 level,
-                f"The most there ever were is {queue.peak}."
+                f"The peak depth is {queue.peak}."
                 if level is Level.GOOD
-                else "The queue is filling: the network threads stop reading when it is full.",
+                else "The queue is filling up: network threads stop reading when it is full.",
                 of=queue.capacity,
                 setting="queued.max.requests",
                 more=True,
             )
     waiting = _slowest(figures.phases, "RequestQueueTimeMs")
     yield _phase(
-        "Longest time in the queue", waiting, 50, 500, "Handlers are too few or too busy.", "num.io.threads"
+        "Longest queue time", waiting, 50, 500, "Too few handlers, or handlers are busy.", "num.io.threads"
     )
     used = share(figures.memory_pool_used, figures.memory_pool_size)
     yield Check(
@@ -196,7 +202,7 @@ def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         figures.memory_pool_used,
         Unit.BYTES,
         use_level(used),
-        "There is no limit; the queue bounds it." if used is None else f"{used:.0%} of it is in use.",
+        "No limit is set; only the queue bounds it." if used is None else f"{used:.0%} of it is in use.",
         of=figures.memory_pool_size,
         setting="queued.max.request.bytes",
         more=True,
@@ -215,11 +221,11 @@ def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         )
     hungry = states["muted_for_memory"]
     yield Check(
-        "Connections that wait for memory",
+        "Connections waiting for memory",
         hungry,
         Unit.COUNT,
         above(hungry, 1, 100),
-        "Nobody waits for memory." if not hungry else "Large requests hold the memory that they wait for.",
+        "No connection waits for memory." if not hungry else "Large requests use up the memory pool.",
         setting="queued.max.request.bytes",
         page="/connections?shape=muted",
     )
@@ -234,17 +240,17 @@ def _handling(overview: Overview) -> Iterable[Check]:
         idle,
         Unit.SHARE,
         level,
-        "The one thread of the broker has time to spare."
+        "The broker's event loop thread has spare capacity."
         if level is Level.GOOD
-        else "Handlers and network threads share one thread, which is busy: see which requests below, and "
-        "who sends them. More handlers do not help.",
+        else "Handlers and network threads share one event loop thread, which is busy: the slowest requests "
+        "are below. More handlers do not help.",
         page="/tasks",
     )
     local = _slowest(figures.phases, "LocalTimeMs")
-    yield _phase("Slowest to be handled", local, 50, 500, "This kind of request is worth a look.", None)
+    yield _phase("Slowest handling", local, 50, 500, "Check this kind of request.", None)
     remote = _slowest((row for row in figures.phases if row.api == "Produce"), "RemoteTimeMs")
     yield _phase(
-        "Produce requests that wait",
+        "Delayed produce requests",
         remote,
         50,
         500,
@@ -252,20 +258,20 @@ def _handling(overview: Overview) -> Iterable[Check]:
         "flush.messages",
     )
     throttling = _slowest(figures.phases, "ThrottleTimeMs")
-    yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota holds these clients.", None)
+    yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota throttles these clients.", None)
 
 
-def _storing(overview: Overview) -> Iterable[Check]:
+def _storage(overview: Overview) -> Iterable[Check]:
     offline = overview.figures.offline_partitions
     yield Check(
         "Partitions offline",
         offline,
         Unit.COUNT,
         above(offline, 1, 1),
-        "All of them can be used."
+        "All partitions are online."
         if not offline
-        else "Their files cannot be read or written: the broker's log says why. They come back with a start "
-        "that can read them.",
+        else "Their files cannot be read or written; see the broker's log. They come back online after a "
+        "restart that can read them.",
         setting="log.dirs",
         page="/topics",
     )
@@ -276,16 +282,16 @@ def _storing(overview: Overview) -> Iterable[Check]:
         missing,
         Unit.COUNT,
         above(missing, 1, 1),
-        "Every offset from the log start to the end is there."
+        "No offset between log start and log end is missing."
         if not missing
-        else "Segments or folders are gone or cut short. Fetches of these offsets answer "
-        "OFFSET_OUT_OF_RANGE; deleting records up to the end of the gap lets consumers pass.",
+        else "Segments or partition directories are missing or truncated. Fetches of these offsets return "
+        "OFFSET_OUT_OF_RANGE; delete records up to the end of the gap to let consumers continue.",
         page="/topics",
     )
 
 
 def _slowest(phases: Iterable[PhaseRow], phase: str) -> PhaseRow | None:
-    """Of those that there were in the last five minutes, by the 99th percentile."""
+    """Return the row with the highest 99th percentile among those with samples in the last five minutes."""
     rows = [row for row in phases if row.phase == phase and row.p99_ms == row.p99_ms]
     return max(rows, key=lambda row: row.p99_ms, default=None)
 
@@ -296,11 +302,11 @@ def _phase(
     value = None if row is None else row.p99_ms
     level = above(value, watch, urgent)
     if row is None:
-        says = "There were no requests in the last five minutes."
+        says = "No requests in the last five minutes."
     elif level is Level.GOOD:
-        says = f"{row.api}, the 99th percentile of five minutes."
+        says = f"{row.api}, 99th percentile over five minutes."
     else:
-        says = f"{row.api}, the 99th percentile of five minutes. {trouble}"
+        says = f"{row.api}, 99th percentile over five minutes. {trouble}"
     return Check(title, value, Unit.MS, level, says, setting=setting, more=setting == "num.io.threads")
 
 

@@ -1,8 +1,8 @@
 """Each question about the gold tables as one SQL statement over one table, `t`.
 
-Called by webui.rest.insights; answered by webui.insights.worker. Pure: knows no file, no process, no HTTP.
-Every statement names its days, so that only their files are read, and only the columns that it needs.
-Columns called `at` are microseconds since 1970 in UTC.
+Used by webui.rest.insights; run by webui.insights.worker. Pure: independent of files, processes and HTTP.
+Every statement restricts its days and columns, so that only these are read. Columns named `at` are
+microseconds since 1970 in UTC.
 """
 
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from webui.insights import tables
 ANONYMOUS: Final = "ANONYMOUS"
 STEP_US: Final = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 NEARLY: Final = 0.8
-"""From here on a limit is nearly used up; the pages draw the same line."""
+"""Utilisation from which a limit counts as nearly used up; the pages use the same threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """UTC days, both included."""
+    """UTC days, both inclusive."""
 
     first: date
     last: date
@@ -27,7 +27,7 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`sql` has an order that leaves no ties, so that pages of it fit together, and no LIMIT of its own."""
+    """One question. `sql` has a total order, so that pages are consistent, and no LIMIT."""
 
     table: str
     sql: str
@@ -36,7 +36,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Whose; None is everybody's."""
+    """A filter by user and client id; None matches all."""
 
     user: str | None = None
     client_id: str | None = None
@@ -58,12 +58,14 @@ class _Where:
 
 
 def literal(text: str) -> str:
-    """A text in SQL; the only character that means something in it is the quote."""
+    """Quote a text for SQL; the quote is the only special character."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def usage(days: Days, who: Who, by: str, sort: str) -> Question:
-    """Per tenant or client, most first. A tenant is a user; without a login, a client id."""
+    """Return usage per tenant or client, highest first. A tenant is a user, or the client id of an
+    unauthenticated client.
+    """
     client_id = (
         f"CASE WHEN principal = {literal(ANONYMOUS)} THEN client_id END" if by == "tenant" else "client_id"
     )
@@ -79,7 +81,7 @@ def usage_series(days: Days, who: Who, step: str) -> Question:
 
 
 def throttling(days: Days, who: Who) -> Question:
-    """Per rule and client, the longest held first."""
+    """Return throttles per rule and client, the longest throttle time first."""
     sql = (
         f'SELECT kind, rule, principal AS "user", client_id, {_HELD}, '
         f"{_at('min')} AS first_at, {_at('max')} AS last_at "
@@ -93,8 +95,9 @@ def throttling_series(days: Days, who: Who, step: str) -> Question:
 
 
 def latency(days: Days, api: str | None) -> Question:
-    """Per API and phase, the most often asked API first. Quantiles of minutes cannot be put together exactly:
-    `p50_us` and `p95_us` are the mean of the minutes' by requests, `p99_us` is the worst minute's.
+    """Return latency per API and phase, the API with the most requests first. Quantiles of minutes cannot be
+    merged exactly: `p50_us` and `p95_us` are means of the minutes weighted by requests, `p99_us` is the worst
+    minute's.
     """
     sql = (
         "SELECT api, phase, timed, p50_us, p95_us, p99_us, max_us FROM ("
@@ -111,7 +114,7 @@ def latency_series(days: Days, api: str | None, phase: str, step: str) -> Questi
 
 
 def utilisation(days: Days) -> Question:
-    """Per rule, key and who shares it, the fullest first."""
+    """Return utilisation per rule, key and the clients that share the limit, highest first."""
     sql = (
         "SELECT key, rule, sharer, max(utilisation) AS peak, avg(utilisation) AS mean, count(*) AS minutes, "
         f"sum(CASE WHEN utilisation >= {NEARLY} THEN 1 ELSE 0 END) AS minutes_nearly, "
@@ -123,7 +126,7 @@ def utilisation(days: Days) -> Question:
 
 
 def storms(days: Days, address: str | None) -> Question:
-    """Minutes of one address, the newest first."""
+    """Return connection storms per minute and address, newest first."""
     sql = (
         f"SELECT {_US} AS at, node, listener, address, attempts, opened, refused, throttled "
         f"FROM t WHERE {_Where(days).equal('address', address)} "
@@ -149,7 +152,7 @@ def offenders(days: Days, by: str | None) -> Question:
 
 
 def throttle_compliance(days: Days, who: Who) -> Question:
-    """Per day and client, by the software that it says it is; who sends most often before its time, first."""
+    """Return throttle compliance per day, client and client software, the most early sends first."""
     sql = (
         'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
         "throttles, throttle_ms, waited, sent_early, early_share, obeys "
@@ -160,7 +163,9 @@ def throttle_compliance(days: Days, who: Who) -> Question:
 
 
 def client_metrics(days: Days, who: Who, metric: str | None) -> Question:
-    """Per metric and client, all its instances and attributes together. `mean` is that of the points."""
+    """Return pushed metrics per metric and client, over all instances and attributes. `mean` is the mean of
+    the points.
+    """
     where = _whose(days, who).equal("metric", metric)
     sql = (
         f'SELECT metric, shape, principal AS "user", client_id, {_SAID}, '
@@ -176,7 +181,7 @@ def client_metrics_series(days: Days, who: Who, metric: str, step: str) -> Quest
 
 
 def advice(days: Days, who: Who) -> Question:
-    """The newest of the days, for each entity and key."""
+    """Return the recommendations of the newest day, for each entity and key."""
     where = _Where(days).equal('"user"', who.user).equal("client_id", who.client_id)
     columns = (
         'date AS day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
@@ -214,7 +219,7 @@ _SAID: Final = (
     "sum(increase) AS increase, sum(count) AS counted, sum(sum) AS total"
 )
 _US: Final = "CAST(minute AS BIGINT)"
-"""Grouping by whole numbers is three times as fast as date_trunc."""
+"""Grouping by integers is three times as fast as date_trunc."""
 
 
 def _at(aggregate: str) -> str:

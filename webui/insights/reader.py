@@ -1,8 +1,8 @@
-"""Asks the process that reads the warehouse, one question at a time, and keeps what it said.
+"""The client of the worker process that reads the warehouse: one question at a time, with a cache.
 
-Used by webui.rest.insights; `run` is a task of webui.serving, which ends the process when nobody has asked
-for a minute. An answer is kept for ten seconds as it is; after that it is asked whether the table is another
-version, and only then read again. Fifty browsers cost one reading.
+Used by webui.rest.insights; `run` is a task of webui.serving, which ends the process after a minute without
+questions. A cached answer is valid for ten seconds; after that it is read again only if the table has a new
+version. Fifty browsers cost one read.
 """
 
 import json
@@ -19,11 +19,11 @@ import trio
 from webui.rest.problem import Problem
 
 LONGEST_S: Final = 60.0
-"""For an answer, waiting for those before it included."""
+"""Timeout of an answer, including the wait for earlier questions."""
 
 FRESH_S: Final = 10.0
 STATE_FRESH_S: Final = 1.0
-"""Whoever has just started the pipeline looks again; logs alone are quickly read."""
+"""Short, because users reload after starting the pipeline, and reading only logs is fast."""
 
 IDLE_S: Final = 60.0
 MOST_KEPT_BYTES: Final = 16 << 20
@@ -34,18 +34,18 @@ REAPED_WITHIN_S: Final = 2.0
 
 WORKER: Final = (sys.executable, "-P", "-m", "webui.insights.worker")
 HANDED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
-"""Of the environment; the broker's own may hold secrets."""
+"""Environment variables passed to the process; the others may contain secrets."""
 
 INSTALL: Final = "pip install '.[insights]'"
-"""In a checkout of Weir. No public index has the distribution; PyPI's `weir` is another project."""
+"""For a checkout of Weir: no public index has the distribution, and PyPI's `weir` is another project."""
 
 
 class NoInsights(Problem):
-    """Nothing to answer from; `code` says why: INSIGHTS_OFF, READER_MISSING, NO_TABLE."""
+    """There is no data. `code` is the reason: INSIGHTS_OFF, READER_MISSING or NO_TABLE."""
 
 
 class Lost(Exception):  # noqa: N818 - a fact about a process
-    """The process ended before its answer did."""
+    """The process ended before its answer was complete."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,9 @@ class _Kept:
 
 
 class Reader:
-    """`warehouse` is a folder, empty for none; `command` is what is started, with that folder behind it."""
+    """Store the configuration. `warehouse` is a directory, empty for none; `command` is run with it as last
+    argument.
+    """
 
     def __init__(
         self, warehouse: str, command: tuple[str, ...] = WORKER, longest_s: float = LONGEST_S
@@ -72,18 +74,18 @@ class Reader:
         self._kept: dict[bytes, _Kept] = {}
 
     async def rows(self, question: Mapping[str, Any]) -> bytes:
-        """The body of the answer. Raises NoInsights, and Problem where a table cannot be read or it takes
-        too long. Cancelled, the process is ended and the next question starts another.
+        """Return the body of the answer. Raises NoInsights, and Problem if a table is unreadable or the
+        answer takes too long. On cancellation the process is killed, and the next question starts a new one.
         """
         return await self._answer({"ask": "rows", **question})
 
     async def look(self) -> list[dict[str, Any]]:
-        """Every table with its state; raises as `rows`."""
+        """Return all tables with their states; raises like `rows`."""
         told: list[dict[str, Any]] = json.loads(await self._answer({"ask": "look"}))
         return told
 
     async def run(self) -> None:
-        """Until cancelled, which ends the process."""
+        """End the idle process. Runs until cancelled; cancellation kills the process."""
         try:
             while True:
                 await self._asked.wait()
@@ -97,7 +99,7 @@ class Reader:
                 await self.end()
 
     async def end(self) -> None:
-        """Nothing is left of the process when this returns."""
+        """Kill the process and wait until it has ended."""
         process, self._process, self._read = self._process, None, b""
         if process is None:
             return
@@ -140,7 +142,7 @@ class Reader:
         return body
 
     def _forget(self) -> None:
-        """The longest unasked first."""
+        """Drop the least recently used answers."""
         size = sum(len(each.body) for each in self._kept.values())
         while size > MOST_KEPT_BYTES or len(self._kept) > MOST_KEPT:
             size -= len(self._kept.pop(next(iter(self._kept))).body)
@@ -154,13 +156,13 @@ class Reader:
         except Lost:
             raise Problem(
                 502,
-                "The process that reads the tables ended before it had answered: a damaged file, or more "
-                "memory than it may have. Ask for fewer days.",
+                "The process that reads the tables ended before it answered: a damaged file, or more "
+                "memory than allowed. Request fewer days.",
                 code="READER_LOST",
             ) from None
 
     async def _once(self, line: bytes) -> tuple[dict[str, Any], bytes]:
-        """Whatever comes between, no half of an answer is left for the next question."""
+        """Ensure that an interrupted answer is not left for the next question."""
         is_whole = False
         try:
             process = self._process or await self._start()
@@ -216,13 +218,13 @@ class Reader:
 
 
 def check_warehouse(warehouse: str) -> None:
-    """Raises NoInsights where none is set."""
+    """Raises NoInsights if no warehouse is set."""
     if not warehouse:
-        raise NoInsights(404, "insights.warehouse is not set: there is nothing to read.", code="INSIGHTS_OFF")
+        raise NoInsights(404, "insights.warehouse is not set.", code="INSIGHTS_OFF")
 
 
 def environment() -> dict[str, str]:
-    """Of a process that reads tables."""
+    """Return the environment of the worker process."""
     ours = str(Path(__file__).parents[2])
     theirs = os.environ.get("PYTHONPATH")
     return {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
@@ -234,7 +236,7 @@ def environment() -> dict[str, str]:
 
 
 def refusal(head: Mapping[str, Any]) -> Problem:
-    """What a process says where it has no rows."""
+    """Return the error for a worker's answer without rows."""
     match head["outcome"]:
         case "missing":
             return NoInsights(
@@ -243,7 +245,7 @@ def refusal(head: Mapping[str, Any]) -> Problem:
         case "none":
             return NoInsights(404, head["message"], code="NO_TABLE")
         case "gone":
-            return Problem(410, f"{head['message']} Begin again without a cursor.", code="CURSOR_GONE")
+            return Problem(410, f"{head['message']} Start again without a cursor.", code="CURSOR_GONE")
         case "foreign":
             return Problem(502, head["message"], code="TABLE_FOREIGN")
         case _:

@@ -1,8 +1,8 @@
-"""Recorded days played under the rules of now and under proposed ones, without Spark: a program of its own.
+"""A program that simulates recorded days with the current rules and with proposed ones, without Spark.
 
-Started by webui.insights.what_if as `python -m webui.insights.replay FOLDER`: one question on its standard
-input, one answer on its output, both JSON. `weir pipeline what-if` says the same of the same warehouse; who
-would have been held is the broker's own quota code to say (broker.simulation).
+webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard input,
+one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
+warehouse. The broker's own quota code decides the throttles (broker.simulation).
 """
 
 import json
@@ -29,10 +29,10 @@ from webui.insights.worker import ENGINE, MOST_MEMORY
 
 REQUESTS: Final = "__weir_requests"
 MOST_RECORDS: Final = 4_000_000
-"""Seconds of a client and API in which it produced or fetched; each takes 56 bytes here."""
+"""Maximum number of recorded seconds per client and API; each takes 56 bytes."""
 
 MOST_PLAYED: Final = 20_000_000
-"""Requests that are played one by one, under each of the two: some two minutes."""
+"""Maximum number of requests simulated one by one, for each set of rules: about two minutes."""
 
 MOST_CLIENTS: Final = 200
 
@@ -40,7 +40,7 @@ Found = dict[str, Any]
 
 
 class Nothing(Exception):  # noqa: N818 - an answer
-    """`outcome` says why: `none`, `damaged`, `empty`, `nodes` or `too many`."""
+    """There is no result. `outcome` is the reason: `none`, `damaged`, `empty`, `nodes` or `too many`."""
 
     def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class Nothing(Exception):  # noqa: N818 - an answer
 
 
 class Load:
-    """What clients did, second by second, as numbers side by side."""
+    """The clients' recorded traffic per second, as columns of numbers."""
 
     def __init__(self) -> None:
         self._who: dict[tuple[str, str, str], int] = {}
@@ -59,7 +59,7 @@ class Load:
         return len(self._columns[0])
 
     def take(self, event: Mapping[str, Any], partition: int, offset: int) -> None:
-        """Of the order in which they are taken nothing depends."""
+        """Return the rows in any order."""
         time_ms, api = event["time_ms"], event["api"]
         self.first_ms = time_ms if self.first_ms is None else min(self.first_ms, time_ms)
         if api not in APIS or not event["requests"]:
@@ -70,7 +70,7 @@ class Load:
             column.append(value)
 
     def lines(self) -> Iterator[str]:
-        """As broker.simulation.recorded reads them, in the order of time, partition and offset."""
+        """Return the rows for broker.simulation.recorded, ordered by time, partition and offset."""
         order: Iterable[int] = range(len(self))
         for column in reversed(self._columns[:3]):
             order = sorted(order, key=column.__getitem__)
@@ -90,8 +90,8 @@ def _line(time_ms: int, who: tuple[str, str, str], requests: int, nbytes: int) -
 
 
 def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
-    """What the clients of one broker did from `first` to `last`, both included and UTC; `node` None: of the
-    only one. Raises Nothing.
+    """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
+    selects the only broker. Raises Nothing.
     """
     # An event may have been recorded on another day than its own.
     days = f"date BETWEEN DATE '{_beside(first, -1)}' AND DATE '{_beside(last, 1)}'"
@@ -113,20 +113,22 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
         except (KeyError, OverflowError, TypeError, ValueError) as error:
             where = f"{REQUESTS}, partition {partition}, offset {offset}"
             raise Nothing(
-                "damaged", f"The record {where} is no event, and is not in the quarantine."
+                "damaged", f"The record {where} is not an event and is not in the quarantine."
             ) from error
         if len(nodes) > 1:
-            raise Nothing("nodes", f"Several brokers have clients then: choose one of {_listed(nodes)}.")
+            raise Nothing(
+                "nodes", f"Several brokers have clients in this period: choose one of {_listed(nodes)}."
+            )
         if len(load) > MOST_RECORDS:
             raise Nothing(
                 "too many",
-                f"Clients have more than {MOST_RECORDS:,} recorded seconds then: ask for fewer days, "
-                "or ask `weir pipeline what-if`.",
+                f"Clients have more than {MOST_RECORDS:,} recorded seconds in this period: request fewer days, "
+                "or use `weir pipeline what-if`.",
             )
     if not len(load):
         words = f"on {first}" if first == last else f"from {first} to {last}"
         where = "" if node is None else f" at node {node}"
-        raise Nothing("empty", f"Nobody produced or fetched{where} {words}.")
+        raise Nothing("empty", f"No client produced or fetched{where} {words}.")
     return load
 
 
@@ -156,7 +158,7 @@ def _rows(
 
 
 def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
-    """Of the first header of that name, as the pipeline reads it."""
+    """Return the value of the first header of that name, as in the pipeline."""
     said = next((each["value"] for each in headers or () if each["key"] == "node"), None)
     try:
         return None if said is None else int(said)
@@ -169,7 +171,7 @@ def _listed(nodes: set[int | None]) -> str:
 
 
 def _beside(day: date, days: int) -> date:
-    """So many days on; the calendar's own ends stay where they are."""
+    """Shift a day, clamped to the calendar's range."""
     return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
 
 
@@ -178,7 +180,7 @@ def _midnight_ms(day: date) -> int:
 
 
 def played(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tuple[Outcome, Outcome]:
-    """Under both quota files. Raises BadFileError, TooManyEventsError."""
+    """Simulate with both quota files. Raises BadFileError and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
         with (root / "load.jsonl").open("w", encoding="utf-8") as file:
@@ -192,7 +194,7 @@ def played(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tup
 
 
 def told(before: Outcome, after: Outcome) -> Found:
-    """Whoever is held under either, the most held first."""
+    """Return the clients throttled under either file, the most throttled first."""
     pairs = list(zip(groups(before), groups(after), strict=True))
     held = [
         (max(row.account.held_share, other.account.held_share), player.party, row, other)
@@ -245,7 +247,7 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
     except TooManyEventsError as error:
         return {"outcome": "too many", "message": str(error)}
     except OSError as error:
-        words = f"What was recorded cannot be put into a file to be played: {error.strerror}."
+        words = f"Cannot write the recorded traffic to a temporary file: {error.strerror}."
         return {"outcome": "no room", "message": words}
     except ImportError:
         return {"outcome": "missing"}

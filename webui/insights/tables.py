@@ -1,7 +1,7 @@
-"""The gold tables that are read, and the columns without which they are not the pipeline's.
+"""The gold tables and their required columns.
 
-Read by webui.insights.worker before it asks a table anything, and by webui.insights.questions. The pipeline's
-own tables are the measure (docs/pipeline.md); a test holds the two together.
+Used by webui.insights.worker to validate a table before a query, and by webui.insights.questions. The
+pipeline defines the tables (docs/pipeline.md); a test compares both.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ KINDS: Final[Mapping[str, str]] = {
     "string": TEXT,
     "boolean": TRUTH,
 }
-"""Delta's primitive types, as what they are here."""
+"""Delta's primitive types and their kinds here."""
 
 _CLIENT: Final = {"principal": TEXT, "client_id": TEXT}
 _MINUTE: Final = {"date": DATE, "minute": MOMENT}
@@ -93,4 +93,4 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _whole("minutes", "throttled_minutes")
     | _real("needed", "peak", "recommended", "throttled_share"),
 }
-"""By the table's folder within `gold`: each column that is read, and what it must hold."""
+"""By the table's directory within `gold`: each column that is read, with its kind."""

@@ -1,7 +1,7 @@
-"""Starts the process that plays recorded days under other quotas, one at a time, and hands on what it says.
+"""Starts the process that simulates recorded days with other quotas, one at a time.
 
-Used by webui.rest.insights_what_if. A day of a busy cluster takes minutes of a core, at the lowest priority;
-whoever asks while one is being played is told to come again.
+Used by webui.rest.insights_what_if. A day of a busy cluster takes minutes of one core, at the lowest
+priority; requests during a simulation are rejected with a retry hint.
 """
 
 import json
@@ -21,7 +21,9 @@ REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
 
 
 class WhatIf:
-    """`warehouse` is a folder, empty for none; `command` is what is started, with that folder behind it."""
+    """Store the configuration. `warehouse` is a directory, empty for none; `command` is run with it as last
+    argument.
+    """
 
     def __init__(
         self, warehouse: str, command: tuple[str, ...] = REPLAY, longest_s: float = LONGEST_S
@@ -32,10 +34,10 @@ class WhatIf:
         self._is_busy = False
 
     async def play(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of webui.insights.replay. Raises Problem. Cancelled, nothing is left of the process."""
+        """Return the answer of webui.insights.replay. Raises Problem. On cancellation the process is killed."""
         check_warehouse(self._warehouse)
         if self._is_busy:
-            raise Problem(503, "Other days are being played.", code="BUSY", headers={"Retry-After": "10"})
+            raise Problem(503, "Another simulation is running.", code="BUSY", headers={"Retry-After": "10"})
         self._is_busy = True
         try:
             with trio.move_on_after(self._longest_s):
@@ -44,7 +46,7 @@ class WhatIf:
             self._is_busy = False
         raise Problem(
             503,
-            "Playing them took too long: ask for fewer days, or ask `weir pipeline what-if`.",
+            "The simulation took too long: request fewer days, or use `weir pipeline what-if`.",
             code="TOO_SLOW",
             headers={"Retry-After": "5"},
         )
@@ -71,8 +73,8 @@ def _played(answer: bytes) -> dict[str, Any]:
     except ValueError:
         raise Problem(
             502,
-            "The process that plays the days ended before it had answered: a damaged file, or more memory "
-            "than it may have. Ask for fewer days.",
+            "The simulation process ended before it answered: a damaged file, or more memory "
+            "than allowed. Request fewer days.",
             code="READER_LOST",
         ) from None
     match found.pop("outcome"):

@@ -1,8 +1,8 @@
-"""The process that reads the warehouse: a question a line on its standard input, an answer on its output.
+"""The process that reads the warehouse: one question per line on standard input, answers on standard output.
 
-Started by webui.insights.reader as `python -m webui.insights.worker FOLDER`; ends with its input. An answer
-is a line of JSON, with a body of as many bytes as its `size` says behind it: the JSON that goes to whoever
-asked, so that the broker never looks into it. Knows neither trio nor the broker.
+webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An answer
+is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker passes
+on without parsing. Independent of trio and of the broker.
 """
 
 import json
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 MOST_MEMORY: Final = 2 << 30
 MOST_BODY: Final = 2 << 20
-"""Rows end here, and `next` leads on, even where fewer than were asked for fit."""
+"""Maximum size of a body; the page ends here, with `next`, even if it has fewer rows than requested."""
 
 GAPS: Final = 20
-"""So many of a table's last versions tell how often it is written."""
+"""Number of a table's last versions from which the write interval is derived."""
 
 ENGINE: Final = {"datafusion.execution.target_partitions": "1"}
 JSON_COLUMNS: Final = ("rule", "sharer")
@@ -36,7 +36,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class Unreadable(Exception):  # noqa: N818 - a fact about a table
-    """`state` is `none`, `foreign`, `gone` or `damaged`."""
+    """An unreadable table. `state` is `none`, `foreign`, `gone` or `damaged`."""
 
     def __init__(self, state: str, message: str) -> None:
         super().__init__(message)
@@ -44,14 +44,14 @@ class Unreadable(Exception):  # noqa: N818 - a fact about a table
 
 
 class Warehouse:
-    """Tables stay open, for the next question about them reads only what is new in their logs."""
+    """The open tables. They stay open, so that the next question reads only new log entries."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
 
     def table(self, name: str, version: int | None = None) -> "DeltaTable":
-        """The newest version, or that one. Raises Unreadable."""
+        """Return the newest version of a table, or `version`. Raises Unreadable."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -72,7 +72,7 @@ class Warehouse:
         except (DeltaError, OSError, ValueError) as error:
             self._open.pop(name, None)
             if version is not None:
-                raise Unreadable("gone", f"Version {version} of {name} is not there any more.") from error
+                raise Unreadable("gone", f"Version {version} of {name} no longer exists.") from error
             raise Unreadable("damaged", f"The log of the table {name} cannot be read.") from error
         if version is None:
             self._open[name] = found
@@ -84,11 +84,11 @@ class Warehouse:
 
 
 def check_columns(name: str, table: "DeltaTable") -> None:
-    """Raises Unreadable for what is not the pipeline's."""
+    """Raises Unreadable for a table that the pipeline did not write."""
     there = {each.name: _kind(each.type) for each in table.schema().fields}
     for column, kind in TABLES[name].items():
         if column not in there:
-            raise Unreadable("foreign", f"The table {name} has no column {column}: it is another program's.")
+            raise Unreadable("foreign", f"The table {name} has no column {column}: another program wrote it.")
         if there[column] != kind:
             raise Unreadable("foreign", f"The column {column} of {name} is not a {kind}.")
 
@@ -100,8 +100,8 @@ def _kind(type_: Any) -> str | None:
 
 
 def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
-    """`question`: table, sql, offset, limit, version (None: the newest), head (goes into the body), known
-    (what the asker still has: [id, version], or None).
+    """Answer a question: table, sql, offset, limit, version (None: the newest), head (added to the body),
+    known (the caller's cached [id, version], or None).
     """
     from deltalake import QueryBuilder
 
@@ -136,7 +136,7 @@ def _that_fit(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it."""
+    """Convert a value for JSON."""
     made = {}
     for name, value in row.items():
         if name == "at" or name.endswith("_at"):
@@ -153,7 +153,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:
-    """Every table, from its log alone: nothing of the rows is read."""
+    """Return the states of all tables, from their logs alone."""
     from deltalake.exceptions import DeltaError
 
     told = []
@@ -207,7 +207,7 @@ def _described(table: "DeltaTable") -> dict[str, Any]:
 
 
 def _written(table: "DeltaTable") -> str | None:
-    """Where the log says so; it is for programs that write to it to do."""
+    """Return when the version was written, if the log has its timestamp, which writers may omit."""
     version = table.version()
     times = (each.get("timestamp") for each in table.history(1) if each.get("version") == version)
     return next((utc(ms) for ms in times if ms is not None), None)

@@ -1,4 +1,4 @@
-"""The pages there are: address, name, template and script; the sidebar is drawn from this."""
+"""The console's pages: path, title, template and script. The sidebar lists them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,9 +6,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the icon.
-    `modules` are what the script imports, and what those import, so that the browser asks for all of it at
-    once.
+    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
+    icon. `modules` are the script's transitive imports, which the browser preloads.
     """
 
     key: str
@@ -101,7 +100,7 @@ PAGES: Final = (
 
 
 def sections() -> dict[str, list[Page]]:
-    """The sidebar, in the order in which the pages are written above."""
+    """Return the pages by sidebar section, in the order of `PAGES`."""
     made: dict[str, list[Page]] = {}
     for page in PAGES:
         made.setdefault(page.section, []).append(page)

@@ -1,7 +1,7 @@
-"""Templates to HTML.
+"""Renders templates to HTML.
 
-Used by webui.pages.views. Templates hold the frame of a page and nothing of the broker's: what clients named
-themselves reaches a page only as JSON, and is written by scripts as text.
+Used by webui.pages.views. Templates contain only the frame of a page: names chosen by clients reach a page
+only as JSON, and scripts insert them as text.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from webui.pages.catalogue import sections
 
 
 class Renderer:
-    """Compiles every template when it is made, so that nobody waits for it later."""
+    """A Jinja environment that compiles all templates at startup."""
 
     __slots__ = ("_environment",)
 

@@ -1,7 +1,6 @@
-"""The pages' addresses: the pages themselves, signing in and out, and the files they are made of.
+"""Routes of the console: pages, sign-in, sign-out and static files.
 
-Added to the app by http.app. Everything that a page then shows or changes it asks of the REST API, like any
-program.
+Added to the app by http.app. The pages load and change all data through the REST API.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,15 +29,15 @@ from webui.security.origin import is_foreign, says_where_from
 from webui.tables.json_text import encode
 
 REFUSED_ADDRESS: Final = (
-    "A token does not belong in an address, where histories and logs keep it. Paste it here, or open a "
+    "A token in the URL is not accepted, because histories and logs keep it. Paste it here, or open a "
     "link that weir console-link prints."
 )
 UNPROVEN_LINK: Final = (
-    "Over plain HTTP from another machine this browser does not say who made the link, so it signs nobody "
-    "in. Use a token or a password here, or TLS."
+    "Over plain HTTP from another machine this browser does not send the link's origin, so links cannot "
+    "sign in. Use a token or a password here, or TLS."
 )
 IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
-"""What is left as it is in the query of a redirect."""
+"""Characters that stay unquoted in the query of a redirect."""
 
 _SECRET = Text(shortest=1, longest=LONGEST_SECRET)
 _BY_TOKEN = Record({"token": _SECRET})
@@ -92,7 +91,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
 
 
 def _redirect(origin: str, path: str, query: bytes) -> Response:
-    """The same page where its cookies are its own."""
+    """Redirect to the same page on the host that has its own cookies."""
     more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
     return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
 
@@ -100,8 +99,8 @@ def _redirect(origin: str, path: str, query: bytes) -> Response:
 def _login_by_link(
     console: Console, renderer: Renderer, page: Page, request_info: RequestInfo, code: str
 ) -> ResponseReturnValue:
-    """The link that the broker or `weir console-link` printed. Its code leaves the address bar with the
-    answer.
+    """Sign in by a link that the broker or `weir console-link` printed. The redirect removes the code from
+    the address bar.
     """
     if is_foreign(request_info.headers):
         # A stranger's link must not sign the visitor in as the stranger.
@@ -127,7 +126,7 @@ def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Respon
 
 
 def _login_view(console: Console) -> View:
-    """Answers whose token it was, and the session's CSRF token: a page that is still open goes on with it."""
+    """Create the sign-in view. It returns the token's name, role and the session's CSRF token for open pages."""
 
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
@@ -169,8 +168,8 @@ def _logout_view(console: Console) -> View:
 
 
 def _session_view(console: Console) -> View:
-    """A page opened by a link from elsewhere comes without the cookie (SameSite=Strict); the sign-in page
-    asks here whether there is a session after all.
+    """Create the view that tells the sign-in page whether a session exists. A page opened from another site's
+    link is requested without the cookie (SameSite=Strict).
     """
 
     async def view() -> ResponseReturnValue:
@@ -183,7 +182,7 @@ def _static_view(static: StaticFiles) -> View:
     async def view(version: str, name: str) -> ResponseReturnValue:
         found = static.get(name)
         if found is None:
-            raise Problem(404, "There is no such file.")
+            raise Problem(404, "File not found.")
         content, media = found
         kept = headers.FOR_EVER if version == static.version else headers.NOT_STORED
         return Response(content, content_type=media, headers={"Cache-Control": kept})

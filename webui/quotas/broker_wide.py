@@ -1,4 +1,4 @@
-"""The limits of the whole broker as JSON, for GET /broker-quotas and for the live stream alike."""
+"""Broker-wide limits as JSON, for GET /broker-quotas and for the live stream."""
 
 import shlex
 from typing import Any
@@ -29,7 +29,7 @@ def _retry_storm_json(row: BrokerQuotas) -> dict[str, Any]:
 
 
 def _command(overview: Overview) -> str:
-    """The beginning of the command that changes them."""
+    """Return the prefix of the command that changes the limits."""
     bootstrap = next(iter(overview.bootstrap), "localhost:9092")
     words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "brokers"]
     return shlex.join([*words, "--entity-name", str(overview.node_id)])

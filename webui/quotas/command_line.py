@@ -1,7 +1,7 @@
-"""The command that does the same as an edit: kafka-configs.sh, and `weir quotas` for what Kafka knows not.
+"""The command equivalent to an edit: kafka-configs.sh, and `weir quotas` for shadow mode.
 
-Shown beside every edit, so that a change can be scripted, reviewed or repeated on another cluster. Only
-builds text; nothing is ever run.
+The console shows it beside every edit, so that a change can be scripted, reviewed or repeated on another
+cluster. This module only builds text and runs nothing.
 """
 
 import shlex
@@ -14,7 +14,7 @@ TOOL_TYPES: Final = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
 def kafka_configs(bootstrap: str, entity: EntityPairs, ops: Iterable[QuotaOp]) -> str:
-    """One line for a POSIX shell, quoted where it must be; empty where there is nothing to do."""
+    """Return one line for a POSIX shell, quoted where necessary; empty if there are no operations."""
     set_ops = [(op.key, op.value) for op in ops if op.value is not None]
     removed = [op.key for op in ops if op.value is None]
     if not set_ops and not removed:
@@ -31,7 +31,7 @@ def kafka_configs(bootstrap: str, entity: EntityPairs, ops: Iterable[QuotaOp]) -
 
 
 def shell_command(bootstrap: str, edit: QuotaAlteration) -> str:
-    """What does all of `edit`: limits with Kafka's tool, shadow mode with this broker's own."""
+    """Return the command for all of `edit`: limits with Kafka's tool, shadow mode with Weir's."""
     commands = [kafka_configs(bootstrap, edit.entity, edit.ops)]
     if edit.shadow is not None:
         words = ["weir", "quotas", "set"]
@@ -42,5 +42,5 @@ def shell_command(bootstrap: str, edit: QuotaAlteration) -> str:
 
 
 def plain(value: float) -> str:
-    """Without an exponent, and without a fraction where there is none: the tool reads 1048576, not 1e6."""
+    """Format without exponent and without a zero fraction: the tool accepts 1048576, not 1e6."""
     return str(int(value)) if value == int(value) else f"{value:.12f}".rstrip("0")

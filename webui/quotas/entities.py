@@ -1,6 +1,6 @@
-"""Quota entities and keys as the REST API writes them, and the order in which they are listed.
+"""Quota entities and keys in REST format, and their order in lists.
 
-Used by webui.rest.client_quotas and its neighbours here. `{"user": "alice", "client-id": null}` in JSON is
+Used by webui.rest.client_quotas and this package. `{"user": "alice", "client-id": null}` in JSON is
 `(("user", "alice"), ("client-id", None))` to control; null is the default entity.
 """
 
@@ -21,7 +21,7 @@ ALL_KEYS: Final = (*LIMIT_KEYS, "connection_creation_rate")
 
 
 def pairs_of(entity: Mapping[str, str | None]) -> EntityPairs:
-    """In the order of ENTITY_TYPES, whatever order was sent."""
+    """Convert an entity from JSON; sorts its parts by ENTITY_TYPES."""
     return tuple((kind, entity[kind]) for kind in ENTITY_TYPES if kind in entity)
 
 
@@ -30,18 +30,18 @@ def json_of(pairs: EntityPairs) -> dict[str, str | None]:
 
 
 def in_words(pairs: EntityPairs) -> str:
-    """user alice, default client-id"""
+    """Format an entity as text: "user alice, default client-id"."""
     return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in pairs)
 
 
 @lru_cache(16_384)
 def order_of(pairs: EntityPairs) -> tuple[tuple[int, bool, str], ...]:
-    """Users before client ids before addresses; names in order, the default after them. Cached, as every look
-    at ten thousand rules asks it of each.
+    """Return the sort key: users before client ids before addresses; names in order, then the default.
+    Cached, because each listing of ten thousand rules calls it for every rule.
     """
     return tuple((ENTITY_TYPES.index(kind), name is None, (name or "").casefold()) for kind, name in pairs)
 
 
 def shape_of(pairs: EntityPairs) -> str:
-    """Which kind of rule it is: "user", "client-id", "user+client-id" or "ip"."""
+    """Return the kind of rule: "user", "client-id", "user+client-id" or "ip"."""
     return "+".join(kind for kind, _ in pairs)

@@ -1,9 +1,7 @@
-"""Quotas as a file: what is there, what a file would have, and what lies between. (weir quotas export,
-plan, apply)
+"""Quota files: the current quotas, the desired ones, and the difference (weir quotas export, plan, apply).
 
-Used by webui.rest.quota_files. A file lists entities with all of their limits, so a limit that it leaves
-out of an entity is to go, and so is the mark of shadow mode; entities that it leaves out are left alone
-unless it is to be the whole truth.
+Used by webui.rest.quota_files. A file lists entities with all of their limits, so limits and shadow mode that
+it omits for a listed entity are removed; entities that it omits stay unchanged unless `prune` is set.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,12 +17,12 @@ from webui.tables.slices import gathered, in_order, outcome, sliced
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""For `webui.tables.slices.outcome`."""
+"""A generator for `webui.tables.slices.outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All that a file says of one entity."""
+    """A file's entry for one entity."""
 
     limits: Mapping[str, float] = field(default_factory=dict)
     shadow: bool = False
@@ -35,7 +33,7 @@ NOTHING: Final = Wanted()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One limit that is to change; `old` None: there is none, `new` None: it goes."""
+    """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
 
     entity: EntityPairs
     key: str
@@ -45,8 +43,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What has to change, by entity in the order of `document`: limits, and whether they are only measured
-    from now on. An entity that goes takes its mark along.
+    """The changes, by entity in the order of `document`: limits and shadow mode. Removing an entity also
+    removes its shadow mark.
     """
 
     limits: list[Difference]
@@ -57,8 +55,8 @@ class Differences:
 
 
 def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
-    """The entries of the whole of it, made as they are taken, in the order of `rows`: that of `order_of` is
-    one that stays.
+    """Yield the entries of the current quotas lazily, in the order of `rows`; `order_of` gives a stable
+    order.
     """
     return (
         {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
@@ -68,7 +66,7 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
 
 
 def wanted_by(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
-    """Raises ValueError naming the entity that is listed twice."""
+    """Parse a file's entries by entity. Raises ValueError for an entity that is listed twice."""
     wanted: dict[EntityPairs, Wanted] = {}
     for entry in listed:
         entity = pairs_of(entry["entity"])
@@ -82,7 +80,7 @@ def wanted_by(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wa
 async def differences(
     wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
 ) -> Differences:
-    """`prune`: what is not wanted goes."""
+    """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
     missing = (entity for entity in rows if entity not in wanted) if prune else ()
     entities = await in_order(chain(wanted, missing), order_of)
     return await outcome(_differences(entities, wanted, rows))
@@ -115,7 +113,7 @@ def _there(row: QuotaRow | None) -> Wanted:
 async def alterations(
     changes: Differences, rows: Mapping[EntityPairs, QuotaRow]
 ) -> tuple[QuotaAlteration, ...]:
-    """One for each entity, about the version that was looked at: what somebody else has changed since is not
+    """Return one edit for each entity, conditional on the version seen, so that concurrent changes are not
     overwritten.
     """
     ops: dict[EntityPairs, list[QuotaOp]] = {entity: [] for entity in changes.shadows}
@@ -138,5 +136,5 @@ def _version(row: QuotaRow | None) -> int:
 
 
 def _plain(value: float) -> float:
-    """Whole numbers as people write them."""
+    """Return a whole number as int, so that JSON shows no fraction."""
     return int(value) if value.is_integer() else value

@@ -1,7 +1,7 @@
-"""The table of quota rules: what a row says, what it can be searched for and sorted by.
+"""The table of quota rules: rows, search and sort columns.
 
-Used by GET /client-quotas and by the live stream of the quotas page. Works on rows that control has already
-filtered; knows nothing of HTTP.
+Used by GET /client-quotas and by the live stream of the quotas page. Works on rows that broker.control has
+already filtered. Independent of HTTP.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from webui.tables.listing import Page, Table
 from webui.tables.shapes import finite, utc
 
 SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
-"""Kinds of rules; "default" are those with a default in them."""
+"""Kinds of rules; "default" selects rules with a default entity."""
 
 
 async def listed(rows: Iterable[QuotaRow], page: Page) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Whom edits would reach, before they are made.
+"""Preview of the clients that edits affect.
 
-Asked by PATCH /client-quotas?validate_only=true. Every connected client is resolved with the rules as they
-are and as they would be after all the edits (control.views.resolve_all): they reach those whom one of their
-entities would govern, or governs no longer. What clients do counts together where they would share the limit.
+Used by PATCH /client-quotas?validate_only=true. Every connected client is resolved with the current rules and
+with the rules after all edits (control.views.resolve_all). Edits affect the clients to which one of their
+entities would apply, or no longer applies. The usage of clients that would share a limit is added up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ from broker.control.views import ConnectionRow, ResolvedLimit, Views
 from webui.tables.slices import sliced
 
 MOST_CLIENTS: Final = 2_000
-"""Distinct clients that are looked at; a bound on the work of one keystroke."""
+"""Maximum number of distinct clients; bounds the work of one keystroke."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Everything quotas can tell apart: one principal under one client id."""
+    """What quotas distinguish: one principal with one client id."""
 
     principal: str
     client_id: str
@@ -30,10 +30,10 @@ class Client:
 
 @dataclass(slots=True)
 class Reach:
-    """Of one key. `over` of the clients do more now than they would be allowed; of `unmeasured` nothing is
-    known. `falls_to` is where the clients of a removed limit go: bound -> how many, None being no limit.
-    `outranked` clients bear the entity's names too, but are governed by a rule that goes before it. `shadow`:
-    the limit would be measured and not enforced.
+    """The effect on one key. `over` clients currently exceed the new limit; `unmeasured` clients have no
+    known usage. `falls_to` counts the clients of a removed limit by their new bound, None for no limit.
+    `outranked` clients match the entity, but a more specific rule applies to them. `shadow`: the limit would
+    be measured, not enforced.
     """
 
     key: str
@@ -46,14 +46,14 @@ class Reach:
 
 
 Named = frozenset[tuple[str, str | None]]
-"""An entity, in whatever order its parts came."""
+"""Normalize an entity: the order of its parts does not matter."""
 
 
 async def preview(
     views: Views, edits: Sequence[QuotaAlteration], connections: Iterable[ConnectionRow]
 ) -> list[Reach]:
-    """One Reach for each key, in the order of the ops; then one for each limit that only goes into shadow,
-    or out of it. Several edits stand together. Lets others run in between.
+    """Return one Reach for each key, in the order of the operations, then one for each limit that only enters
+    or leaves shadow mode. Evaluates all edits together. Yields to other tasks in between.
     """
     clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
     wanted = _wanted(views, edits)
@@ -67,7 +67,7 @@ async def preview(
 
 
 def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> dict[str, set[Named]]:
-    """The edited entities of each key."""
+    """Return the edited entities of each key."""
     wanted: dict[str, set[Named]] = {}
     for edit in edits:
         row = None if edit.shadow is None else views.quota(edit.entity)

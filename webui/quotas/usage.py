@@ -1,6 +1,6 @@
-"""The table of clients and what they do, limited or not.
+"""The table of clients and their usage, limited or not.
 
-Used by GET /usage and by the live stream of the quotas page, which shows those that nothing limits.
+Used by GET /usage and by the live stream of the quotas page, which shows the unlimited ones.
 """
 
 from typing import Any, Final
@@ -10,10 +10,10 @@ from webui.tables.listing import Page, Table
 from webui.tables.shapes import utc
 
 STEP_MS: Final = 5_000
-"""What one figure of the history stands for."""
+"""Time step of the history."""
 
 MOST_UNLIMITED: Final = 8
-"""Of the clients that nothing limits, how many are shown beside the rules."""
+"""Number of unlimited clients shown on the quotas page."""
 
 
 def usage_json(row: ClientUsage) -> dict[str, Any]:

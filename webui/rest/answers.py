@@ -1,6 +1,6 @@
-"""The schemas of what the REST API answers.
+"""Schemas of REST responses.
 
-Read by the routes for the OpenAPI document, and by the tests, which hold every real answer against them.
+The routes use them for the OpenAPI document; the tests validate real responses against them.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
 
 NAME: Final = Text(longest=32_767)
 LONGEST_NAME: Final = 1_024
-"""Of a quota entity, in characters; control refuses longer ones whichever door they come through."""
+"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
 
 TIME: Final = Text(form="date-time")
 COUNT: Final = Number(integer=True, least=0)
@@ -30,7 +30,7 @@ WOULD_HAVE: Final = Record(
 )
 
 TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
-"""What a quota callback tells the clients of one limit by."""
+"""The tags by which a quota callback identifies a limit."""
 
 LIMIT: Final = Record(
     {

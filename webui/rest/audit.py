@@ -1,6 +1,6 @@
-"""GET /audit, GET /audit:export and POST /audit/{id}:undo: who changed what, from where, and the way back.
+"""GET /audit, GET /audit:export and POST /audit/{id}:undo: the trail of changes, and undo.
 
-The trail is the metadata log itself, so it cannot disagree with what holds; an undo is another change in it.
+The trail is the metadata log itself, so it always matches the current state; an undo is another change in it.
 """
 
 from collections.abc import AsyncGenerator
@@ -60,16 +60,18 @@ UNDONE: Final = Record(
 
 _FILTER: Final = (
     Query("kind", Text(choices=KINDS), "Only changes of this kind."),
-    Query("entity", Text(), "Only changes of this entity, as `entity` writes it."),
+    Query("entity", Text(), "Only changes of this entity, in the format of the field `entity`."),
     Query("actor", Text(), "Only changes by this token or principal."),
-    Query("door", Text(choices=tuple(ChangeOrigin)), "Only changes that came in this way."),
-    Query("people", Flag(), "Without what the broker did by itself.", default=False),
-    Query("search", Text(), "Only changes with this in entity, key, actor or address.", default=""),
-    Query("before", _SEQ, "Only changes before this one: the `next` of the page before."),
+    Query("door", Text(choices=tuple(ChangeOrigin)), "Only changes of this origin."),
+    Query("people", Flag(), "Without changes made by the broker itself.", default=False),
+    Query("search", Text(), "Only changes with this text in entity, key, actor or address.", default=""),
+    Query("before", _SEQ, "Only changes before this one: the `next` of the previous page."),
 )
 _ORDER: Final = (
-    Query("order", Text(choices=("desc", "asc")), "Newest or oldest first.", default="desc"),
-    Query("after", _SEQ, "Only changes after this one: the `next` of the page before, oldest first."),
+    Query("order", Text(choices=("desc", "asc")), "Sort order: newest or oldest first.", default="desc"),
+    Query(
+        "after", _SEQ, "Only changes after this one: the `next` of the previous page, with the oldest first."
+    ),
 )
 
 
@@ -92,7 +94,7 @@ async def export_changes(call: Call) -> Reply:
 
 
 async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
-    """A thousand changes at a time, newest first; whoever takes the stream closes it."""
+    """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before"], 0
     while written < MOST_EXPORTED and call.signed_in():
         rows = await gathered(await call.console.backend.views.audit(_wanted(call, MOST_ROWS, before)))
@@ -153,20 +155,25 @@ ROUTES: Final = (
         "GET",
         "/api/v1/audit",
         "listChanges",
-        "Every change: who, when, from where, through which door, from what to what.",
+        "All changes, with actor, time, address, origin, old value and new value.",
         list_changes,
-        {200: Answer("Changes; `next` leads on where there are more", TRAIL)},
+        {200: Answer("A page of changes; `next` is the cursor of the next page, if any", TRAIL)},
         query=(
             *_FILTER,
             *_ORDER,
-            Query("limit", Number(integer=True, least=1, most=MOST_ROWS), "How many to answer.", default=100),
+            Query(
+                "limit",
+                Number(integer=True, least=1, most=MOST_ROWS),
+                "Maximum number of changes.",
+                default=100,
+            ),
         ),
     ),
     Route(
         "GET",
         "/api/v1/audit:export",
         "exportChanges",
-        "The same as a file, a change a line.",
+        "The changes as a file, one per line.",
         export_changes,
         {
             200: Answer(
@@ -175,20 +182,23 @@ ROUTES: Final = (
                 also=(CSV,),
             )
         },
-        query=(*_FILTER, Query("format", Text(choices=("jsonl", "csv")), "Of the lines.", default="jsonl")),
+        query=(
+            *_FILTER,
+            Query("format", Text(choices=("jsonl", "csv")), "Format of the lines.", default="jsonl"),
+        ),
     ),
     Route(
         "POST",
         "/api/v1/audit/{id}:undo",
         "undoChange",
-        "Puts the old value back, as a new change; needs the role that the change itself needs.",
+        "Restores the old value, as a new change. Requires the role that the change itself requires.",
         undo,
         {
-            200: Answer("What was undone, or would be, and whom that reaches", UNDONE, JSON),
-            404: Answer("There is no such change", PROBLEM),
-            409: Answer("It has been changed again since", PROBLEM),
+            200: Answer("The changes undone, or to be undone, and the affected clients", UNDONE, JSON),
+            404: Answer("Change not found", PROBLEM),
+            409: Answer("The value has changed again since", PROBLEM),
         },
-        query=(Query("validate_only", Flag(), "Change nothing; say what it would do.", default=False),),
+        query=(Query("validate_only", Flag(), "Only preview the effect; change nothing.", default=False),),
         place=(Query("id", _SEQ, "The change."),),
     ),
 )

@@ -1,8 +1,8 @@
-"""A body to the value that its schema accepts, in slices where it is long.
+"""Parses and validates a request body, in slices if it is long.
 
-Called by http.app. A megabyte of JSON is 60 ms of work to parse and more to check, so a long body is never
-parsed as a whole: its top level is read here, and the elements of its lists are parsed and checked some at a
-time. The first that is wrong ends it, and so does one more than a list may have.
+Called by http.app. A megabyte of JSON takes 60 ms to parse and longer to validate, so a long body is never
+parsed as a whole: this module reads its top level, and parses and validates the elements of its lists some at
+a time. Parsing stops at the first invalid element, or when a list exceeds its maximum.
 """
 
 import json
@@ -16,21 +16,21 @@ from webui.rest.strict_json import NotJson, parse
 from webui.tables.slices import gathered
 
 AT_ONCE: Final = 4_096
-"""Characters that are parsed in one go, where they hold several elements: a quarter of a millisecond."""
+"""Characters per slice with several elements: a quarter of a millisecond."""
 
 ELEMENTS_AT_ONCE: Final = 128
-"""Elements that are parsed in one go: to find the end of one takes a microsecond, however short it is."""
+"""Elements per slice: finding the end of even a short element takes a microsecond."""
 
 MOST_SPACE: Final = 65_536
-"""Characters of white space between two parts of a body: a quarter of a millisecond."""
+"""Maximum white space between two parts of a body, in characters: a quarter of a millisecond."""
 
 LONGEST_PART: Final = 34_816
-"""Characters of one element of a list, or of one field that is no list: 4 ms at the worst. The names of a
-quota entity have 3,072 characters, the value of a setting 32,767.
+"""Maximum length of one list element, or of one field that is not a list, in characters: at most 4 ms. The
+names of a quota entity have up to 3,072 characters, the value of a setting up to 32,767.
 """
 
 MOST_BRACKETS: Final = 2_048
-"""That begin an array or an object in one element; each of them takes longer than a character."""
+"""Maximum number of arrays and objects in one element; each takes longer to parse than a character."""
 
 _USUAL_PART: Final = 1_024
 _SPACE: Final = re.compile(rf"[ \t\n\r]{{0,{MOST_SPACE}}}")
@@ -39,7 +39,7 @@ _value_at: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  #
 
 
 async def read(body: bytes, schema: Schema) -> Any:
-    """Raises NotJson and Invalid."""
+    """Parse and validate a body. Raises NotJson and Invalid."""
     if len(body) <= AT_ONCE or not isinstance(schema, Record):
         return schema.check(parse(body))
     try:
@@ -52,7 +52,7 @@ async def read(body: bytes, schema: Schema) -> Any:
 
 
 class _Reader:
-    """Every generator here stops after a bounded piece of work."""
+    """A reader of one body. Each of its generators yields after a bounded piece of work."""
 
     __slots__ = ("_at", "_text")
 
@@ -61,7 +61,7 @@ class _Reader:
         self._at = 0
 
     def fields(self, schema: Record, found: dict[str, Any]) -> Iterator[None]:
-        """Of the whole body, into `found`. Raises NotJson and Invalid."""
+        """Parse the whole body into `found`. Raises NotJson and Invalid."""
         if self._next() != "{":
             schema.check(self._short_value())
             raise self._wrong("Expecting value")
@@ -105,7 +105,7 @@ class _Reader:
         schema.check_length(len(found), where)
 
     def _ends(self, closing: str, is_first: bool) -> bool:
-        """Goes over a comma, or over `closing`."""
+        """Consume a comma, or `closing`."""
         found = self._next()
         if found == closing:
             self._at += 1
@@ -133,7 +133,7 @@ class _Reader:
         return parse(self._text[begin : self._at].encode())
 
     def _end_of_value(self) -> int:
-        """Raises NotJson where there is none, or one that is too long."""
+        """Raises NotJson if there is no value, or if it is too long."""
         begin = self._at
         for longest in (_USUAL_PART, LONGEST_PART):
             window = self._text[begin : begin + longest]
@@ -149,7 +149,9 @@ class _Reader:
         raise self._wrong(f"Expecting value of at most {LONGEST_PART} characters")
 
     def _next(self) -> str:
-        """The character after the white space, "" at the end. Raises NotJson where there is too much."""
+        """Skip white space and return the next character, "" at the end. Raises NotJson for too much white
+        space.
+        """
         found = _SPACE.match(self._text, self._at)
         assert found is not None
         self._at = found.end()
@@ -163,7 +165,7 @@ class _Reader:
 
 
 def _before_too_many(window: str) -> str:
-    """As much of it as has no more than MOST_BRACKETS arrays and objects, roughly."""
+    """Cut the text to roughly MOST_BRACKETS arrays and objects."""
     while window.count("[") + window.count("{") > MOST_BRACKETS:
         window = window[: len(window) // 2]
     return window

@@ -1,8 +1,7 @@
-"""GET and PATCH /broker-configs: the broker's settings, what holds and from which place, and the dynamic ones
-changed.
+"""GET and PATCH /broker-configs: the broker's settings with their sources, and changes of the dynamic ones.
 
-The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker; checks, roles, versions and the
-trail are control's.
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates, checks
+roles and versions, and records changes.
 """
 
 from typing import Any, Final
@@ -136,31 +135,31 @@ ROUTES: Final = (
         "GET",
         "/api/v1/broker-configs",
         "listBrokerConfigs",
-        "The broker's settings: what holds, where it comes from, and every other place that has a value.",
+        "The broker's settings: effective value, its source, and the values of all other sources.",
         list_configs,
-        {200: Answer("The settings, by name; ETag: the version of what was set while it ran", CONFIGS)},
+        {200: Answer("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
         query=(
             Query(
                 "level",
                 Text(choices=LEVELS),
-                "`broker`: all that hold for this broker; `default`: those that are set for all brokers.",
+                "`broker`: all settings of this broker; `default`: the settings for all brokers.",
                 default=BROKER,
             ),
-            Query("search", Text(), "Only names with this in them, in whatever case.", default=""),
-            Query("dynamic", Flag(), "Only those that can, or cannot, be changed while the broker runs."),
+            Query("search", Text(), "Only names that contain this text, ignoring case.", default=""),
+            Query(
+                "dynamic", Flag(), "Only dynamic settings (true), or only those that need a restart (false)."
+            ),
         ),
     ),
     Route(
         "PATCH",
         "/api/v1/broker-configs",
         "alterBrokerConfigs",
-        "Sets and takes back dynamic settings. All of them hold from the answer on, or none.",
+        "Sets and deletes dynamic settings. All changes take effect before the response, or none.",
         alter_configs,
         {
-            200: Answer(
-                "Those that were named, as they are now, where anything is set at this level", CONFIGS
-            ),
-            412: Answer("Somebody else has changed settings meanwhile; `current` is what they are", REFUSED),
+            200: Answer("The named settings that are set at this level, in their current state", CONFIGS),
+            412: Answer("Settings changed in the meantime; `current` has their values", REFUSED),
         },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,

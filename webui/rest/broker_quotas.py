@@ -1,6 +1,6 @@
-"""GET /broker-quotas: the limits of the whole broker and of the cluster, with their use.
+"""GET /broker-quotas: broker-wide and cluster limits, with their use.
 
-They are dynamic settings of the broker: PATCH /broker-configs changes them.
+The limits are dynamic settings of the broker: PATCH /broker-configs changes them.
 """
 
 from typing import Final
@@ -56,8 +56,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/broker-quotas",
         "getBrokerQuotas",
-        "The limits of the whole broker and of the cluster, and what is used of them. PATCH /broker-configs "
-        "changes them.",
+        "Broker-wide and cluster limits, with their use. PATCH /broker-configs changes them.",
         broker_quotas,
         {200: Answer("The limits; ETag: the version of the broker's settings", BROKER_QUOTAS)},
     ),

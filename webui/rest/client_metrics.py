@@ -1,8 +1,8 @@
-"""GET, PUT and DELETE /client-metrics: which clients are asked for which of their own metrics; and GET
-/client-instances: who they are, and what they say. (KIP-714)
+"""GET, PUT and DELETE /client-metrics: subscriptions to client metrics; GET /client-instances: the client
+instances and the metrics that they pushed (KIP-714).
 
-The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT is the whole subscription:
-what it leaves out goes back to its default.
+The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT replaces the whole
+subscription: omitted settings return to their defaults.
 """
 
 from dataclasses import asdict
@@ -82,7 +82,9 @@ INSTANCE: Final = Record({**_INSTANCE_FIELDS, "figures": Listing(_METRIC)})
 
 _NAME = (Query("name", Text(longest=1_024, shortest=1), "The subscription's name."),)
 _INSTANCE_ID = (Query("instance", Text(longest=64, shortest=1), "22 characters of URL-safe base64."),)
-_VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would be for.", default=False)
+_VALIDATE = Query(
+    "validate_only", Flag(), "Only preview the matching clients; change nothing.", default=False
+)
 
 
 async def list_subscriptions(call: Call) -> Reply:
@@ -94,7 +96,7 @@ async def list_subscriptions(call: Call) -> Reply:
 async def get_subscription(call: Call) -> Reply:
     row = _row(call)
     if row is None:
-        raise Problem(404, "There is no subscription of this name.")
+        raise Problem(404, "Subscription not found.")
     return Reply(subscription_json(row), headers={"ETag": etag(row.version)})
 
 
@@ -103,7 +105,7 @@ async def put_subscription(call: Call) -> Reply:
     for where in ("metrics", "match"):
         for item in body.get(where, ()):
             if "," in item:
-                raise Problem(400, "An item cannot have a comma, which separates items.", where=where)
+                raise Problem(400, "An item must not contain a comma, which separates items.", where=where)
     wanted = {
         "metrics": ",".join(body["metrics"]),
         "interval.ms": str(int(body["interval.ms"])) if "interval.ms" in body else None,
@@ -114,7 +116,7 @@ async def put_subscription(call: Call) -> Reply:
 
 async def delete_subscription(call: Call) -> Reply:
     if _row(call) is None:
-        raise Problem(404, "There is no subscription of this name.")
+        raise Problem(404, "Subscription not found.")
     return await _alter(call, {})
 
 
@@ -128,13 +130,13 @@ async def get_instance(call: Call) -> Reply:
     instance_id = str(call.place["instance"])
     row = telemetry.instance(instance_id)
     if row is None:
-        raise Problem(404, "No client instance of this id is known now.")
+        raise Problem(404, "Client instance not found.")
     figures = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
     return Reply(instance_json(row) | {"figures": figures})
 
 
 async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
-    """`wanted` is all that is set afterwards; nothing at all is no subscription."""
+    """Replace the settings by `wanted`; an empty mapping deletes the subscription."""
     name, views = str(call.place["name"]), call.console.backend.views
     validate_only = call.query["validate_only"]
     ops = tuple(
@@ -168,10 +170,12 @@ def _row(call: Call) -> SubscriptionRow | None:
 
 
 _EDITS: Final = {
-    200: Answer("The subscription as it is now, or before it was asked about; ETag: its version", EDITED),
-    400: Answer("A setting makes no sense", REFUSED),
-    403: Answer("The role does not suffice", REFUSED),
-    412: Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED),
+    200: Answer(
+        "The subscription after the change, or before it with validate_only; ETag: its version", EDITED
+    ),
+    400: Answer("Invalid setting", REFUSED),
+    403: Answer("Insufficient role", REFUSED),
+    412: Answer("The subscription changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -179,9 +183,14 @@ ROUTES: Final = (
         "GET",
         "/api/v1/client-metrics",
         "listClientMetrics",
-        "The subscriptions to clients' metrics, each with how many of the known client instances it is for.",
+        "Subscriptions to client metrics, each with the number of matching client instances.",
         list_subscriptions,
-        {200: Answer("A page of subscriptions; `instances` are known altogether", SUBSCRIPTION_PAGE)},
+        {
+            200: Answer(
+                "A page of subscriptions; `instances` is the number of known client instances",
+                SUBSCRIPTION_PAGE,
+            )
+        },
         query=page_query(SUBSCRIPTIONS),
     ),
     Route(
@@ -192,7 +201,7 @@ ROUTES: Final = (
         get_subscription,
         {
             200: Answer("The subscription; ETag: its version", _SUBSCRIPTION),
-            404: Answer("There is none of this name", REFUSED),
+            404: Answer("Subscription not found", REFUSED),
         },
         place=_NAME,
     ),
@@ -200,7 +209,7 @@ ROUTES: Final = (
         "PUT",
         "/api/v1/client-metrics/{name}",
         "setClientMetrics",
-        "Makes or replaces a subscription; what is left out has its default.",
+        "Creates or replaces a subscription; omitted settings have their defaults.",
         put_subscription,
         _EDITS,
         query=(_VALIDATE,),
@@ -220,9 +229,9 @@ ROUTES: Final = (
         "DELETE",
         "/api/v1/client-metrics/{name}",
         "removeClientMetrics",
-        "Takes a subscription away; its clients push no more for it from their next request on.",
+        "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,
-        {**_EDITS, 404: Answer("There is none of this name", REFUSED)},
+        {**_EDITS, 404: Answer("Subscription not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
         place=_NAME,
@@ -231,7 +240,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/client-instances",
         "listClientInstances",
-        "The client instances that have asked what to push and are still known.",
+        "Known client instances that have requested their subscriptions.",
         list_instances,
         {200: Answer("A page of client instances", INSTANCE_PAGE)},
         query=page_query(INSTANCES),
@@ -240,11 +249,11 @@ ROUTES: Final = (
         "GET",
         "/api/v1/client-instances/{instance}",
         "getClientInstance",
-        "One client instance, with what it says of itself.",
+        "One client instance, with the metrics that it pushed.",
         get_instance,
         {
-            200: Answer("The instance and its figures, the last ones of each beside the latest", INSTANCE),
-            404: Answer("It is not known, or no longer", REFUSED),
+            200: Answer("The instance and its metrics, each with its latest and earlier values", INSTANCE),
+            404: Answer("Client instance not found, or expired", REFUSED),
         },
         place=_INSTANCE_ID,
     ),

@@ -1,8 +1,8 @@
 """GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
 
-GET takes DescribeClientQuotas' components as parameters and can search, sort and page what they leave. PATCH
-takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom they would reach:
-together, and for up to eight each for itself.
+GET takes DescribeClientQuotas' components as parameters, and searches, sorts and pages the result. PATCH
+takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients: of
+all entries together, and for up to eight entries of each separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,21 @@ from webui.tables.slices import gathered
 
 MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8
-"""Entries of one validation that are told whom they reach; each looks at every connected client."""
+"""Maximum number of entries with a separate preview; each one examines all connected clients."""
 BEYOND: Final = 2.0**63
 
 _NAME = Text(longest=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
 _FILTER_QUERY: Final = (
-    Query("user", _NAME, "A user; with user-match default or any it stays empty."),
-    Query("client-id", _NAME, "A client id, likewise."),
-    Query("ip", _NAME, "An address, likewise."),
-    Query("match", _MATCH, "How all the names given are meant.", default="exact"),
-    *(Query(f"{kind}-match", _MATCH, f"How {kind} is meant, where it differs.") for kind in ENTITY_TYPES),
-    Query("strict", Flag(), "No entity types other than those asked for.", default=False),
+    Query("user", _NAME, "A user; empty with user-match default or any."),
+    Query("client-id", _NAME, "A client id; empty with client-id-match default or any."),
+    Query("ip", _NAME, "An address; empty with ip-match default or any."),
+    Query("match", _MATCH, "How to match all given names.", default="exact"),
+    *(
+        Query(f"{kind}-match", _MATCH, f"How to match {kind}, if different from `match`.")
+        for kind in ENTITY_TYPES
+    ),
+    Query("strict", Flag(), "Exclude entities with types other than those given.", default=False),
 )
 
 _OP = OneOf(
@@ -75,7 +78,9 @@ async def alter_quotas(call: Call) -> Reply:
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
-            raise Problem(400, "If-Match is about one entity; give each of several entries its version.")
+            raise Problem(
+                400, "If-Match applies to a single entry; with several entries set `version` in each."
+            )
         entries = [replace(entries[0], expected_version=version)]
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas(tuple(entries), validate_only)
@@ -103,18 +108,18 @@ def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
             continue
         match = MatchType(own_match or query["match"])
         if match is MatchType.EXACT and not name:
-            raise Invalid(kind, f"needs a name, or {kind}-match=default or any")
+            raise Invalid(kind, f"requires a name, or {kind}-match=default or any")
         if match is not MatchType.EXACT and name:
-            raise Invalid(kind, f"takes no name with {kind}-match={match}")
+            raise Invalid(kind, f"must be empty with {kind}-match={match}")
         made.append(QuotaFilter(kind, match, name if match is MatchType.EXACT else None))
     return made
 
 
 def check_edits(entries: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Raises Invalid for the first that asks for nothing."""
+    """Raises Invalid for the first entry without an operation."""
     for index, entry in enumerate(entries):
         if not entry["ops"] and "shadow" not in entry:
-            raise Invalid(f"{where}/{index}/ops", "must have 1 to 16 elements where shadow is not given")
+            raise Invalid(f"{where}/{index}/ops", "must have 1 to 16 elements if shadow is not given")
 
 
 def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
@@ -167,7 +172,7 @@ async def _add_reach(
 
 
 async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
-    """Whom several edits would reach that stand together; nothing where a callback decides."""
+    """Return the clients that several edits affect together; empty if a quota callback decides."""
     if views.quota_callback:
         return {}
     reaches = await preview(views, entries, await gathered(views.each_connection()))
@@ -196,9 +201,7 @@ ROUTES: Final = (
         "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
         list_quotas,
         {
-            200: Answer(
-                'A page of rules; ETag where the filter names one entity ("0": there is none)', QUOTAS
-            ),
+            200: Answer('A page of rules; ETag if the filter names one entity ("0": no rule)', QUOTAS),
         },
         query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
@@ -206,24 +209,28 @@ ROUTES: Final = (
         "PATCH",
         "/api/v1/client-quotas",
         "alterClientQuotas",
-        "Sets and removes limits; `shadow` says whether an entity's limits are only measured. Each entry is "
-        "accepted or refused by itself.",
+        "Sets and removes limits; with `shadow` an entity's limits are measured, not enforced. Each entry is "
+        "accepted or rejected separately.",
         alter_quotas,
         {
             200: Answer("Every entry was accepted", RESULTS),
-            207: Answer("Some entries were refused", RESULTS),
-            400: Answer("Every entry was refused, or the request makes no sense", REFUSED_RESULTS),
-            403: Answer("The role does not suffice", REFUSED_RESULTS),
+            207: Answer("Some entries were rejected", RESULTS),
+            400: Answer("Every entry was rejected, or the request is invalid", REFUSED_RESULTS),
+            403: Answer("Insufficient role", REFUSED_RESULTS),
             412: Answer(
-                "The entity was changed since it was read; `current` is what it is now", REFUSED_RESULTS
+                "The entity changed in the meantime; `current` is its current state", REFUSED_RESULTS
             ),
         },
-        query=(Query("validate_only", Flag(), "Change nothing; say whom it would reach.", default=False),),
+        query=(
+            Query(
+                "validate_only", Flag(), "Only preview the affected clients; change nothing.", default=False
+            ),
+        ),
         body=_PATCH,
         has_list=True,
         headers={
-            "If-Match": "The ETag that was read, where there is one entry.",
-            "If-None-Match": "*: only if the entity has no limits yet.",
+            "If-Match": "The ETag of the entity, for a request with one entry.",
+            "If-None-Match": "`*`: only if the entity has no limits yet.",
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""GET /doctor: what operators come with, each with the figures that tell why and the setting to change."""
+"""GET /doctor: symptoms, each with the values that explain it and the setting to change."""
 
 from typing import Final
 
@@ -60,8 +60,8 @@ ROUTES: Final = (
         "GET",
         "/api/v1/doctor",
         "getDiagnosis",
-        "Symptoms, each with the live figures that tell why, and the setting that would change them.",
+        "Symptoms, each with current values that explain it and the settings that affect them.",
         doctor,
-        {200: Answer("The diagnosis of this moment", DOCTOR)},
+        {200: Answer("The current diagnosis", DOCTOR)},
     ),
 )

@@ -1,9 +1,9 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of live.broadcaster; each holds the
-whole of its topic, so a browser that missed some has missed nothing. One is sent when it differs from the
-last; all that one beat has for a page goes out as one piece. Streams end at shutdown, and when the session or
-token behind them does.
+Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of live.broadcaster. Each event has
+the full state of its topic, so missed events need no replay. An event is sent when it differs from the last
+one; all events of one broadcast for a page are written together. Streams end at shutdown, and when their
+session or token ends.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -25,7 +25,7 @@ from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")
-"""What a stream brings that does not say what it wants; the rest it must ask for."""
+"""Topics of a stream that names none; all others must be requested."""
 
 
 async def events(call: Call) -> Reply:
@@ -40,8 +40,8 @@ async def events(call: Call) -> Reply:
 
 
 def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | None:
-    """Why one more stream of a token is refused. The newest is refused and no older one ended: the page of an
-    ended stream would connect again at once, and end the next.
+    """Return the reason to refuse one more stream of a token, if any. The limit refuses the newest stream
+    instead of ending an older one: the page of an ended stream would reconnect at once and end the next.
     """
     if live.watchers_of[token] >= settings.max_streams_per_token:
         detail = f"This token has {settings.max_streams_per_token} live pages open; close one."
@@ -57,9 +57,9 @@ async def stream(
     token: str = "",
     refusal: Callable[[], Problem | None] = lambda: None,
 ) -> AsyncGenerator[bytes, None]:
-    """What the framework is to send: the beginning and the end, and between them what the beat does not write
-    to the connection itself. Whoever takes the bytes closes it: the framework does, however the request ends.
-    `refusal` is asked at the beginning: a stream counts from here on, and others may have begun meanwhile.
+    """Yield what the framework sends: the start, the end, and the events that the broadcaster does not write
+    to the connection itself. The framework closes the generator when the request ends. `refusal` is called at
+    the start: other streams may have started since the route was called.
     """
     if (problem := refusal()) is not None:
         yield b"event: refused\ndata: %b\n\n" % encode(problem.document())
@@ -97,7 +97,7 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
     wanted = query["topics"].split(",")
     for name in wanted:
         if name not in known:
-            raise Invalid("topics", f"knows {', '.join(known)}")
+            raise Invalid("topics", f"must be among {', '.join(known)}")
         if name in live.tables:
             _check_page(live.tables[name].table, page_of(query))
     return [(name, known[name]) for name in dict.fromkeys(wanted)]
@@ -119,12 +119,12 @@ def _check_page(table: Table[Any], page: Page) -> None:
 
 
 _PAGE_QUERY: Final = (
-    Query("search", Text(), "Of the tables: only rows with this in a name.", default=""),
-    Query("shape", Text(), "Only rows of this kind, as in the table's own list."),
-    Query("sort", Text(), "What to sort by, as in the table's own list."),
+    Query("search", Text(), "For tables: only rows with this text in a name.", default=""),
+    Query("shape", Text(), "For tables: only rows of this kind, as in the table's own route."),
+    Query("sort", Text(), "Sort column, as in the table's own route."),
     Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-    Query("offset", Number(integer=True, least=0, most=FARTHEST), "How many rows to skip.", default=0),
-    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "How many rows to answer.", default=100),
+    Query("offset", Number(integer=True, least=0, most=FARTHEST), "Number of rows to skip.", default=0),
+    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "Maximum number of rows.", default=100),
 )
 
 ROUTES: Final = (
@@ -132,15 +132,15 @@ ROUTES: Final = (
         "GET",
         "/api/v1/events",
         "streamEvents",
-        "Server-sent events. Each is the whole of its topic, or of one page of a table.",
+        "Server-sent events. Each has the full state of its topic, or one page of a table.",
         events,
         {
             200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM),
-            429: Answer("This token has too many streams already", PROBLEM),
-            503: Answer("There are too many streams already", PROBLEM),
+            429: Answer("This token has too many open streams", PROBLEM),
+            503: Answer("Too many streams are open", PROBLEM),
         },
         query=(
-            Query("topics", Text(), "Which events, separated by commas.", default=",".join(TOPICS)),
+            Query("topics", Text(), "Topics, separated by commas.", default=",".join(TOPICS)),
             *_PAGE_QUERY,
         ),
     ),

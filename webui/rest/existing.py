@@ -1,4 +1,4 @@
-"""GET /connections, /topics and /groups, each with one of its rows; and DELETE of one connection."""
+"""GET /connections, /topics and /groups, as lists and single items; DELETE of one connection."""
 
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
@@ -87,7 +87,7 @@ async def connection(call: Call) -> Reply:
     for row in await gathered(call.console.backend.views.each_connection()):
         if row.connection_id == wanted:
             return Reply(connection_json(row))
-    raise Problem(404, "There is no such connection, or not any more.")
+    raise Problem(404, "Connection not found, or closed.")
 
 
 async def close_connection(call: Call) -> Reply:
@@ -106,7 +106,7 @@ async def topic(call: Call) -> Reply:
     views, wanted = call.console.backend.views, call.place["name"]
     row = views.topic(wanted)
     if row is None:
-        raise Problem(404, "There is no such topic.")
+        raise Problem(404, "Topic not found.")
     partitions = await gathered(map(partition_json, views.partitions(wanted)))
     return Reply(topic_json(row) | {"partition_list": partitions})
 
@@ -118,7 +118,7 @@ async def groups(call: Call) -> Reply:
 async def group(call: Call) -> Reply:
     detail = call.console.backend.views.group(call.place["group"])
     if detail is None:
-        raise Problem(404, "There is no such group.")
+        raise Problem(404, "Group not found.")
     return Reply(group_detail_json(detail))
 
 
@@ -136,7 +136,7 @@ def _place(name: str, about: str) -> tuple[Query, ...]:
     return (Query(name, Text(shortest=1), about),)
 
 
-_GONE: Final[Any] = Answer("There is no such thing, or not any more", PROBLEM)
+_GONE: Final[Any] = Answer("Not found, or no longer present", PROBLEM)
 CONNECTION_PAGE: Final = _page_of(CONNECTION)
 TOPIC_PAGE: Final = _page_of(TOPIC)
 GROUP_PAGE: Final = _page_of(GROUP)
@@ -146,7 +146,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/connections",
         "listConnections",
-        "The open connections.",
+        "Open connections.",
         connections,
         {200: Answer("A page of connections", CONNECTION_PAGE)},
         query=page_query(CONNECTIONS),
@@ -164,16 +164,16 @@ ROUTES: Final = (
         "DELETE",
         "/api/v1/connections/{id}",
         "closeConnection",
-        "Closes one connection; its client may connect again. Needs the role editor.",
+        "Closes one connection; its client can reconnect. Requires the role editor.",
         close_connection,
-        {204: Answer("It is closed"), 404: _GONE},
+        {204: Answer("The connection is closed"), 404: _GONE},
         place=_place("id", "A `connection_id`."),
     ),
     Route(
         "GET",
         "/api/v1/topics",
         "listTopics",
-        "The topics, with what lies in them.",
+        "Topics, with partitions, records and size.",
         topics,
         {200: Answer("A page of topics", TOPIC_PAGE)},
         query=page_query(TOPICS),
@@ -182,7 +182,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/topics/{name}",
         "getTopic",
-        "One topic, partition by partition.",
+        "One topic, with its partitions.",
         topic,
         {200: Answer("The topic", TOPIC_DETAIL), 404: _GONE},
         place=_place("name", "Its name."),
@@ -191,16 +191,16 @@ ROUTES: Final = (
         "GET",
         "/api/v1/groups",
         "listGroups",
-        "The consumer groups, with how far they are behind.",
+        "Consumer groups, with their lag.",
         groups,
-        {200: Answer("A page of groups; `lag` counts records that are not committed yet", GROUP_PAGE)},
+        {200: Answer("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
         query=page_query(GROUPS),
     ),
     Route(
         "GET",
         "/api/v1/groups/{group}",
         "getGroup",
-        "One group: its members with what each reads, and its offsets.",
+        "One group, with its members, their assignments and its offsets.",
         group,
         {200: Answer("The group", GROUP_DETAIL), 404: _GONE},
         place=_place("group", "Its id."),

@@ -1,7 +1,7 @@
-"""How /insights and /insights/* are answered; webui.rest.insights_routes has the questions.
+"""Handlers of /insights and /insights/*; the routes are in webui.rest.insights_routes.
 
-What is asked becomes a question (webui.insights.questions), another process reads (webui.insights.reader),
-and its answer goes out as it came.
+A request becomes a question (webui.insights.questions), another process reads the tables
+(webui.insights.reader), and its answer is passed on unchanged.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ MOST_MINUTE_DAYS: Final = 1
 SETTING: Final = "insights.warehouse"
 STALE_AFTER_GAPS: Final = 2
 LEAST_STALE_MS: Final = 300_000
-"""Events are summed up by the minute, and days every five."""
+"""The pipeline aggregates events every minute, and days every five minutes."""
 
 UNKNOWN_GAP_MS: Final = 86_400_000
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -56,17 +56,17 @@ def day_of(text: str | None, name: str) -> date | None:
         # The other forms of ISO 8601 are weeks and days of the year.
         return date.fromisoformat(text if _DAY.fullmatch(text) else "")
     except ValueError:
-        raise Invalid(name, "must be a day, as 2026-01-31") from None
+        raise Invalid(name, "must be a date such as 2026-01-31") from None
 
 
 def _cursor_of(call: Call) -> tuple[int | None, int]:
-    """Version and offset. Raises Invalid."""
+    """Parse a cursor into version and offset. Raises Invalid."""
     text = call.query["cursor"]
     if text is None:
         return None, 0
     found = _CURSOR.fullmatch(text)
     if found is None:
-        raise Invalid("cursor", "must be the `next` of the page before")
+        raise Invalid("cursor", "must be the `next` of the previous page")
     return int(found[1]), int(found[2])
 
 
@@ -83,7 +83,7 @@ def drawn(ask: Ask) -> Callable[[Call], Any]:
     async def handle(call: Call) -> Reply:
         days, step = _days_of(call), call.query["step"]
         if step == "minute" and (days.last - days.first).days >= MOST_MINUTE_DAYS:
-            raise Invalid("step", "minutes are told of one day at a time")
+            raise Invalid("step", "`minute` requires a single day")
         return await _reply(call, ask(call, days), {"step": step}, None, 0, answers.MOST_POINTS, paged=False)
 
     return handle
@@ -116,7 +116,7 @@ async def _reply(
 
 
 async def state(call: Call) -> Reply:
-    """Always an answer: where there is nothing, it says what to do."""
+    """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
     bootstrap = next(iter(call.console.backend.views.overview().bootstrap), "localhost:9092")
     told: dict[str, Any] = {
@@ -142,8 +142,8 @@ async def state(call: Call) -> Reply:
 
 
 def fresh(tables: list[dict[str, Any]], now_ms: int) -> dict[str, Any]:
-    """Usage is what every event of a client changes, so it tells how fresh they all are. They are stale when
-    it was not written for twice as long as it lately took at most.
+    """Return the freshness of the usage table, which stands for all tables because every client event changes
+    it. It is stale if it has not been written for twice the longest recent interval between writes.
     """
     usage = next(table for table in tables if table["name"] == USAGE)
     if usage["state"] != "there":

@@ -1,5 +1,5 @@
-"""What /insights/* answers, as schemas. Bodies come from webui.insights.worker as they are; the tests hold
-them against these.
+"""Response schemas of /insights/*. webui.insights.worker produces the bodies; the tests validate them against
+these schemas.
 """
 
 from typing import Final
@@ -39,7 +39,7 @@ SORTS: Final = tuple(USAGE_SORTS)
 
 
 def listing(*parts: Fields) -> Record:
-    """A page of rows; a row has the fields of all parts."""
+    """Return the schema of a page of rows; a row has the fields of all parts."""
     fields = {name: schema for part in parts for name, schema in part.items()}
     return Record(
         {

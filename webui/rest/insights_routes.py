@@ -1,4 +1,4 @@
-"""GET /insights and /insights/*: what the pipeline's gold tables say, each question as a route."""
+"""GET /insights and /insights/*: routes for queries of the pipeline's gold tables."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,46 +19,47 @@ def _who(call: Call) -> Who:
 def _metric_series(call: Call, days: Days) -> Question:
     metric = call.query["metric"]
     if metric is None:
-        raise Invalid("metric", "must be given: figures of different metrics cannot be added up")
+        raise Invalid("metric", "is required: values of different metrics cannot be added")
     return questions.client_metrics_series(days, _who(call), metric, call.query["step"])
 
 
 _NAMED: Final = Text(longest=32_767)
 _DAYS: Final = (
-    Query(
-        "from", answers.DAY, f"The first UTC day; if left out, {insights.USUAL_DAYS - 1} days before `to`."
-    ),
-    Query("to", answers.DAY, "The last UTC day, included; if left out, today."),
+    Query("from", answers.DAY, f"First UTC day; default {insights.USUAL_DAYS - 1} days before `to`."),
+    Query("to", answers.DAY, "Last UTC day, inclusive; default today."),
 )
 _PAGE: Final = (
     Query(
         "limit",
         Number(integer=True, least=1, most=answers.MOST_ROWS),
-        "How many rows to answer.",
+        "Maximum number of rows.",
         default=100,
     ),
-    Query("cursor", Text(longest=64), "The `next` of the page before; of the same version of the table."),
+    Query("cursor", Text(longest=64), "The `next` of the previous page; valid for one version of the table."),
 )
 _WHO: Final = (
-    Query("user", _NAMED, "Only this user's; ANONYMOUS is everybody without a login."),
-    Query("client-id", _NAMED, "Only this client id's."),
+    Query("user", _NAMED, "Only this user; ANONYMOUS is all unauthenticated clients."),
+    Query("client-id", _NAMED, "Only this client id."),
 )
 _STEP: Final = Query(
-    "step", Text(choices=tuple(questions.STEP_US)), "Of a point; minutes for one day at most.", default="hour"
+    "step",
+    Text(choices=tuple(questions.STEP_US)),
+    "Time step of a point; `minute` for a single day only.",
+    default="hour",
 )
-_API: Final = Query("api", Text(), "Only this API, as `Produce`.")
+_API: Final = Query("api", Text(), "Only this API, such as `Produce`.")
 
 
 def _route(
     name: str, operation: str, about: str, handle: Callable[[Call], Any], schema: Record, *query: Query
 ) -> Route:
     refusals = {
-        304: Answer("Nothing has changed since the ETag of If-None-Match"),
-        404: Answer("There is no such table yet, or nothing to read tables with", PROBLEM),
-        410: Answer("The version that the cursor is of is gone", PROBLEM),
-        502: Answer("The table is damaged, or another program's", PROBLEM),
+        304: Answer("Unchanged since the ETag of If-None-Match"),
+        404: Answer("The table does not exist yet, or the table reader is not installed", PROBLEM),
+        410: Answer("The cursor's version of the table no longer exists", PROBLEM),
+        502: Answer("The table is damaged, or was written by another program", PROBLEM),
     }
-    headers = {"If-None-Match": "The ETag that was read: 304 where nothing has changed."}
+    headers = {"If-None-Match": "The ETag of an earlier response; 304 if nothing has changed."}
     answered = {200: Answer(about, schema)} | refusals
     return Route(
         "GET", f"/api/v1/insights/{name}", operation, about, handle, answered, query, headers=headers
@@ -70,28 +71,33 @@ ROUTES: Final = (
         "GET",
         "/api/v1/insights",
         "getInsights",
-        "Which of the pipeline's tables there are, how fresh they are, and what to do where there are none.",
+        "The pipeline's tables and their freshness, with setup steps if there are none.",
         insights.state,
         {200: Answer("The state of the tables", answers.STATE)},
     ),
     _route(
         "usage",
         "listUsageOverDays",
-        "What each tenant moved and cost, most first. A tenant is a user, or without a login a client id.",
+        "Usage per tenant, highest first. A tenant is a user, or the client id of an unauthenticated client.",
         insights.listed(
             lambda call, days: questions.usage(days, _who(call), call.query["by"], call.query["sort"])
         ),
         answers.USAGE,
         *_DAYS,
         *_WHO,
-        Query("by", Text(choices=("tenant", "client")), "What a row is.", default="tenant"),
-        Query("sort", Text(choices=answers.SORTS), "Most of what first.", default="bytes"),
+        Query(
+            "by",
+            Text(choices=("tenant", "client")),
+            "Whether a row is a tenant or a client.",
+            default="tenant",
+        ),
+        Query("sort", Text(choices=answers.SORTS), "Sort column, highest first.", default="bytes"),
         *_PAGE,
     ),
     _route(
         "usage:series",
         "getUsageOverTime",
-        "The same over time, everybody together or one client.",
+        "Usage over time, of all clients together or of one client.",
         insights.drawn(lambda call, days: questions.usage_series(days, _who(call), call.query["step"])),
         answers.USAGE_SERIES,
         *_DAYS,
@@ -101,7 +107,7 @@ ROUTES: Final = (
     _route(
         "throttling",
         "listThrottlingOverDays",
-        "Who was held by which rule, the longest held first.",
+        "Throttled clients with the rule, the longest total throttle time first.",
         insights.listed(lambda call, days: questions.throttling(days, _who(call))),
         answers.THROTTLING,
         *_DAYS,
@@ -111,7 +117,7 @@ ROUTES: Final = (
     _route(
         "throttling:series",
         "getThrottlingOverTime",
-        "How often and for how long clients were held, over time.",
+        "Number and duration of throttles over time.",
         insights.drawn(lambda call, days: questions.throttling_series(days, _who(call), call.query["step"])),
         answers.THROTTLING_SERIES,
         *_DAYS,
@@ -121,7 +127,7 @@ ROUTES: Final = (
     _route(
         "latency",
         "listLatencyOverDays",
-        "How long each phase of an API's requests took: the minutes' mean p50 and p95, the worst p99.",
+        "Duration of each request phase by API: mean of the minutes' p50 and p95, and the worst p99.",
         insights.listed(lambda call, days: questions.latency(days, call.query["api"])),
         answers.LATENCY,
         *_DAYS,
@@ -131,7 +137,7 @@ ROUTES: Final = (
     _route(
         "latency:series",
         "getLatencyOverTime",
-        "The same over time, for one phase.",
+        "Duration of one request phase over time.",
         insights.drawn(
             lambda call, days: questions.latency_series(
                 days, call.query["api"], call.query["phase"], call.query["step"]
@@ -146,7 +152,7 @@ ROUTES: Final = (
     _route(
         "utilisation",
         "listUtilisation",
-        "How much of each limit was used, the fullest first; 1.0 is at the limit.",
+        "Utilisation of each limit, highest first; 1.0 is at the limit.",
         insights.listed(lambda _call, days: questions.utilisation(days)),
         answers.UTILISATION,
         *_DAYS,
@@ -155,17 +161,17 @@ ROUTES: Final = (
     _route(
         "storms",
         "listStorms",
-        "Minutes in which one address came sixty times or more, the newest first.",
+        "Minutes in which one address made 60 or more connection attempts, newest first.",
         insights.listed(lambda call, days: questions.storms(days, call.query["address"])),
         answers.STORMS,
         *_DAYS,
-        Query("address", Text(), "Only of this address."),
+        Query("address", Text(), "Only this address."),
         *_PAGE,
     ),
     _route(
         "shared-client-ids",
         "listSharedClientIds",
-        "Client ids that several principals used, or one principal from several addresses, by day.",
+        "Client ids that several principals used, or one principal from several addresses, per day.",
         insights.listed(lambda _call, days: questions.shared_client_ids(days)),
         answers.SHARED_CLIENT_IDS,
         *_DAYS,
@@ -174,17 +180,17 @@ ROUTES: Final = (
     _route(
         "offenders",
         "listOffenders",
-        "The first ten clients of each day by bytes, requests, waits and errors.",
+        "Top ten clients of each day by bytes, requests, throttle time and errors.",
         insights.listed(lambda call, days: questions.offenders(days, call.query["by"])),
         answers.OFFENDERS,
         *_DAYS,
-        Query("by", Text(choices=answers.BY), "Only by this measure."),
+        Query("by", Text(choices=answers.BY), "Only this measure."),
         *_PAGE,
     ),
     _route(
         "throttle-compliance",
         "listThrottleCompliance",
-        "Clients by whether they wait out `throttle_time_ms`, by day; those that do not come first.",
+        "Throttle compliance: whether clients wait for `throttle_time_ms`, per day, least compliant first.",
         insights.listed(lambda call, days: questions.throttle_compliance(days, _who(call))),
         answers.THROTTLE_COMPLIANCE,
         *_DAYS,
@@ -194,29 +200,29 @@ ROUTES: Final = (
     _route(
         "client-metrics",
         "listClientMetricsOverDays",
-        "What clients told of themselves (KIP-714), each metric of each client.",
+        "Metrics that clients pushed (KIP-714), per metric and client.",
         insights.listed(lambda call, days: questions.client_metrics(days, _who(call), call.query["metric"])),
         answers.CLIENT_METRICS,
         *_DAYS,
         *_WHO,
-        Query("metric", _NAMED, "Only the metric of this name."),
+        Query("metric", _NAMED, "Only this metric."),
         *_PAGE,
     ),
     _route(
         "client-metrics:series",
         "getClientMetricOverTime",
-        "One metric over time, of everybody together or one client.",
+        "One metric over time, of all clients together or of one client.",
         insights.drawn(_metric_series),
         answers.CLIENT_METRICS_SERIES,
         *_DAYS,
         *_WHO,
-        Query("metric", _NAMED, "The metric's name; it must be given."),
+        Query("metric", _NAMED, "The metric's name; required."),
         _STEP,
     ),
     _route(
         "advice",
         "listAdvice",
-        "What each limit should be by the newest day's use, with the reason in words.",
+        "Recommended limits by the newest day's use, with the reason as text.",
         insights.listed(lambda call, days: questions.advice(days, _who(call))),
         answers.ADVICE,
         *_DAYS,

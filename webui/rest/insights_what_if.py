@@ -1,4 +1,4 @@
-"""POST /insights/what-if: recorded days played under the rules of now and under a proposed quota file."""
+"""POST /insights/what-if: simulates recorded days with the current rules and with a proposed quota file."""
 
 from datetime import date
 from typing import Final
@@ -98,14 +98,16 @@ ROUTES: Final = (
         "POST",
         "/api/v1/insights/what-if",
         "playWhatIf",
-        "Whom proposed rules would have held on recorded days, and whom those of now would have, by the "
-        "broker's own arithmetic. Changes nothing. `quotas` is the whole of the proposed rules, as export "
-        "answers them; `node` is the broker whose clients are played; it "
-        "may be left out where there is only one.",
+        "Clients that proposed rules would have throttled on recorded days, compared with the current "
+        "rules, by the broker's own quota code. Changes nothing. `quotas` has all proposed rules, in the "
+        "format of the export; `node` is the broker whose clients are simulated, optional if there is only "
+        "one.",
         what_if,
         {
-            200: Answer("Whoever is held under either, the most held first", PLAYED),
-            404: Answer("Nobody produced or fetched then, or there is nothing to read tables with", PROBLEM),
+            200: Answer("Clients throttled under either set of rules, the most throttled first", PLAYED),
+            404: Answer(
+                "No client produced or fetched on these days, or the table reader is not installed", PROBLEM
+            ),
             502: Answer("A table is damaged", PROBLEM),
         },
         body=ASKED,

@@ -1,5 +1,5 @@
-"""GET, PUT and DELETE /ip-quotas: how many connections an address may make in a second, beside how many it
-makes. (KIP-612)
+"""GET, PUT and DELETE /ip-quotas: connection creation rate limits of addresses, with the measured rates
+(KIP-612).
 
 The same command as AlterClientQuotas with an entity of type ip; `<default>` names the rule for all others.
 """
@@ -76,8 +76,12 @@ REFUSED: Final = Record(
     {**PROBLEM_FIELDS, "current": ADDRESS}, optional=frozenset({"code", "where", "current"})
 )
 
-_PLACE = (Query("address", Text(longest=256, shortest=1), "An IP address, or `<default>` for all others."),)
-_VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would reach.", default=False)
+_PLACE = (
+    Query("address", Text(longest=256, shortest=1), "An IP address, or `<default>` for all other addresses."),
+)
+_VALIDATE = Query(
+    "validate_only", Flag(), "Only preview the affected addresses; change nothing.", default=False
+)
 
 
 async def list_ip_quotas(call: Call) -> Reply:
@@ -89,7 +93,7 @@ async def list_ip_quotas(call: Call) -> Reply:
 async def get_ip_quota(call: Call) -> Reply:
     row = await _row(call)
     if row is None or (row.limit is None and not row.uses):
-        raise Problem(404, "This address has no limit of its own and was not seen in the last hour.")
+        raise Problem(404, "This address has no own limit and was not seen in the last hour.")
     return Reply(address_json(row), headers={"ETag": etag(row.version)})
 
 
@@ -101,7 +105,7 @@ async def delete_ip_quota(call: Call) -> Reply:
     before = await _row(call)
     reply = await _alter(call, None)
     if before is None or before.limit is None:
-        raise Problem(404, "This address has no limit of its own.")
+        raise Problem(404, "This address has no own limit.")
     return reply
 
 
@@ -129,7 +133,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
 
 
 def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> dict[str, Any]:
-    """Addresses seen lately that the rule governs, and those that connect faster than it will allow."""
+    """Return the recently seen addresses that the rule applies to, and those that exceed its new rate."""
     default = next((row.limit for row in rows if row.address is None), None)
     bound = value if value is not None or address is None else default
     governed = [
@@ -160,10 +164,10 @@ def _entity(call: Call) -> EntityPairs:
 
 
 _EDITS: Final = {
-    200: Answer("The limit as it is now, or before it was asked about; ETag: its version", EDITED),
-    400: Answer("The address or the rate makes no sense", REFUSED),
-    403: Answer("The role does not suffice", REFUSED),
-    412: Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED),
+    200: Answer("The limit after the change, or before it with validate_only; ETag: its version", EDITED),
+    400: Answer("Invalid address or rate", REFUSED),
+    403: Answer("Insufficient role", REFUSED),
+    412: Answer("The limit changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -171,11 +175,11 @@ ROUTES: Final = (
         "GET",
         "/api/v1/ip-quotas",
         "listIpQuotas",
-        "Addresses with a limit or seen in the last hour, and how many connections there may be at all.",
+        "Addresses with a limit or seen in the last hour, and the connection limits of the listeners.",
         list_ip_quotas,
         {
             200: Answer(
-                "A page of addresses; `limits` are those of each socket server and of its listeners",
+                "A page of addresses; `limits` has the limits of each socket server and of its listeners",
                 IP_QUOTAS,
             )
         },
@@ -185,11 +189,11 @@ ROUTES: Final = (
         "GET",
         "/api/v1/ip-quotas/{address}",
         "getIpQuota",
-        "One address, or the rule for all others.",
+        "One address, or the default rule.",
         get_ip_quota,
         {
             200: Answer('The address; ETag: the version of its limit, "0" for none', ADDRESS),
-            404: Answer("It has no limit and was not seen", REFUSED),
+            404: Answer("The address has no limit and was not seen", REFUSED),
         },
         place=_PLACE,
     ),
@@ -197,7 +201,7 @@ ROUTES: Final = (
         "PUT",
         "/api/v1/ip-quotas/{address}",
         "setIpQuota",
-        "Sets how many connections an address may make in a second.",
+        "Sets the connection creation rate limit of an address.",
         put_ip_quota,
         _EDITS,
         query=(_VALIDATE,),
@@ -209,9 +213,9 @@ ROUTES: Final = (
         "DELETE",
         "/api/v1/ip-quotas/{address}",
         "removeIpQuota",
-        "Takes the limit of an address away; the one for all others holds then, if there is one.",
+        "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,
-        {**_EDITS, 404: Answer("There is no such limit", REFUSED)},
+        {**_EDITS, 404: Answer("Limit not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
         place=_PLACE,

@@ -1,6 +1,4 @@
-"""GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz, /readyz: figures, and nothing that
-changes.
-"""
+"""GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz and /readyz: read-only monitoring."""
 
 from typing import Final
 
@@ -21,7 +19,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 MOST_ROWS: Final = 5_000
 
 _LIMIT = Query(
-    "limit", Number(integer=True, least=1, most=MOST_ROWS), "The most rows to answer.", default=1_000
+    "limit", Number(integer=True, least=1, most=MOST_ROWS), "Maximum number of rows.", default=1_000
 )
 
 
@@ -68,7 +66,7 @@ async def healthz(call: Call) -> Reply:
 
 async def readyz(call: Call) -> Reply:
     if not call.console.backend.ready():
-        raise Problem(503, "Kafka clients are not being answered yet, or not any more.")
+        raise Problem(503, "The broker is starting or stopping and does not serve Kafka clients.")
     return Reply(b"ready\n", media=PLAIN)
 
 
@@ -77,15 +75,15 @@ ROUTES: Final = (
         "GET",
         "/api/v1/overview",
         "getOverview",
-        "The broker's figures now, and on request the last minutes of them.",
+        "The broker's current metrics, and optionally their history.",
         overview,
         {200: Answer("The figures", OVERVIEW)},
         query=(
             Query(
                 "history",
                 Number(integer=True, least=0, most=KEPT_S),
-                "How many of the last seconds to answer as well: by the second up to 15 minutes, by ten up "
-                "to an hour, by the minute up to a day.",
+                "Length of the history in seconds: in steps of one second up to 15 minutes, ten seconds up "
+                "to an hour, of a minute up to a day.",
                 default=0,
             ),
         ),
@@ -94,11 +92,11 @@ ROUTES: Final = (
         "GET",
         "/api/v1/throttled-channels",
         "listThrottledChannels",
-        "The connections that are held for a broken quota at this moment, the longest wait first.",
+        "Throttled connections, the longest remaining throttle first.",
         throttled_channels,
         {
             200: Answer(
-                "The connections; X-Total-Count says how many there are", Listing(THROTTLED, most=MOST_ROWS)
+                "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MOST_ROWS)
             )
         },
         query=(_LIMIT,),
@@ -107,35 +105,34 @@ ROUTES: Final = (
         "GET",
         "/api/v1/throttled-channels:recent",
         "listHeldLately",
-        "Which clients were held in the last hour, by which rule, how often, and for how long at most.",
+        "Clients throttled in the last hour, with rule, number of throttles and longest throttle.",
         held_lately,
-        {200: Answer("A page of clients; a throttle that ended within a second may be missed", HELD_LATELY)},
+        {200: Answer("A page of clients; throttles shorter than a second may be missing", HELD_LATELY)},
         query=page_query(HELD),
     ),
     Route(
         "GET",
         "/api/v1/usage",
         "listUsage",
-        "What clients do, limited or not, by user and client id, the busiest first: bytes, requests, and "
-        "which limits govern them.",
+        "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
+        "the limits that apply.",
         usage,
-        {200: Answer("A page of clients; those that were idle longest are forgotten", USAGE)},
+        {200: Answer("A page of clients; the clients idle longest are dropped", USAGE)},
         query=page_query(clients.USAGE),
     ),
     Route(
         "GET",
         "/api/v1/tasks",
         "listTasks",
-        "The broker's tasks as they stand in each other, named as Kafka's threads: what each owns, and how "
-        "idle it is.",
+        "The broker's task tree, named after Kafka's threads: resources and idle share of each task.",
         tasks,
-        {200: Answer("The tasks, each after the one that it stands in", Listing(TASK))},
+        {200: Answer("The tasks, parents first", Listing(TASK))},
     ),
     Route(
         "GET",
         "/metrics",
         "getMetrics",
-        "Every metric, for Prometheus.",
+        "All metrics, for Prometheus.",
         metrics,
         {200: Answer("Prometheus text format 0.0.4", media=PROMETHEUS)},
     ),
@@ -152,7 +149,7 @@ ROUTES: Final = (
         "GET",
         "/readyz",
         "isReady",
-        "Whether Kafka clients are being answered.",
+        "Whether the broker serves Kafka clients.",
         readyz,
         {200: Answer("They are", media=PLAIN)},
         public=True,

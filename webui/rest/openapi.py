@@ -1,7 +1,7 @@
-"""The document that describes the REST API, built from the routes themselves.
+"""The OpenAPI document, built from the routes.
 
-Served by webui.rest.routes as /api/v1/openapi.json. What is checked and what is described cannot differ: both
-are the same schema values (webui.rest.schema).
+Served by webui.rest.routes as /api/v1/openapi.json. Validation and description use the same schema values
+(webui.rest.schema), so they cannot differ.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,15 +14,15 @@ from webui.tables.slices import gathered
 
 NO_CONTENT: Final = 204
 _REFUSALS: Final = {
-    400: "The request makes no sense",
-    401: "No token, or not a known one",
-    403: "The role does not suffice, or the request comes from another site",
-    413: "The body is too large",
-    415: "The body is not application/json",
+    400: "Invalid request",
+    401: "Missing or unknown token",
+    403: "Insufficient role, or a cross-site request",
+    413: "Request body too large",
+    415: "Request body is not application/json",
     421: "The Host header is not one of the console's names",
     429: "Too many failed sign-ins",
     431: "The address or the headers are longer than 16 KiB",
-    500: "A bug of the broker's",
+    500: "Internal error",
     503: "The broker is starting, stopping or overloaded",
 }
 
@@ -32,7 +32,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 
 async def written_document(routes: Iterable[Route], version: str) -> bytes:
-    """The same as JSON, made in slices."""
+    """Build the document as JSON, in slices."""
     return await written(_around(await gathered(_described(routes), at_once=1), version))
 
 
@@ -49,7 +49,7 @@ def _around(operations: Iterable[tuple[Route, dict[str, Any]]], version: str) ->
         "info": {
             "title": "Weir",
             "version": version,
-            "description": "See and change a Weir broker. Every error is a problem detail (RFC 9457).",
+            "description": "Monitor and configure a Weir broker. Every error is a problem detail (RFC 9457).",
         },
         "paths": paths,
         "security": [{"bearer": []}],

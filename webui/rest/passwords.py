@@ -1,8 +1,8 @@
-"""PUT /tokens/{name}:password: a second way in, for people who keep no token at hand.
+"""PUT /tokens/{name}:password: sets a password as an alternative to the token.
 
-Administrators set anybody's. Everybody else sets his own, and shows the present one or his token with it: a
-browser left open is not enough to take a name over. Whoever is signed in by that name is signed out, but for
-the session that asked.
+Administrators set the password of any token. Other users set only their own, and must present their current
+password or token, so that an open browser is not enough to take over an account. All sessions of the token
+end, except the requesting one.
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ async def set_password(call: Call) -> Reply:
     if password is not None:
         hashed = await call.console.authenticator.passwords.hashed(password, name)
         if not call.signed_in():
-            raise Problem(401, "You were signed out meanwhile.")
+            raise Problem(401, "Your session ended in the meantime.")
     await _apply(call, SetPassword(name, hashed, asked.proven, expected))
     row = existing(call)
     if call.session is not None and call.actor.name == name:
@@ -44,8 +44,8 @@ async def set_password(call: Call) -> Reply:
 
 
 async def _proven(call: Call) -> bool:
-    """Whether the present password or token of this name was shown, as a browser has by now. Raises Problem:
-    a wrong one is a guess like any.
+    """Require the current password or token of this name; a browser has proven it already. Raises Problem; a
+    wrong secret counts as a failed sign-in.
     """
     name, present = call.place["name"], call.body.get("present")
     if call.session is not None and name == call.actor.name:
@@ -57,7 +57,7 @@ async def _proven(call: Call) -> bool:
     except Problem as problem:
         if problem.status != 401:
             raise
-        detail = "This is neither the present password nor the token."
+        detail = "Wrong secret: expected the current password or the token."
         raise Problem(403, detail, where="/present") from problem
     return True
 
@@ -73,8 +73,8 @@ ROUTES: Final = (
         "PUT",
         "/api/v1/tokens/{name}:password",
         "setPassword",
-        "Sets the password that opens the console beside a token; null takes it away. Needs the role admin, "
-        "or one's own name and the present password or token.",
+        "Sets the console password of a token; null removes it. Requires the role admin, "
+        "or the token's own user with the current password or token.",
         set_password,
         {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
         body=_BODY,

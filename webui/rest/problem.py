@@ -1,6 +1,6 @@
-"""Refusals, as RFC 9457 problem details; and which HTTP status each of Kafka's error codes becomes.
+"""Errors as RFC 9457 problem details, and the HTTP status of each Kafka error code.
 
-Raised anywhere in webui, turned into an answer by webui.http.app. The texts are for the person who asked: no
+Raised anywhere in webui; webui.http.app turns them into responses. Their texts are for the API's users: no
 stack traces, no paths.
 """
 
@@ -41,7 +41,7 @@ PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}))
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's word
-    """`members` are extension members of the document; `headers` go beside it."""
+    """An error response. `members` are extension members of the document; `headers` are additional headers."""
 
     def __init__(
         self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
@@ -54,7 +54,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's word
 
     @classmethod
     def of(cls, error: ErrorCode, detail: str | None, **members: Any) -> "Problem":
-        """What one of Kafka's error codes means to a program that speaks HTTP."""
+        """Return the HTTP problem for a Kafka error code."""
         text = detail or error.name.replace("_", " ").capitalize()
         return cls(status_of(error), text, code=error.name, **members)
 

@@ -1,7 +1,7 @@
-"""Quotas as a whole: /client-quotas:export and :import.
+"""All client quotas as a file: /client-quotas:export and :import.
 
-Export answers what import takes, so a file can be kept with other configuration and compared. Import with
-dry_run says what it would change and changes nothing.
+Export returns the format that import accepts, so the file can be kept under version control. Import with
+dry_run reports its changes without applying them.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/client-quotas:export",
         "exportClientQuotas",
-        "Every rule with its limits, as import takes it.",
+        "All rules with their limits, in the format of the import.",
         export_quotas,
         {200: Answer("All quotas", FILE)},
     ),
@@ -123,18 +123,18 @@ ROUTES: Final = (
         "POST",
         "/api/v1/client-quotas:import",
         "importClientQuotas",
-        "Gives each listed entity exactly the listed limits, enforced unless it says `shadow`.",
+        "Sets exactly the listed limits for each listed entity, enforced unless `shadow` is set.",
         import_quotas,
         {
-            200: Answer("What was changed, or would be", IMPORTED),
-            207: Answer("Somebody else has changed those that were refused, in this moment", IMPORTED),
-            400: Answer("An entity was refused, and so none was changed", REFUSED_IMPORT),
-            403: Answer("The role does not suffice", REFUSED_IMPORT),
-            412: Answer("Somebody else has changed an entity meanwhile; none was changed", REFUSED_IMPORT),
+            200: Answer("The changes, made or previewed", IMPORTED),
+            207: Answer("The rejected entities changed concurrently", IMPORTED),
+            400: Answer("An entity was rejected, so none was changed", REFUSED_IMPORT),
+            403: Answer("Insufficient role", REFUSED_IMPORT),
+            412: Answer("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
         },
         query=(
-            Query("dry_run", Flag(), "Change nothing; say what would change.", default=False),
-            Query("prune", Flag(), "Remove the limits of entities that are not listed.", default=False),
+            Query("dry_run", Flag(), "Only preview the changes; change nothing.", default=False),
+            Query("prune", Flag(), "Remove the limits of unlisted entities.", default=False),
         ),
         body=FILE,
         has_list=True,

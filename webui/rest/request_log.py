@@ -1,5 +1,5 @@
-"""GET and PUT /request-log: which requests are written to the log. The settings behind it are the broker's
-(request.log.*), so a change is audited, kept over a restart, and the same through Kafka's doors.
+"""GET and PUT /request-log: the requests that the broker logs. They set the broker's request.log.* settings,
+so changes are audited, survive a restart and are visible through Kafka's tools.
 """
 
 from typing import Any, Final
@@ -56,7 +56,7 @@ async def put_request_log(call: Call) -> Reply:
 
 
 def _version(call: Call) -> dict[str, str]:
-    """That of the settings, which this is a part of."""
+    """Return the version of the broker's settings."""
     return {"ETag": etag(call.console.backend.views.broker_config_version(_broker(call).name))}
 
 
@@ -75,10 +75,12 @@ async def _shown(call: Call) -> dict[str, Any]:
 
 
 def _joined(names: list[str], where: str) -> str:
-    """As the setting wants them: a list in one text, so no name can have a comma or spaces around it."""
+    """Join names into the setting's comma-separated list. Raises Invalid for a name with a comma or outer
+    spaces.
+    """
     for name in names:
         if not name or "," in name or name != name.strip():
-            raise Invalid(where, "a name is not empty, and has no comma and no space around it")
+            raise Invalid(where, "a name must not be empty, contain a comma, or start or end with a space")
     return ",".join(names)
 
 
@@ -87,20 +89,19 @@ ROUTES: Final = (
         "GET",
         "/api/v1/request-log",
         "getRequestLog",
-        "Which requests are written to the broker's log.",
+        "The APIs and client ids whose requests the broker logs.",
         get_request_log,
-        {200: Answer("APIs by their names in the metrics, and client ids; * is all", REQUEST_LOG)},
+        {200: Answer("APIs by their names in the metrics, and client ids; `*` matches all", REQUEST_LOG)},
     ),
     Route(
         "PUT",
         "/api/v1/request-log",
         "setRequestLog",
-        "Has requests of these APIs and client ids written to the broker's log, until it is told otherwise. "
-        "Needs the role admin.",
+        "Logs requests of these APIs and client ids until changed again. Requires the role admin.",
         put_request_log,
         {
-            200: Answer("What holds from now on", REQUEST_LOG),
-            412: Answer("Settings have been changed since; `current` is what is logged now", REFUSED),
+            200: Answer("The new setting", REQUEST_LOG),
+            412: Answer("Settings changed in the meantime; `current` has the current state", REFUSED),
         },
         body=REQUEST_LOG,
         has_list=True,

@@ -1,7 +1,7 @@
-"""GET and POST /client-quotas:resolve: which rule governs a client, what it does, and what would change if.
+"""GET and POST /client-quotas:resolve: the rule that applies to a client, its usage, and the effect of edits.
 
-GET asks about the rules as they are; POST brings edits along, as PATCH /client-quotas takes them, and answers
-for each limit how it would be after them. Neither changes anything, so a viewer may ask both.
+GET resolves the current rules; POST takes edits in the format of PATCH /client-quotas and also returns each
+limit after them. Neither changes anything, so both require only the role viewer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,23 +127,23 @@ ROUTES: Final = (
         "GET",
         PATH,
         "resolveClientQuotas",
-        "Which rule governs a client for each kind of limit, which were looked for, what it does now. Where "
-        "a quota callback decides none of them matches, and `callback` has the tags that it answers.",
+        "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
+        "a quota callback decides, no rule matches, and `callback` has its tags.",
         resolve,
-        {200: Answer("What was found; no `matched` where nothing limits this client", RESOLVED)},
+        {200: Answer("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(
-            Query("user", _NAME, "The user; nobody in particular (ANONYMOUS) if left out.", default=""),
+            Query("user", _NAME, "The user; default ANONYMOUS.", default=""),
             Query("client-id", _NAME, "The client id.", default=""),
-            Query("ip", _NAME, "An address, to be told its limit too.", default=""),
+            Query("ip", _NAME, "An address, to resolve its limit as well.", default=""),
         ),
     ),
     Route(
         "POST",
         PATH,
         "resolveClientQuotasIf",
-        "The same, and for each limit what it would be after some edits (`if`). Changes nothing.",
+        "Like GET, and each limit after the given edits (`if`). Changes nothing.",
         resolve_if,
-        {200: Answer("What was found, as it is and as it would be", RESOLVED)},
+        {200: Answer("The current result, and the result after the edits", RESOLVED)},
         body=QUESTION,
         has_list=True,
     ),

@@ -1,4 +1,4 @@
-"""Every route of the REST API, in the order of the OpenAPI document, which is itself the last of them."""
+"""All routes of the REST API, in the order of the OpenAPI document; the document's own route is the last."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _documents: Final[dict[str, bytes]] = {}
 
 
 async def openapi(call: Call) -> Reply:
-    """Written once: it does not change while the broker runs."""
+    """The document, built once."""
     version = call.console.backend.views.overview().software_version
     if version not in _documents:
         _documents[version] = await written_document(ROUTES, version)

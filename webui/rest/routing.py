@@ -1,7 +1,7 @@
-"""What a REST route is: one value that dispatch, validation, the OpenAPI document and the tests all read.
+"""REST routes as values, used by dispatch, validation, the OpenAPI document and the tests.
 
-Written in the modules beside this one, gathered in webui.rest.routes, bound to HTTP by webui.http.app. Knows
-nothing of the web framework: a handler gets a `Call` and gives back a `Reply`.
+The modules of this package define routes, webui.rest.routes collects them, and webui.http.app binds them to
+HTTP. Independent of the web framework: a handler takes a `Call` and returns a `Reply`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -18,17 +18,15 @@ from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 JSON: Final = "application/json"
 SHORT_BODY: Final = 4_096
-"""Bytes that a body has at most where it holds no list."""
+"""Maximum size in bytes of a body without a list."""
 
 FARTHEST: Final = 10_000_000
-"""The most rows that a list skips."""
+"""Maximum offset of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query parameter. A value arrives as text and is read as its schema's type; `default` where it is
-    not given.
-    """
+    """One query parameter. Its text is parsed as the schema's type; `default` applies if it is absent."""
 
     name: str
     schema: Text | Number | Flag
@@ -50,8 +48,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One way in which a route answers; `schema` None: no body, or one that is not described. `also` are
-    other media that it may have.
+    """One response of a route. `schema` is None for no body or an undescribed one; `also` lists further media
+    types.
     """
 
     about: str
@@ -62,10 +60,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
-    takes long; `place` has what the path names. `connection` takes what a stream has to say once it has
-    begun, where it can. `session` is that of a browser, None for a program. Lists and dictionaries in
-    `left`, and those in `body`, are freed in slices when the handler has returned.
+    """An authorized and validated request. Slow handlers check `signed_in` again after waiting; `place` is
+    the path parameter. A stream writes its events to `connection` if there is one. `session` is the browser's
+    session, None for a program. Lists and dictionaries in `left` and `body` are freed in slices after the
+    handler returns.
     """
 
     console: Console
@@ -82,8 +80,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`content` is bytes as they are, a stream of bytes, or a value that goes out as JSON; the lists in it
-    are emptied then, so they belong to nobody else.
+    """A response. `content` is bytes, a stream of bytes, or a value to encode as JSON. Encoding empties the
+    value's lists, so they must not be shared.
     """
 
     content: Any = None
@@ -98,10 +96,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`public` routes ask for no token; they say nothing about anybody. `answers` leaves out what every route
-    can answer (400 to 503 as problem details). `place` describes what stands in braces in the path; the last
-    of them may have slashes. `has_list`: its body holds a list and may be as long as
-    console.request.max.bytes says; any other has SHORT_BODY bytes at most.
+    """One route. `public` routes require no token and return no sensitive data. `answers` omits the errors
+    that every route can return (400 to 503 as problem details). `place` describes the path parameters in
+    braces; the last may contain slashes. `has_list`: the body contains a list and is limited by
+    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes.
     """
 
     method: str
@@ -119,7 +117,7 @@ class Route:
 
 
 def address_of(route: Route) -> str:
-    """Its path as the web framework writes it."""
+    """The path in the web framework's syntax."""
     address = route.path.replace("{", "<").replace("}", ">")
     if route.place and route.path.endswith("}"):
         address = address.replace(f"<{route.place[-1].name}>", f"<path:{route.place[-1].name}>")
@@ -132,11 +130,11 @@ def read_place(route: Route, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Raises Invalid: unknown parameters and repeated ones are refused, not ignored."""
+    """Parse the query. Raises Invalid, also for unknown and repeated parameters."""
     known = {query.name: query for query in route.query}
     for name, values in given.items():
         if name not in known:
-            raise Invalid(name[:80], f"unknown parameter; known are {', '.join(known) or 'none'}")
+            raise Invalid(name[:80], f"unknown parameter; allowed: {', '.join(known) or 'none'}")
         if len(values) > 1:
             raise Invalid(name, "is given twice")
     return {
@@ -145,18 +143,18 @@ def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
-    """The parameters of a list that is searched, sorted and paged."""
+    """Return the parameters of a list that is searched, sorted and paged."""
     shapes = Query("shape", Text(choices=tuple(table.shapes)), "Only rows of this kind.")
     return (
-        Query("search", Text(), "Only rows with this in a name, in whatever case.", default=""),
+        Query("search", Text(), "Only rows with this text in a name, ignoring case.", default=""),
         *([shapes] if table.shapes else []),
-        Query("sort", Text(choices=table.columns), "What to sort by.", default=table.natural),
+        Query("sort", Text(choices=table.columns), "Sort column.", default=table.natural),
         Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-        Query("offset", Number(integer=True, least=0, most=FARTHEST), "How many rows to skip.", default=0),
+        Query("offset", Number(integer=True, least=0, most=FARTHEST), "Number of rows to skip.", default=0),
         Query(
             "limit",
             Number(integer=True, least=1, most=LONGEST_PAGE),
-            "How many rows to answer.",
+            "Maximum number of rows.",
             default=limit,
         ),
     )

@@ -1,7 +1,6 @@
-"""Schemas that both check and describe: what the REST API accepts and what its OpenAPI document says is one
-thing.
+"""Schemas that validate REST input and describe it in the OpenAPI document.
 
-Used by webui.rest for bodies, query parameters and the document; the tests hold the answers against them too.
+Used by webui.rest for bodies, query parameters and the document, and by the tests to validate responses.
 A subset of JSON Schema 2020-12: closed objects, arrays, strings, numbers, booleans, alternatives.
 """
 
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 
 class Invalid(ValueError):  # noqa: N818 - a fact about what was sent
-    """`where` is a JSON pointer into what was sent, or the name of a query parameter."""
+    """Invalid input. `where` is a JSON pointer into the body, or the name of a query parameter."""
 
     def __init__(self, where: str, message: str) -> None:
         super().__init__(f"{where or '/'}: {message}")
@@ -22,10 +21,10 @@ class Invalid(ValueError):  # noqa: N818 - a fact about what was sent
 
 class Schema(Protocol):
     def check(self, value: object, where: str = "") -> Any:
-        """The value itself; raises Invalid."""
+        """Return the value; raises Invalid."""
 
     def describe(self) -> dict[str, Any]:
-        """As JSON Schema."""
+        """Return the JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A closed object. Every field is required but the `optional` ones; at least `least` must be there."""
+    """A closed object. All fields are required except the `optional` ones; at least `least` must be present."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = field(default_factory=frozenset)
@@ -170,12 +169,12 @@ class Record:
         return {name: self.fields[name].check(item, f"{where}/{name}") for name, item in value.items()}
 
     def check_name(self, name: object, where: str = "") -> None:
-        """Raises Invalid for a field that it does not have."""
+        """Raises Invalid for an unknown field."""
         if name not in self.fields:
-            raise Invalid(f"{where}/{_pointer(name)}", f"unknown; known are {', '.join(self.fields)}")
+            raise Invalid(f"{where}/{_pointer(name)}", f"unknown field; allowed: {', '.join(self.fields)}")
 
     def check_complete(self, value: Mapping[str, object], where: str = "") -> None:
-        """Raises Invalid for a field that is missing, or where there are too few."""
+        """Raises Invalid for a missing field, or for too few fields."""
         for name in self.fields:
             if name not in value and name not in self.optional:
                 raise Invalid(f"{where}/{_pointer(name)}", "is missing")
@@ -197,7 +196,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """An open object: names that nobody knows beforehand, with values of one kind."""
+    """An open object: any names, with values of one schema."""
 
     values: Schema
 
@@ -212,7 +211,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Records that differ in which fields they have; the first whose fields are all there is meant."""
+    """Alternative records with different fields; the first one whose fields are all present applies."""
 
     options: tuple[Record, ...]
 
@@ -231,7 +230,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """Something, or null."""
+    """A value or null."""
 
     schema: Schema
 
@@ -243,5 +242,5 @@ class Maybe:
 
 
 def _pointer(name: object) -> str:
-    """A key inside a JSON pointer, cut so that a refusal does not echo a megabyte."""
+    """Escape a key for a JSON pointer; truncated, so that an error does not echo a megabyte."""
     return str(name)[:80].replace("~", "~0").replace("/", "~1")

@@ -1,8 +1,8 @@
-"""DELETE /sessions: signs browsers out everywhere, those of one's own token or, for administrators, all.
+"""DELETE /sessions: signs out all browsers of the requesting token or, for administrators, of all tokens.
 
-A session ends at once, and its live streams with the next beat. A program that sends its token with each
-request has no session; a new secret for the token ends its access (webui.rest.tokens). Sessions are in memory
-and in no trail, so the log says who ended them.
+A session ends at once, its live streams with the next broadcast. Programs that send their token with each
+request have no session; renewing the token ends their access (webui.rest.tokens). Sessions are in memory and
+not in the audit trail, so the log records the actor.
 """
 
 import logging
@@ -25,7 +25,7 @@ async def end_sessions(call: Call) -> Reply:
     if everybody and call.actor.role < Role.ADMIN:
         raise Problem.of(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            "Ending the sessions of other tokens needs the role admin.",
+            "Ending the sessions of other tokens requires the role admin.",
         )
     ended = call.console.authenticator.sign_out_everywhere(None if everybody else call.actor.name)
     logger.info(
@@ -40,10 +40,10 @@ ROUTES: Final = (
         "DELETE",
         "/api/v1/sessions",
         "endSessions",
-        "Signs browsers out: every session of the token that asks, the one that asks included, or with "
-        "`of=all` the sessions of all tokens, which needs the role admin. Tokens stay good.",
+        "Signs out browsers: all sessions of the requesting token, including the requesting one, or with "
+        "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
         end_sessions,
-        {200: Answer("How many sessions there were", ENDED)},
+        {200: Answer("The number of ended sessions", ENDED)},
         query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
     ),
 )

@@ -1,12 +1,12 @@
-"""Bytes to values, refusing what JSON parsers usually let pass.
+"""A strict JSON parser.
 
-Used by rest.bodies and the sign-in. Refuses: anything but UTF-8, duplicate keys, NaN and Infinity, numbers
+Used by rest.bodies and the sign-in. Rejects: anything but UTF-8, duplicate keys, NaN and Infinity, numbers
 that a double cannot hold, integers of more than 20 digits, and deep nesting.
 
-msgspec decodes in native code, but keeps the last of two equal keys and reads longer integers. So what it
-decoded is encoded again, in native code too: every key that was dropped is a colon less. Where the colons
-differ, where there is an escaped colon or a long row of digits, and where msgspec refuses, Python's decoder
-with hooks reads the body once more, and accepts or refuses it, in words.
+msgspec decodes in native code, but keeps the last of two equal keys and accepts longer integers. So this
+module encodes its result again, also in native code: each dropped duplicate key is a missing colon. If the
+numbers of colons differ, if there is an escaped colon or a long run of digits, or if msgspec rejects the
+body, Python's decoder with hooks parses the body again and accepts it or raises an error with a message.
 """
 
 import json
@@ -23,11 +23,11 @@ _DOUBTFUL: Final = re.compile(rb"\\u003[aA]|[0-9]{20}")
 
 
 class NotJson(ValueError):  # noqa: N818 - a fact about what was sent
-    """The message is for whoever sent it."""
+    """Invalid JSON. The message is for the client."""
 
 
 def parse(body: bytes) -> Any:
-    """Takes as long as the body is: rest.bodies gives long ones in pieces. Raises NotJson."""
+    """Parse a body in one piece; rest.bodies splits long ones. Raises NotJson."""
     try:
         value = _decode(body)
         colons = _encode(value).count(_COLON)

@@ -1,8 +1,8 @@
-"""GET and POST /tokens, GET and DELETE /tokens/{name}, POST /tokens/{name}:renew: who may sign in, as what,
-until when.
+"""GET and POST /tokens, GET and DELETE /tokens/{name}, POST /tokens/{name}:renew: access tokens, roles and
+expiry.
 
-A secret is in one answer and nowhere else; the broker keeps its hash. Who loses a token is signed out with
-the next request.
+Only one response contains a secret; the broker stores its hash. Sessions of a revoked token end with their
+next request.
 """
 
 from typing import Any, Final
@@ -88,7 +88,7 @@ async def issue_token(call: Call) -> Reply:
     except ApiError as error:
         if error.code is not ErrorCode.INVALID_UPDATE_VERSION:
             raise
-        detail = "There is a token of this name; renew it, or take another name."
+        detail = "A token of this name exists; renew it, or choose another name."
         raise Problem(409, detail, where="/name") from error
 
 
@@ -129,7 +129,7 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
 
 
 def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
-    """A conflict shows the token as it is now; null: it is gone."""
+    """Return the conflict with the token's current state; null if it is revoked."""
     if error is not ErrorCode.INVALID_UPDATE_VERSION:
         return Problem.of(error, message)
     row = _token(call, call.place["name"])
@@ -139,7 +139,7 @@ def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
 def existing(call: Call) -> TokenRow:
     row = _token(call, call.place["name"])
     if row is None:
-        raise Problem(404, "There is no token of this name.")
+        raise Problem(404, "Token not found.")
     return row
 
 
@@ -147,15 +147,15 @@ def _token(call: Call, name: str) -> TokenRow | None:
     return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
 
 
-MISSING: Final = Answer("There is no token of this name", PROBLEM)
-CHANGED: Final = Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED)
+MISSING: Final = Answer("Token not found", PROBLEM)
+CHANGED: Final = Answer("The token changed in the meantime; `current` is its current state", REFUSED)
 
 ROUTES: Final = (
     Route(
         "GET",
         "/api/v1/tokens",
         "listTokens",
-        "Who may sign in, and as what; `mine` is the token that asks.",
+        "Access tokens with their roles; `mine` is the requesting token.",
         list_tokens,
         {200: Answer("The tokens, by name, without their secrets", TOKENS)},
     ),
@@ -163,11 +163,11 @@ ROUTES: Final = (
         "POST",
         "/api/v1/tokens",
         "issueToken",
-        "Makes a token. Needs the role admin.",
+        "Creates a token. Requires the role admin.",
         issue_token,
         {
             201: Answer("The token with its secret, which is never shown again", ISSUED),
-            409: Answer("There is one of this name", PROBLEM),
+            409: Answer("A token of this name exists", PROBLEM),
         },
         body=Record(
             {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
@@ -187,7 +187,7 @@ ROUTES: Final = (
         "POST",
         "/api/v1/tokens/{name}:renew",
         "renewToken",
-        "Gives a token another secret and expiry; the old secret is known no more. Needs the role admin.",
+        "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
         renew_token,
         {200: Answer("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
@@ -198,10 +198,10 @@ ROUTES: Final = (
         "DELETE",
         "/api/v1/tokens/{name}",
         "revokeToken",
-        "Takes a token away; the last administrator's that does not expire stays. Needs the role admin.",
+        "Revokes a token, except the last admin token without expiry. Requires the role admin.",
         revoke_token,
         {
-            204: Answer("It is gone, and whoever was signed in with it is signed out"),
+            204: Answer("The token is revoked, and its sessions are ended"),
             404: MISSING,
             412: CHANGED,
         },

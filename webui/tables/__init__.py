@@ -1,8 +1,8 @@
-"""Control's rows as the pages and the REST API answer them: searched, sorted and cut to a page here.
+"""Tables for the pages and the REST API: searches, sorts and pages the rows of broker.control.
 
-listing    searching, sorting, cutting
+listing    search, sort, paging
 existing   connections, topics and groups
 shapes     rows as JSON objects
 json_text  JSON as it is sent
-slices     long work, in turns that let others in between
+slices     long work in slices, with other tasks in between
 """

@@ -1,4 +1,4 @@
-"""The tables of what exists: connections, topics, groups. How they are cut to pages is tables.listing's."""
+"""The tables of connections, topics and groups. tables.listing pages them."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""JSON as it is sent. Used by everything that answers."""
+"""Encodes JSON responses."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Final
 from webui.tables.slices import gathered
 
 AT_ONCE: Final = 16
-"""Elements of a long list or object that are written in one go, where they have elements themselves."""
+"""Elements per slice of a long list or object whose elements are containers."""
 
 FIGURES_AT_ONCE: Final = 512
 
@@ -16,12 +16,12 @@ _write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", 
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON; a NaN that slipped through is a bug, not an answer."""
+    """Encode as compact JSON. Raises ValueError for NaN, which is a bug."""
     return _write(value).encode()
 
 
 async def written(value: Any) -> bytes:
-    """`encode`, in slices where lists or objects are long: a page of a thousand rows takes milliseconds."""
+    """Like `encode`, in slices for long lists or objects: a page of a thousand rows takes milliseconds."""
     if not _is_long(value):
         return encode(value)
     return b"".join(await gathered(_pieces(value), at_once=1))
@@ -34,7 +34,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """What is not long itself goes in one piece, whatever it consists of."""
+    """Encode short containers in one piece, whatever they contain."""
     if not _is_long(value):
         yield encode(value)
     elif isinstance(value, dict):

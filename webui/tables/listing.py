@@ -1,8 +1,7 @@
-"""Tables that are searched, sorted and cut to a page here, so that a browser never holds five thousand rows.
+"""Server-side search, sort and paging of tables, so that a browser never holds five thousand rows.
 
-Used by the REST lists and by the live stream of the same table, which therefore cannot disagree. A table is a
-value (`Table`); what its rows mean is said by the module that makes it. Ten thousand rows are gone through in
-slices. Knows nothing of HTTP.
+Used by the REST lists and by the live stream of the same table. A table is a value (`Table`) of the module
+that defines its rows. Long tables are processed in slices. Independent of HTTP.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,13 +19,13 @@ LONGEST_PAGE: Final = 1_000
 _SORTED_AT_ONCE: Final = 256
 
 _KEPT_AT_MOST: Final = 2_000
-"""Rows up to a page's end that are kept sorted while the rest is gone through."""
+"""Maximum end of a page for which only the top rows are kept sorted during the scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`search` is looked for in the table's words, `shape` is one of the table's own filters; `sort` None is
-    the order in which the table stands by itself.
+    """A query. `search` matches the table's words, `shape` is one of the table's filters; `sort` None is the
+    table's natural order.
     """
 
     search: str = ""
@@ -39,9 +38,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """`words` are what a search looks through, whatever the case. `order` is the natural order, by which
-    others are settled; the name of its column is `natural`. A measure of `sorts` that is None says that the
-    row has no such figure.
+    """A table. Search matches `words`, ignoring case. `order` is the natural order, which breaks ties of the
+    others; `natural` is the name of its column. A measure of `sorts` returns None if the row has no such
+    value.
     """
 
     json: Callable[[Row], dict[str, Any]]
@@ -53,12 +52,12 @@ class Table(Generic[Row]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it can be sorted by."""
+        """The sort columns."""
         return (self.natural, *self.sorts)
 
     async def cut(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
-        """The page, and how many rows there are behind it: `total` of those that match, `of` without a
-        filter. `rows` are not to change meanwhile: between slices others run. None among them is no row.
+        """Return the page with its row counts: `total` that match, `of` without a filter. `rows` must not
+        change during the call, because other tasks run between slices. None among them is not a row.
         """
         of = 0
         if page.offset + page.limit > _KEPT_AT_MOST:
@@ -72,9 +71,7 @@ class Table(Generic[Row]):
         return {"items": items, "total": found.total, "of": of, "offset": page.offset, "limit": page.limit}
 
     async def _cut_deep(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
-        """The same for a page that is far down: all that is above it has to be sorted too, so nothing is left
-        out before.
-        """
+        """Like `page`, for a page far down: sorts all rows."""
         found = await gathered(rows)
         fitting = await gathered(
             self._measured(row, page) if self._matches(row, page) else None for row in found
@@ -111,7 +108,7 @@ class Table(Generic[Row]):
         return measure is None, measure, self.order(row), row
 
     def _sorting(self, page: Page) -> "_Sorting[Row]":
-        """Rows without the figure go last, whichever way the others are sorted."""
+        """Sort rows without the value last, in either direction."""
 
         def naturally(rows: list[_Measured[Row]]) -> list[_Measured[Row]]:
             rows.sort(key=itemgetter(2), reverse=page.descending)
@@ -127,14 +124,14 @@ class Table(Generic[Row]):
 
 
 _Measured = tuple[bool, Any, Any, Row]
-"""Whether the figure that is sorted by is missing, the figure, the place in the natural order, the row."""
+"""Sort key: whether the value is missing, the value, the natural order, the row."""
 
 _Sorting = Callable[[list[_Measured[Row]]], list[_Measured[Row]]]
 
 
 class _Best(Generic[Row]):
-    """The first `most` of many in some order. What has come is sorted into it as soon as there is as much of
-    it as was kept, so that all of it together is sorted once, in pieces.
+    """The first `most` of many rows in some order. Merges new rows as soon as there are as many as kept ones,
+    so that the work is spread over the scan.
     """
 
     __slots__ = ("_kept", "_most", "_new", "_sorting", "total")

@@ -1,7 +1,7 @@
-"""Control's rows as JSON: one function for each, used by the REST API and the live stream alike.
+"""The rows of broker.control as JSON: one function for each, used by the REST API and the live stream.
 
-Field names are the rows' own. Times of day are RFC 3339 in UTC, durations milliseconds, rates per second;
-a figure that is not there is null.
+Field names are those of the rows. Timestamps are RFC 3339 in UTC, durations milliseconds, rates per second;
+a missing value is null.
 """
 
 import math
@@ -22,18 +22,18 @@ class Row(Protocol):
 
 
 def named(row: Row) -> dict[str, Any]:
-    """Its fields by their names, as they are: a quarter of what `dataclasses.asdict` takes, which copies."""
+    """Return the fields by name without copying, in a quarter of the time of `dataclasses.asdict`."""
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
 
 
 def finite(value: float | None) -> float | None:
-    """JSON has no NaN and no Infinity."""
+    """Return None for NaN and Infinity, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 
 @lru_cache(4096)
 def utc(epoch_ms: int) -> str:
-    """RFC 3339 in UTC, to the millisecond. Cached: most of what pages show began some time ago."""
+    """Format as RFC 3339 in UTC, with milliseconds. Cached, because pages repeat the same past times."""
     moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -1,8 +1,8 @@
-"""Long work in slices: whoever has asked the broker for something meanwhile is answered between them.
+"""Long work in slices, so that the broker serves Kafka requests in between.
 
-Used wherever the console goes through much: tables, exports, /metrics, the JSON of long answers, a beat of
-the live pages. Ten thousand rows are a tenth of a second of work, and Kafka clients are served by the same
-thread. Whoever makes the items may put None among them: there is nothing yet, but it took time.
+Used for all long work of the console: tables, exports, /metrics, long JSON responses, broadcasts to live
+pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers of
+items may yield None after work that produced no item.
 """
 
 import time
@@ -22,30 +22,28 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 SLICE_S: Final = 0.0003
-"""So much of the thread's time goes into one slice."""
+"""Duration of one slice."""
 
 STEPPED_BACK_S: Final = 0.001
-"""And so long others have the thread at most before the next one: some fifteen requests of a broker that is
-never idle.
-"""
+"""Maximum pause between two slices: about fifteen requests of a busy broker."""
 
 AT_ONCE: Final = 16
-"""Items between two looks at the clock, where they are rows."""
+"""Rows between two readings of the clock."""
 
 SORTED_AT_ONCE: Final = 256
 
 
 async def step_back() -> None:
-    """Lets everybody else go on until nobody has anything to do, or STEPPED_BACK_S are over. A request takes
-    several turns of the loop: with one checkpoint between two slices it would wait for a slice in each.
+    """Yield to other tasks until all are blocked, or for STEPPED_BACK_S. A request takes several iterations
+    of the event loop: with only one checkpoint between two slices it would wait for a slice in each.
     """
     with trio.move_on_after(STEPPED_BACK_S):
         await wait_all_tasks_blocked()
 
 
 async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncGenerator[list[Item], None]:
-    """All of `items` that are not None, some at a time; between them the thread is others' whenever SLICE_S
-    of it were used. `at_once`: how many are taken between two looks at the clock.
+    """Yield all `items` that are not None, some at a time, and let other tasks run after each SLICE_S.
+    `at_once`: the number of items between two readings of the clock.
     """
     rest = iter(items)
     until = time.perf_counter() + SLICE_S
@@ -57,7 +55,7 @@ async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncG
 
 
 async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:
-    """All of `items` that are not None, in slices."""
+    """Return all `items` that are not None, in slices."""
     found: list[Item] = []
     async with aclosing(sliced(items, at_once)) as slices:
         async for some in slices:
@@ -66,7 +64,7 @@ async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list
 
 
 async def keyed(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dict[Key, Item]:
-    """All of `items` that are not None by their keys, in slices. Of equal keys the last item stays."""
+    """Return all `items` that are not None by key, in slices. The last item of equal keys wins."""
     found: dict[Key, Item] = {}
     async with aclosing(sliced(items)) as slices:
         async for some in slices:
@@ -75,7 +73,7 @@ async def keyed(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dic
 
 
 async def outcome(steps: Generator[None, None, Result]) -> Result:
-    """What a generator returns that stops after each piece of its work."""
+    """Run a generator that yields after each piece of work, and return its result."""
     until = time.perf_counter() + SLICE_S
     while True:
         try:
@@ -89,8 +87,8 @@ async def outcome(steps: Generator[None, None, Result]) -> Result:
 
 
 async def let_go(*owned: object) -> None:
-    """Empties long lists and dictionaries, and those in short dictionaries, in slices: to free a hundred
-    thousand objects takes ten milliseconds. Nobody else may have them.
+    """Clear long lists and dictionaries, and those in short dictionaries, in slices: freeing a hundred
+    thousand objects takes ten milliseconds. The containers must not be shared.
     """
     await gathered(chain.from_iterable(map(_emptied, owned)), at_once=1)
 
@@ -113,7 +111,7 @@ def _emptied(owned: object) -> Iterator[None]:
 async def in_order(
     items: Iterable[Item | None], key: Callable[[Item], Any], *, descending: bool = False
 ) -> list[Item]:
-    """`sorted`, in slices: of all that are not None. Equal ones stay as they stand, in either direction."""
+    """Sort all items that are not None, in slices. Stable in either direction."""
     step = -1 if descending else 1
     numbers = count(0, step)
     runs: list[list[tuple[Any, int, Item]]] = [[]]
@@ -128,6 +126,6 @@ async def in_order(
 
 
 def _from_its_end(run: list[Item]) -> Iterator[Item]:
-    """Frees each as soon as the next one is taken."""
+    """Yield items, and free each when the next one is taken."""
     while run:
         yield run.pop()

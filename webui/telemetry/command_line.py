@@ -1,7 +1,7 @@
-"""The kafka-client-metrics.sh command that does the same as an edit of a subscription.
+"""The kafka-client-metrics.sh command equivalent to an edit of a subscription.
 
-Only builds text; nothing is ever run. That tool takes lists as they are, where kafka-configs.sh would read
-the brackets of a regular expression as its own.
+Only builds text and runs nothing. That tool takes lists verbatim, whereas kafka-configs.sh would interpret
+the brackets of a regular expression.
 """
 
 import shlex
@@ -12,8 +12,8 @@ OPTIONS: Final = {"metrics": "--metrics", "interval.ms": "--interval", "match": 
 
 
 def kafka_client_metrics(bootstrap: str, name: str, wanted: Mapping[str, str]) -> str:
-    """One line for a POSIX shell. `wanted` is all that is set afterwards; what is not is reset by an empty
-    value.
+    """Return one line for a POSIX shell. `wanted` has all settings after the edit; an empty value resets the
+    others.
     """
     words = ["kafka-client-metrics.sh", "--bootstrap-server", bootstrap]
     if not wanted:

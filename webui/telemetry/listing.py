@@ -1,6 +1,6 @@
 """The tables of subscriptions and of client instances.
 
-Used by the REST lists and by the live streams of the page. Knows nothing of HTTP.
+Used by the REST lists and by the live streams of the page. Independent of HTTP.
 """
 
 from typing import Any, Final

@@ -27,10 +27,10 @@ def test_an_open_browser_is_not_enough_to_change_a_token(
     before = list(broker.token_rows)
     page.sign_in()
     opened = page.go("/access")
-    for button, done in (("Revoke vi", "Revoke it"), ("Renew vi", "Make a new secret")):
+    for button, done in (("Revoke vi", "Revoke token"), ("Renew vi", "Renew secret")):
         opened.get_by_label(button).click()
         expect(opened.get_by_label(PROOF)).to_be_focused()
-        for typed, words in (("", "Type your token or your password first."), (button, "neither your token")):
+        for typed, words in (("", "Enter your token or password."), (button, "neither your token")):
             prove(opened, typed)
             opened.get_by_role("button", name=done).click()
             expect(opened.get_by_role("alert")).to_contain_text(words)
@@ -56,13 +56,13 @@ def test_a_token_is_made_and_its_secret_shown_once(
     page.sign_in()
     opened = page.go("/access")
     opened.keyboard.press("n")
-    opened.get_by_label("Name of who will use it").fill("ci")
+    opened.get_by_label("Name of the user or program").fill("ci")
     opened.get_by_label("Role", exact=True).select_option("editor")
     prove(opened)
-    opened.get_by_role("button", name="Make token").click()
+    opened.get_by_role("button", name="Create token").click()
     secret = opened.locator(".copyable pre").inner_text()
     expect(opened.locator("tbody tr", has_text="ci")).to_contain_text("editor")
-    opened.get_by_role("button", name="I have it").click()
+    opened.get_by_role("button", name="Done").click()
     assert secret not in opened.content()
     with watched(browser, served) as other:
         other.sign_in(secret)
@@ -82,10 +82,10 @@ def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any
     opened.get_by_role("button", name="New token").click()
     prove(opened)
     for name, words in (("", "A token needs a name"), ("vi", "There is a token of this name")):
-        opened.get_by_label("Name of who will use it").fill(name)
-        opened.get_by_role("button", name="Make token").click()
+        opened.get_by_label("Name of the user or program").fill(name)
+        opened.get_by_role("button", name="Create token").click()
         expect(opened.locator("#new-trouble")).to_contain_text(words)
-        expect(opened.get_by_label("Name of who will use it")).to_have_value(name)
+        expect(opened.get_by_label("Name of the user or program")).to_have_value(name)
     page.troubles.clear()
 
 
@@ -99,7 +99,7 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
         viewer.go("/")
         opened.get_by_label("Revoke vi").click()
         prove(opened)
-        opened.get_by_role("button", name="Revoke it").click()
+        opened.get_by_role("button", name="Revoke token").click()
         expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
         expect(viewer.page.get_by_role("heading", name="Sign in again")).to_be_visible()
         viewer.page.get_by_role("button", name="Leave this page").click()
@@ -117,7 +117,7 @@ def test_signing_out_everywhere_ends_every_browser_of_the_token_and_their_live_s
         for each in (same, another):
             each.go("/throttled")
         opened.get_by_role("button", name="Sign out everywhere").click()
-        expect(opened.locator("#sessions")).to_contain_text("this one too")
+        expect(opened.locator("#sessions")).to_contain_text("including this one")
         opened.keyboard.press("Escape")
         expect(opened.get_by_role("button", name="Sign out everywhere")).to_be_focused()
         expect(opened.locator("#live")).to_have_text("Live")
@@ -139,7 +139,7 @@ def test_an_administrator_signs_everybody_out(
     with watched(browser, served) as other:
         other.sign_in("viewer-token")
         refused_buttons(other.go("/access"), "#sessions [aria-disabled]", "admin", 1)
-        opened.get_by_role("button", name="Sign everybody out").click()
+        opened.get_by_role("button", name="Sign out all users").click()
         opened.locator("#sessions .danger").click()
         expect(opened.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
         expect(other.page.get_by_role("heading", name="Sign in again")).to_be_visible()
@@ -151,9 +151,9 @@ def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect:
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_label("Revoke root").click()
-    expect(opened.locator("tr.panel")).to_contain_text("the one that you are signed in with")
+    expect(opened.locator("tr.panel")).to_contain_text("You are signed in with this token")
     prove(opened)
-    opened.get_by_role("button", name="Revoke it").click()
+    opened.get_by_role("button", name="Revoke token").click()
     expect(opened.locator("tr.panel")).to_contain_text("last administrator")
     page.troubles.clear()
 
@@ -181,9 +181,9 @@ def test_the_page_says_until_when_a_token_is_good(page: Watched, expect: Any, br
     opened.get_by_label("Renew gone").click()
     opened.get_by_label("Expires").select_option("in 30 days")
     prove(opened)
-    opened.get_by_role("button", name="Make a new secret").click()
-    expect(opened.locator("tr.panel")).to_contain_text("It is good until")
-    opened.get_by_role("button", name="I have it").click()
+    opened.get_by_role("button", name="Renew secret").click()
+    expect(opened.locator("tr.panel")).to_contain_text("It is valid until")
+    opened.get_by_role("button", name="Done").click()
     row = opened.locator("tbody tr", has_text="gone")
     expect(row.locator('[data-label="Expires"]')).to_have_text(re.compile("in (29|30) days"))
 
@@ -197,19 +197,19 @@ def test_a_token_that_somebody_else_changed_shows_both_versions(
     prove(opened)
     other = replace(VIEWER, role="editor", version=99, changed_by="anna")
     broker.token_rows[2] = other
-    opened.get_by_role("button", name="Make a new secret").click()
+    opened.get_by_role("button", name="Renew secret").click()
     panel = opened.locator("tr.panel")
-    expect(panel).to_contain_text("Somebody changed this token meanwhile")
+    expect(panel).to_contain_text("This token was changed in the meantime")
     expect(panel.get_by_role("row", name="Now editor")).to_contain_text("editor")
     expect(panel.get_by_role("row", name="As you saw it")).to_contain_text("viewer")
     assert broker.token_rows[2] == other
-    opened.get_by_role("button", name="Leave it as it is now").click()
+    opened.get_by_role("button", name="Keep the current version").click()
     expect(opened.locator("tbody tr", has_text="vi").locator(".tag")).to_have_text("editor")
     opened.get_by_label("Revoke vi").click()
     prove(opened)
     broker.token_rows[2] = replace(other, version=100, changed_by="bert")
-    opened.get_by_role("button", name="Revoke it").click()
-    opened.get_by_role("button", name="Revoke it all the same").click()
+    opened.get_by_role("button", name="Revoke token").click()
+    opened.get_by_role("button", name="Revoke it anyway").click()
     expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
     page.troubles.clear()
 
@@ -221,7 +221,7 @@ def test_a_password_is_set_and_opens_the_console(
     opened = page.go("/access")
     opened.get_by_label("Password of vi").click()
     prove(opened)
-    for typed, words in (("", "Type the new password."), ("short", "12 to 256 characters")):
+    for typed, words in (("", "Enter the new password."), ("short", "12 to 256 characters")):
         opened.get_by_label("New password").fill(typed)
         opened.get_by_role("button", name="Set password").click()
         expect(opened.locator("#password-trouble")).to_contain_text(words)
@@ -234,9 +234,9 @@ def test_a_password_is_set_and_opens_the_console(
         other = viewer.go("/access")
         other.get_by_role("button", name="Use a password instead").click()
         other.get_by_role("button", name="Sign in").click()
-        expect(other.get_by_role("alert")).to_have_text("Type the name first.")
+        expect(other.get_by_role("alert")).to_have_text("Enter a name.")
         other.get_by_label("Name").fill("vi")
-        for typed, words in (("", "Type the password first."), ("wrong", "Unknown name or password")):
+        for typed, words in (("", "Enter a password."), ("wrong", "Unknown name or password")):
             other.get_by_label("Password").fill(typed)
             other.keyboard.press("Enter")
             expect(other.get_by_role("alert")).to_contain_text(words)

@@ -54,7 +54,7 @@ def test_what_the_controller_counts_stands_beside_what_the_broker_counts(
     expect(row(addresses, "10.0.0.11")).to_contain_text("controller 7")
     limits = addresses.locator("#limits tbody tr")
     expect(limits).to_have_count(4)
-    for at, words in enumerate(("The whole broker", "The whole controller", "ADMIN", "OPS")):
+    for at, words in enumerate(("Broker", "Controller", "ADMIN", "OPS")):
         expect(limits.nth(at)).to_contain_text(words)
     expect(limits.nth(1)).to_contain_text("9 of 20")
 
@@ -70,7 +70,7 @@ def test_an_address_is_limited_and_freed_again(addresses: Any, expect: Any, brok
     addresses.get_by_label("Address", exact=True).fill("10.0.0.9")
     addresses.get_by_label("New connections per second").fill("4")
     expect(addresses.locator(".reach")).to_contain_text("1 address seen in the last hour")
-    expect(addresses.locator(".reach")).to_contain_text("1 connects faster now and would be held")
+    expect(addresses.locator(".reach")).to_contain_text("1 connects faster now and would be throttled")
     expect(addresses.locator(".copyable pre")).to_contain_text("--entity-type ips --entity-name 10.0.0.9")
     addresses.get_by_role("button", name="Save limit").click()
     expect(row(addresses, "10.0.0.9")).to_contain_text("4/s")
@@ -82,7 +82,7 @@ def test_an_address_is_limited_and_freed_again(addresses: Any, expect: Any, brok
 
 def test_the_default_is_chosen_and_not_typed(addresses: Any, expect: Any, broker: FakeBroker) -> None:
     addresses.get_by_role("button", name="Limit an address").click()
-    addresses.get_by_label("Whom it limits").select_option("default")
+    addresses.get_by_label("Limited addresses").select_option("default")
     expect(addresses.get_by_label("Address", exact=True)).to_be_hidden()
     addresses.get_by_label("New connections per second").fill("30")
     addresses.get_by_role("button", name="Save limit").click()
@@ -113,7 +113,7 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     conflict = addresses.locator(".conflict")
     for words in ("bob changed this limit meanwhile", "99/s", "7/s"):
         expect(conflict).to_contain_text(words)
-    addresses.get_by_role("button", name="Save mine over it").click()
+    addresses.get_by_role("button", name="Overwrite with mine").click()
     expect(row(addresses, "10.0.0.7")).to_contain_text("7/s")
     assert broker.rows[ONE].value(IP_KEY) == 7
 

@@ -40,8 +40,8 @@ def test_a_change_says_who_from_where_and_from_what_to_what(audit: Any, expect: 
 def test_an_undo_says_first_what_it_does(audit: Any, expect: Any, broker: FakeBroker) -> None:
     audit.get_by_label("Undo change 3").click()
     panel = audit.locator("tr.panel")
-    expect(panel).to_contain_text("goes back to 1 MB/s")
-    expect(panel).to_contain_text("1 connected client falls under this")
+    expect(panel).to_contain_text("returns to 1 MB/s")
+    expect(panel).to_contain_text("1 connected client matches this rule")
     expect(panel.locator("pre")).to_contain_text("--add-config producer_byte_rate=1000000")
     assert broker.rows[APP].value("producer_byte_rate") == 2e6
     audit.get_by_role("button", name="Undo this change").click()
@@ -66,7 +66,7 @@ def test_a_change_made_elsewhere_appears_by_itself(audit: Any, expect: Any, brok
 
 
 def test_the_filters_are_kept_in_the_address_and_in_the_export(audit: Any, expect: Any) -> None:
-    audit.get_by_label("What was changed").select_option("topic")
+    audit.get_by_label("Filter by kind").select_option("topic")
     expect(audit.locator("tbody tr")).to_have_count(1)
     audit.reload()
     expect(audit.locator("tbody tr")).to_have_count(1)

@@ -55,7 +55,7 @@ MISTAKES: dict[str, Callable[[Any], None]] = {
     "/quotas": lambda page: page.locator(".limits input").first.fill("ten"),
     "/broker-quotas": lambda page: page.locator(".editor input").fill("ten"),
     "/ip-quotas": lambda page: page.locator(".editor input").last.fill("ten"),
-    "/client-metrics": lambda page: page.get_by_label("Every", exact=True).fill("ten"),
+    "/client-metrics": lambda page: page.get_by_label("Interval", exact=True).fill("ten"),
     "/access": lambda page: page.locator(".editor button.primary").click(),
 }
 """What is typed wrongly into a new rule, subscription or token."""
@@ -143,7 +143,7 @@ def test_axe_finds_nothing_where_the_broker_does_not_answer(
     def unanswered(opened: Watched, path: str) -> None:
         opened.page.route("**/api/v1/**", lambda route: route.abort())
         opened.page.goto(opened.console.pages + path)
-        opened.page.get_by_text("This could not be loaded").wait_for()
+        opened.page.get_by_text("Loading failed").wait_for()
 
     looked_at(browser, served, ("/", "/audit", "/access", "/explain?user=alice"), unanswered, looks)
 

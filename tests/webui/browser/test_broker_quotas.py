@@ -33,7 +33,7 @@ def edit(page: Any, label: str) -> Any:
 def test_an_untouched_broker_says_that_nothing_is_limited(page: Watched, expect: Any) -> None:
     page.sign_in()
     opened = page.go("/broker-quotas")
-    expect(opened.locator("#verdict")).to_have_text("The limits of the whole broker are not in force.")
+    expect(opened.locator("#verdict")).to_have_text("Broker-wide limits are not enforced.")
     expect(row(opened, PRODUCE)).to_contain_text("no limit")
     expect(row(opened, PRODUCE)).to_contain_text("not measured")
     expect(row(opened, "broker.quota.white.list.user")).to_contain_text("none")
@@ -46,18 +46,18 @@ def test_a_limit_is_shown_with_its_use_and_moves_by_itself(
     for words in ("900 kB/s now", "90 %", "7 throttles, 4\u202f500 ms; 2 held now", "1 MB/s"):
         expect(row(limits, PRODUCE)).to_contain_text(words)
     expect(row(limits, PRODUCE).locator(".bar")).to_have_attribute("data-level", "watch")
-    expect(limits.locator("#verdict")).to_have_text("2 connections held by a limit of the whole broker.")
+    expect(limits.locator("#verdict")).to_have_text("2 connections throttled by a broker-wide limit.")
     expect(row(limits, "cluster.quota.topic.count")).to_contain_text("9 exist")
     broker.broker_use = {PRODUCE: (1_200_000.0, 0, 8, 5_000)}
     expect(row(limits, PRODUCE).locator(".bar")).to_have_attribute("data-level", "urgent")
-    expect(limits.locator("#verdict")).to_have_text("1 limit in force; no connection is held.")
+    expect(limits.locator("#verdict")).to_have_text("1 limit enforced; no connection is throttled.")
 
 
 def test_a_limit_is_previewed_saved_and_put_back(limits: Any, expect: Any, broker: FakeBroker) -> None:
     editor = edit(limits, "Produce")
     expect(editor.get_by_role("button", name="Save")).to_be_disabled()
     editor.locator("input").fill("500 kB")
-    expect(editor.locator(".reach")).to_contain_text("All clients together do 900 kB/s now: their responses")
+    expect(editor.locator(".reach")).to_contain_text("All clients together use 900 kB/s now: their responses")
     expect(editor.locator(".copyable pre")).to_contain_text(
         f"--entity-name 1 --add-config '{PRODUCE}=500000'"
     )
@@ -72,7 +72,7 @@ def test_a_limit_is_previewed_saved_and_put_back(limits: Any, expect: Any, broke
 def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: FakeBroker) -> None:
     editor = edit(limits, "Produce")
     editor.locator("input").fill("")
-    expect(editor.locator(".reach")).to_contain_text("as much as they like")
+    expect(editor.locator(".reach")).to_contain_text("are unlimited")
     expect(editor.locator(".copyable pre")).to_contain_text(f"--delete-config {PRODUCE}")
     editor.get_by_role("button", name="Save").click()
     expect(row(limits, PRODUCE).locator(".value")).to_have_text("no limit")
@@ -82,10 +82,10 @@ def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: F
 @pytest.mark.parametrize(
     ("label", "typed", "trouble"),
     [
-        ("Produce", "ten", "A number with a unit"),
-        ("Produce", "0", "Must be more than 0"),
+        ("Produce", "ten", "Enter a number with a unit"),
+        ("Produce", "0", "Enter a value greater than 0"),
         ("Requests", "many", "A number."),
-        ("Topics", "-1", "A whole number."),
+        ("Topics", "-1", "Enter a whole number."),
         ("Delay", "10001", "At most 10 000 ms."),
         ("Users", "a,,b", "A name is missing"),
     ],
@@ -107,19 +107,19 @@ def test_the_brokers_own_refusal_is_shown_in_its_words(limits: Any, expect: Any)
 
 def test_the_effect_of_each_kind_of_setting_is_told(limits: Any, expect: Any) -> None:
     for label, typed, words in (
-        ("Topics", "9", "There are 9: no more topics can be made."),
-        ("Topics", "12", "There are 9; 3 more can be made."),
+        ("Topics", "9", "There are 9 now: no further topics can be created."),
+        ("Topics", "12", "There are 9 now; 3 more can be created."),
         ("Topics", "3", "There are 9 already"),
         ("Users", "ann, bob", "2 names; their requests are neither counted nor throttled."),
-        ("Delay", "0", "Nothing is delayed."),
+        ("Delay", "0", "No response is delayed."),
     ):
         editor = edit(limits, label)
         editor.locator("input").fill(typed)
         expect(editor.locator(".reach")).to_contain_text(words)
         limits.keyboard.press("Escape")
-    editor = edit(limits, "Limits in force")
+    editor = edit(limits, "Enforced")
     editor.locator("select").select_option("false")
-    expect(editor.locator(".reach")).to_contain_text("released at once")
+    expect(editor.locator(".reach")).to_contain_text("unmuted at once")
 
 
 def test_a_change_of_somebody_else_is_not_overwritten_unseen(
@@ -129,7 +129,7 @@ def test_a_change_of_somebody_else_is_not_overwritten_unseen(
     editor.locator("input").fill("3 MB")
     broker.configs[PRODUCE] = "2000000"
     broker.version += 1
-    expect(editor.locator(".field-error")).to_contain_text("It was changed meanwhile, to 2 MB/s.")
+    expect(editor.locator(".field-error")).to_contain_text("The setting changed in the meantime, to 2 MB/s.")
     editor.get_by_role("button", name="Save").click()
     expect(row(limits, PRODUCE).locator(".value")).to_have_text("3 MB/s")
 

@@ -43,8 +43,8 @@ def write(page: Any, name: str, match: str = "") -> None:
     page.keyboard.press("n")
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Metrics", exact=True).fill("org.a.\norg.b.")
-    page.get_by_label("For clients with").fill(match)
-    page.get_by_label("Every", exact=True).fill("30 s")
+    page.get_by_label("Client match").fill(match)
+    page.get_by_label("Interval", exact=True).fill("30 s")
 
 
 def alter(broker: FakeBroker, name: str, wanted: dict[str, str]) -> None:
@@ -75,13 +75,13 @@ def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
 def test_an_expression_that_is_none_is_told_before_it_is_saved(telemetry: Any, expect: Any) -> None:
     write(telemetry, "queues", "client_id=(")
     expect(telemetry.get_by_role("alert")).to_contain_text("missing )")
-    telemetry.get_by_label("For clients with").fill("client_id=nobody")
+    telemetry.get_by_label("Client match").fill("client_id=nobody")
     expect(telemetry.locator(".reach")).to_contain_text("None of the 3 known clients matches.")
 
 
 def test_an_interval_that_makes_no_sense_stands_beside_its_field(telemetry: Any, expect: Any) -> None:
     write(telemetry, "queues")
-    field = telemetry.get_by_label("Every", exact=True)
+    field = telemetry.get_by_label("Interval", exact=True)
     for typed in ("99", "61 min", "soon", "-1"):
         field.fill(typed)
         expect(field).to_have_attribute("aria-invalid", "true")
@@ -118,10 +118,10 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     expect(conflict.locator("tr", has_text="Metrics").locator("td")).to_have_text(
         ["org.theirs.", "org.mine."]
     )
-    expect(conflict.locator("tr", has_text="Every").locator("td")).to_have_text(["1 min", "30 s"])
+    expect(conflict.locator("tr", has_text="Interval").locator("td")).to_have_text(["1 min", "30 s"])
     assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.theirs."
     expect(telemetry.get_by_label("Metrics", exact=True)).to_have_value("org.mine.")
-    conflict.get_by_role("button", name="Save mine over it").click()
+    conflict.get_by_role("button", name="Overwrite with mine").click()
     expect(telemetry.locator(".editor")).to_have_count(0)
     assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.mine."
 
@@ -135,9 +135,9 @@ def test_the_subscriptions_are_sorted_and_keep_that_in_the_address(
     names = telemetry.locator("#subscriptions tbody tr td:first-child")
     expect(names).to_have_text(["a", "b", "c"])
     head = telemetry.locator("#subscriptions")
-    head.get_by_role("button", name="Every").click()
+    head.get_by_role("button", name="Interval").click()
     expect(names).to_have_text(["c", "a", "b"])
-    head.get_by_role("button", name="Every").click()
+    head.get_by_role("button", name="Interval").click()
     expect(names).to_have_text(["b", "a", "c"])
     telemetry.reload()
     expect(names).to_have_text(["b", "a", "c"])
@@ -155,7 +155,7 @@ def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker
     first, *_ = broker.telemetry.room.manager
     broker.telemetry.say(first, NOW_MS + 6_000, queue=25.0)
     expect(figure).to_contain_text("25")
-    telemetry.get_by_label("Search its figures").fill("LATENCY")
+    telemetry.get_by_label("Search metrics").fill("LATENCY")
     expect(telemetry.locator(".figure")).to_have_count(1)
     telemetry.get_by_role("button", name="orders-1").click()
     expect(telemetry.locator(".figure")).to_have_count(0)

@@ -134,7 +134,7 @@ def test_every_page_is_used_without_a_pointer(page: Watched, crowded: FakeBroker
         ("/connections", "Requests", "requests", "plain", "reporting"),
         ("/ip-quotas", "Open now", "connections", "connected", "10.0"),
         ("/topics", "Size", "size", "own", "orders"),
-        ("/groups", "Records behind", "lag", "behind", "reporting"),
+        ("/groups", "Lag (records)", "lag", "behind", "reporting"),
         ("/client-metrics", "Pushes", "pushes", "pushing", "orders"),
     ],
 )

@@ -27,19 +27,19 @@ def test_a_connection_says_who_it_is_and_whether_it_is_read(busy: Watched, expec
     for words in ("app", "10.0.0.7", "PLAINTEXT", "apache-kafka-java", "4.1.1", "4\u202f321", "throttled"):
         expect(row).to_contain_text(words)
     expect(opened.locator("tbody tr", has_text="bob")).to_contain_text("TLSv1.3")
-    opened.get_by_label("Which connections").select_option("tls")
+    opened.get_by_label("Filter connections").select_option("tls")
     expect(opened.locator("tbody tr")).to_have_count(1)
 
 
 def test_a_connection_is_closed_after_a_question(busy: Watched, expect: Any, broker: FakeBroker) -> None:
     opened = busy.go("/connections")
     opened.get_by_label("Close the connection of app").click()
-    expect(opened.locator("tr.panel")).to_contain_text("The client may connect again at once")
+    expect(opened.locator("tr.panel")).to_contain_text("The client can reconnect at once")
     opened.keyboard.press("Escape")
     expect(opened.get_by_label("Close the connection of app")).to_be_focused()
     assert len(broker.connection_rows) == 2
     opened.get_by_label("Close the connection of app").click()
-    opened.get_by_role("button", name="Close it").click()
+    opened.get_by_role("button", name="Close connection").click()
     expect(opened.locator("tbody tr")).to_have_count(1)
     assert [row.client_id for row in broker.connection_rows] == ["<b>"]
 
@@ -62,7 +62,7 @@ def test_a_topic_opens_to_its_partitions(busy: Watched, expect: Any) -> None:
     expect(opened.get_by_role("region", name="Settings")).to_contain_text("retention.ms")
     opener.press("Enter")
     expect(opened.get_by_role("region", name="Partitions")).to_have_count(0)
-    opened.get_by_label("Which topics").select_option("internal")
+    opened.get_by_label("Filter topics").select_option("internal")
     expect(opened.locator("#table")).to_contain_text("__consumer_offsets")
     expect(opened.locator("#table")).not_to_contain_text("orders")
 

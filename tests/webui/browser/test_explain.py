@@ -50,32 +50,32 @@ def test_a_rule_is_tried_and_nothing_is_changed(ruled: Watched, expect: Any, bro
     opened = ruled.go("/explain?user=alice&client_id=app")
     cell = opened.locator(".probes tbody tr").nth(0).locator("td").nth(1)
     cell.get_by_role("button").click()
-    expect(opened.get_by_label("would be")).to_be_focused()
-    opened.get_by_label("would be").fill("500 kB")
+    expect(opened.get_by_label("Value")).to_be_focused()
+    opened.get_by_label("Value").fill("500 kB")
     expect(verdict(opened, "Fetch")).to_contain_text("Would become")
     expect(verdict(opened, "Fetch")).to_contain_text("500 kB/s")
-    expect(verdict(opened, "Fetch")).to_contain_text("held for")
+    expect(verdict(opened, "Fetch")).to_contain_text("throttled for")
     expect(cell).to_have_attribute("data-if", "yes")
-    expect(verdict(opened, "Produce")).to_contain_text("Would not change")
-    opened.get_by_label("would be").fill("")
+    expect(verdict(opened, "Produce")).to_contain_text("No change")
+    opened.get_by_label("Value").fill("")
     expect(verdict(opened, "Fetch")).to_contain_text("9 MB/s")
-    opened.get_by_role("button", name="Forget it").click()
+    opened.get_by_role("button", name="Discard").click()
     expect(opened.locator(".if")).to_have_count(0)
     assert broker.applied == [] and broker.rows[(("user", "alice"), ("client-id", "app"))].value(FETCH) == 2e6
 
 
 def test_a_limit_that_makes_no_sense_stands_beside_its_field(ruled: Watched, expect: Any) -> None:
     opened = ruled.go("/explain?user=alice")
-    opened.get_by_label("would be").fill("lots")
-    expect(opened.locator("#if-note")).to_contain_text("A number with a unit")
-    expect(opened.get_by_label("would be")).to_have_value("lots")
+    opened.get_by_label("Value").fill("lots")
+    expect(opened.locator("#if-note")).to_contain_text("Enter a number with a unit")
+    expect(opened.get_by_label("Value")).to_have_value("lots")
 
 
 def test_a_rule_that_was_tried_is_taken_to_the_editor(page: Watched, expect: Any, broker: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/explain?user=alice&client_id=app")
-    opened.get_by_label("would be").fill("3 MB")
-    opened.get_by_role("link", name="Make this rule").click()
+    opened.get_by_label("Value").fill("3 MB")
+    opened.get_by_role("link", name="Create this rule").click()
     expect(opened.locator("form.editor").get_by_label("Produce")).to_have_value("3 MB")
     expect(opened.get_by_label("Name of the user")).to_have_value("alice")
     assert broker.rows == {}

@@ -48,7 +48,7 @@ def test_each_card_says_what_its_table_says(insights: Any, expect: Any) -> None:
         "latency": ("Fetch", "Produce", "0.4 ms"),
         "advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "nobody"),
         "utilisation": ("alice, a", "100 %", "2 of 2 min"),
-        "throttle-compliance": ("librdkafka 2.16.1", "no", "not said", "not known"),
+        "throttle-compliance": ("librdkafka 2.16.1", "no", "unknown", "unknown"),
         "offenders": ("alice", "9 MB", "90 %"),
         "client-metrics": ("request.latency.avg", "gauge", "7"),
         "storms": ("10.0.0.9", "250", "PLAINTEXT"),
@@ -69,7 +69,7 @@ def test_a_tenant_that_is_clicked_is_shown_alone_and_kept_in_the_address(insight
     assert parse_qs(urlsplit(insights.url).query)["user"] == ["alice"]
     insights.reload()
     expect(insights.locator("#usage tbody tr")).to_have_count(2)
-    insights.get_by_role("button", name="Not only user alice").click()
+    insights.get_by_role("button", name="Stop filtering by user alice").click()
     expect(insights.locator("#usage tbody tr")).to_have_count(3)
 
 
@@ -101,13 +101,13 @@ def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any,
     played = insights.locator(".what-if")
     played.get_by_role("button", name=f"Play {DAY}").click()
     expect(played.get_by_role("status")).to_contain_text(
-        "Of 1 client in 2 min, nobody would be held by the rules of now, and 1 with the advice."
+        "Of 1 client in 2 min, none would be throttled by the current rules, and 1 with the recommendations."
     )
     row = played.locator("tbody tr")
     expect(row).to_have_count(1)
     for words in ("alice", "Produce", "none", "never", "100 kB/s", "94.9 %"):
         expect(row).to_contain_text(words)
-    expect(played).to_contain_text("Not played: request_percentage of client-id scripts")
+    expect(played).to_contain_text("Not simulated: request_percentage of client-id scripts")
     assert not broker.rows
 
 
@@ -125,7 +125,7 @@ def test_other_days_and_another_order_are_asked_for(insights: Any, expect: Any) 
     insights.locator("#usage").get_by_role("button", name="Fetched").click()
     expect(rows.first).to_contain_text("bob")
     insights.get_by_label("The last day").fill("2026-01-09")
-    expect(insights.locator("#usage")).to_contain_text("Nobody did anything on these days")
+    expect(insights.locator("#usage")).to_contain_text("No client was active on these days")
     insights.get_by_role("button", name="7 days").click()
     expect(insights.locator("#range")).to_have_text("2026-01-03 to 2026-01-09, in UTC")
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_there(
     insights = page.go(PAGE)
     expect(insights.locator("#state")).to_contain_text("The log of the table quota_advice cannot be read")
     expect(insights.locator("#advice")).to_contain_text("cannot be read")
-    expect(insights.locator("#storms")).to_contain_text("Nobody has connected yet")
+    expect(insights.locator("#storms")).to_contain_text("No connections recorded yet")
     expect(insights.locator("#usage")).to_contain_text("alice")
 
 
@@ -160,7 +160,7 @@ def test_without_tables_it_says_what_fills_them(page: Watched, expect: Any, ware
     )
     fill(warehouse)
     insights.wait_for_timeout(STATE_FRESH_S * 1_000)
-    insights.get_by_role("button", name="Look again").click()
+    insights.get_by_role("button", name="Check again").click()
     expect(insights.locator("#usage")).to_be_visible()
 
 
@@ -170,7 +170,7 @@ def test_tables_that_are_old_are_said_to_be(page: Watched, expect: Any, warehous
     log.write_text(log.read_text().replace(str(written_ms), str(written_ms - 2 * 86_400_000)))
     page.sign_in()
     insights = page.go(PAGE)
-    expect(insights.locator("#state .notice")).to_contain_text("Does the pipeline still run?")
+    expect(insights.locator("#state .notice")).to_contain_text("Check that the pipeline is running.")
     expect(insights.locator("#usage")).to_contain_text("alice")
 
 

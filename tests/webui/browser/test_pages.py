@@ -32,7 +32,7 @@ def test_the_printed_link_opens_a_live_overview(
 def test_a_token_in_the_address_is_refused_and_said_so(page: Watched, expect: Any) -> None:
     opened = page.page
     opened.goto(f"{page.console.pages}/?token=admin-token")
-    expect(opened.get_by_role("alert")).to_contain_text("does not belong in an address")
+    expect(opened.get_by_role("alert")).to_contain_text("in the URL is not accepted")
     opened.get_by_label("Token").fill("admin-token")
     opened.keyboard.press("Enter")
     expect(opened).to_have_url(f"{page.console.pages}/")
@@ -69,12 +69,12 @@ def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
 ) -> None:
     page.sign_in("viewer-token")
     opened = page.go("/doctor")
-    expect(opened.locator("#verdict")).to_contain_text("Nothing is wrong")
+    expect(opened.locator("#verdict")).to_contain_text("No problem found")
     expect(opened.locator(".symptom")).to_have_count(5)
     broker.configs["max.connections"] = "100"
     broker.version += 1
     broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
-    expect(opened.locator("#verdict")).to_have_text("Something is wrong.")
+    expect(opened.locator("#verdict")).to_have_text("A problem needs action.")
     taken = opened.locator(".check", has_text="Open connections")
     expect(taken).to_have_attribute("data-level", "urgent")
     expect(taken).to_contain_text("96 of 100")
@@ -109,7 +109,7 @@ def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expe
 def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any, broker: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/throttled")
-    expect(opened.locator("#table")).to_contain_text("Nobody is held")
+    expect(opened.locator("#table")).to_contain_text("No client is throttled")
     broker.throttled_rows = [throttled("greedy", remaining_ms=5_000, throttle_ms=6_000)]
     row = opened.locator("tbody tr")
     expect(row).to_contain_text("greedy")
@@ -133,8 +133,8 @@ def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any
     assert len(seen) > 2 and max(seen) <= 5_000 and min(seen) < 4_990
     broker.throttled_rows = []
     expect(row.locator(".left b")).to_have_text("released")
-    expect(opened.locator("#table")).to_contain_text("Nobody is held")
-    expect(opened.locator("#lately li")).to_contain_text("1 time, at most 6\u202f000 ms")
+    expect(opened.locator("#table")).to_contain_text("No client is throttled")
+    expect(opened.locator("#lately li")).to_contain_text("1 time, longest 6\u202f000 ms")
 
 
 def test_a_client_that_is_throttled_again_stays_one_row(
@@ -251,7 +251,7 @@ def test_figures_that_stopped_coming_say_so(page: Watched, expect: Any, served: 
     opened = page.go("/")
     expect(opened.locator("#live")).to_have_text("Live")
     served.stop()
-    expect(opened.locator("#live")).to_contain_text("No connection, figures of")
+    expect(opened.locator("#live")).to_contain_text("No connection, last update")
     page.troubles.clear()
 
 
@@ -271,7 +271,7 @@ def test_every_page_says_that_its_figures_are_stale(page: Watched, expect: Any) 
         # As when a network drops everything in silence: no error, and nothing more comes.
         opened.evaluate("window.stream.close()")
         opened.clock.run_for(6_000)
-        expect(opened.locator("#live")).to_contain_text("No connection, figures of")
+        expect(opened.locator("#live")).to_contain_text("No connection, last update")
         expect(opened.locator("body")).to_have_attribute("data-stale", "yes")
 
 
@@ -312,7 +312,7 @@ def test_on_a_phone_the_pages_are_behind_a_menu(
     with watched(browser, served, viewport=PHONE) as phone:
         phone.sign_in()
         opened = phone.go("/")
-        expect(opened.get_by_role("link", name="1 held", exact=True)).to_be_visible()
+        expect(opened.get_by_role("link", name="1 throttled", exact=True)).to_be_visible()
         link = opened.get_by_role("link", name="Client quotas")
         expect(link).to_be_hidden()
         menu = opened.get_by_role("button", name="Menu")

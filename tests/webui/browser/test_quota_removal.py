@@ -52,7 +52,7 @@ def test_chosen_rules_go_in_one_request_and_come_back(quotas: Any, expect: Any, 
     [(command, actor)] = [each for each in broker.applied if not each[0].validate_only]
     assert len(command.entries) == 3 and actor.door == "page"
     quotas.get_by_role("button", name="Undo").click()
-    expect(quotas.locator(".toast")).to_contain_text("Put the limits of 3 rules back.")
+    expect(quotas.locator(".toast")).to_contain_text("Restored the limits of 3 rules.")
     assert before == {
         entity: (row.shadow, [(each.key, each.value) for each in row.limits])
         for entity, row in broker.rows.items()
@@ -123,7 +123,7 @@ def test_what_was_changed_meanwhile_is_shown_in_both_versions_and_stays(
         expect(conflict).to_contain_text(words)
     expect(quotas.locator(".toast")).to_contain_text("Removed the limits of 2 rules.")
     assert user(0) not in broker.rows and user(2) not in broker.rows and user(1) in broker.rows
-    conflict.get_by_role("button", name="Remove it as it is now").click()
+    conflict.get_by_role("button", name="Remove the current version").click()
     expect(quotas.locator(".editor h2")).to_contain_text("user 01")
     quotas.get_by_role("button", name="Remove limits", exact=True).click()
     expect(quotas.locator(".editor")).to_have_count(0)
@@ -138,7 +138,7 @@ def test_an_undo_overwrites_nothing(quotas: Any, expect: Any, broker: FakeBroker
     expect(quotas.locator(".toast")).to_contain_text("Removed")
     broker.set(user(0), {PRODUCE: 3.0})
     quotas.get_by_role("button", name="Undo").click()
-    expect(quotas.locator(".toast")).to_contain_text("Put 1 of 2 rules back")
+    expect(quotas.locator(".toast")).to_contain_text("Restored 1 of 2 rules")
     assert broker.rows[user(0)].value(PRODUCE) == 3.0 and broker.rows[user(1)].value(PRODUCE) == 1e6 + 1
 
 

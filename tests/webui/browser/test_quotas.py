@@ -49,10 +49,10 @@ def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     quotas.get_by_label("Name of the user").fill("alice")
     quotas.get_by_label("Client id", exact=True).select_option("default")
     expect(quotas.locator(".picker")).to_contain_text(
-        "This user under each client id that has no rule with the user."
+        "This user with each client id that has no rule with this user."
     )
     field(quotas, "Fetch").fill("2.5 MB")
-    expect(quotas.locator(".reach")).to_contain_text("1 connected client falls under this")
+    expect(quotas.locator(".reach")).to_contain_text("1 connected client matches this rule")
     expect(quotas.locator(".copyable pre")).to_have_text(
         "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config consumer_byte_rate=2500000 "
         "--entity-type users --entity-name alice --entity-type clients --entity-default"
@@ -70,8 +70,8 @@ def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     expect(field(quotas, "Produce")).to_have_value("1 MiB")
     expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
     field(quotas, "Produce").fill("500 kB")
-    expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
-    expect(quotas.locator(".reach")).to_contain_text("2 are above 500 kB/s now and would be throttled")
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients match this rule")
+    expect(quotas.locator(".reach")).to_contain_text("2 exceed 500 kB/s now and would be throttled")
     quotas.keyboard.press("Enter")
     expect(quotas.locator("tbody tr:not(.panel)")).to_contain_text("500 kB/s")
     assert broker.rows[APP].value(PRODUCE) == 500_000
@@ -152,7 +152,7 @@ def test_a_rule_that_goes_first_is_named(quotas: Any, expect: Any, broker: FakeB
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("2 MB")
     expect(quotas.locator(".reach")).to_contain_text("2 connected clients stay under user")
-    expect(quotas.locator(".reach")).to_contain_text("which goes first")
+    expect(quotas.locator(".reach")).to_contain_text("which takes precedence")
 
 
 def test_a_mistake_stands_beside_its_field_and_keeps_what_was_typed(
@@ -161,11 +161,11 @@ def test_a_mistake_stands_beside_its_field_and_keeps_what_was_typed(
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Fetch").fill("ten")
     note = quotas.locator(".editor .note").nth(1)
-    expect(note).to_have_text("A number with a unit, such as 10 MB.")
+    expect(note).to_have_text("Enter a number with a unit, such as 10 MB.")
     expect(field(quotas, "Fetch")).to_have_attribute("aria-invalid", "true")
     expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
     field(quotas, "Fetch").fill("0")
-    expect(note).to_contain_text("Must be more than 0")
+    expect(note).to_contain_text("Enter a value greater than 0")
     expect(field(quotas, "Fetch")).to_have_value("0")
     assert broker.applied == []
 
@@ -175,7 +175,7 @@ def test_an_edit_against_a_changed_rule_shows_both_versions(
 ) -> None:
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("2 MB")
-    expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients match this rule")
     broker.version += 1
     broker.set(APP, {PRODUCE: 3e6}, by="somebody")
     quotas.get_by_role("button", name="Save limits").click()
@@ -183,7 +183,7 @@ def test_an_edit_against_a_changed_rule_shows_both_versions(
     for words in ("somebody changed this rule meanwhile", "3 MB/s", "2 MB/s"):
         expect(conflict).to_contain_text(words)
     assert broker.rows[APP].value(PRODUCE) == 3e6
-    conflict.get_by_role("button", name="Save mine over it").click()
+    conflict.get_by_role("button", name="Overwrite with mine").click()
     expect(quotas.locator(".toast")).to_contain_text("Saved")
     assert broker.rows[APP].value(PRODUCE) == 2e6
 
@@ -195,8 +195,8 @@ def test_a_rule_that_is_there_already_is_not_overwritten_by_adding(
     quotas.get_by_label("Name of the client id").fill("app")
     field(quotas, "Produce").fill("7 MB")
     conflict = quotas.locator(".conflict")
-    expect(conflict).to_contain_text("There is a rule for this already.")
-    conflict.get_by_role("button", name="Start from what it is now").click()
+    expect(conflict).to_contain_text("A rule for this entity exists already.")
+    conflict.get_by_role("button", name="Start from the current version").click()
     expect(field(quotas, "Produce")).to_have_value("1 MiB")
     assert broker.rows[APP].value(PRODUCE) == 1_048_576
 
@@ -261,7 +261,7 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     assert broker.rows[APP].shadow
     broker.shadow_use[APP, PRODUCE] = ShadowUse(APP, PRODUCE, 37, 12_400, broker.now_ms)
     broker.version += 1
-    expect(row).to_contain_text("would hold 37 ×, 12.4 s")
+    expect(row).to_contain_text("would throttle 37 ×, 12.4 s")
     quotas.get_by_role("button", name="Undo").click()
     expect(row).not_to_contain_text("only measured")
     assert not broker.rows[APP].shadow and broker.rows[APP].value(PRODUCE) == 1_048_576
@@ -274,7 +274,7 @@ def test_a_rule_goes_into_shadow_by_itself_and_out_of_it(
         quotas.get_by_label("Edit client id app").click()
         expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
         quotas.get_by_label("Only measure").set_checked(shadow)
-        expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
+        expect(quotas.locator(".reach")).to_contain_text("2 connected clients match this rule")
         quotas.get_by_role("button", name="Save limits").click()
         expect(quotas.locator(".editor")).to_have_count(0)
         assert broker.rows[APP].shadow is shadow

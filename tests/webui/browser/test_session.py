@@ -52,7 +52,7 @@ def test_what_was_typed_is_kept_and_can_be_saved_after_signing_in(
 
 
 def test_a_wrong_token_is_said_beside_its_field(typing: Any, expect: Any) -> None:
-    for given, words in (("", "Paste the token first."), ("nonsense", "Unknown token.")):
+    for given, words in (("", "Enter a token."), ("nonsense", "Unknown token.")):
         typing.get_by_label("Token").fill(given)
         typing.get_by_role("dialog").get_by_role("button", name="Sign in").click()
         expect(typing.locator("#again-trouble")).to_have_text(words)

@@ -99,7 +99,7 @@ async def test_a_token_in_an_address_signs_nobody_in_and_is_not_looked_at(
     for _ in range(10):
         answer = await http.get(f"/?token={token}", token=None, **NAVIGATION)
         assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
-        assert "does not belong in an address" in await text_of(answer)
+        assert "in the URL is not accepted" in await text_of(answer)
     assert (await http.get("/api/v1/overview")).status_code == 200
 
 
@@ -192,7 +192,7 @@ async def test_a_browser_that_does_not_say_where_a_link_comes_from_is_believed_o
     answer = await client.get(f"/?code={code}", **asked)
     assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
     if status == 403:
-        assert "does not say who made the link" in await text_of(answer)
+        assert "does not send the link's origin" in await text_of(answer)
         asked["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
         assert (await client.get(f"/?code={code}", **asked)).status_code == 303
 
