@@ -68,7 +68,7 @@ def quota_entity(row: AuditEntry) -> EntityPairs | None:
 
 
 def undo_op(row: AuditEntry) -> QuotaOp | None:
-    """Parse the limit of a client quota; None for its shadow mark."""
+    """Return the operation that undoes a change of a client quota's limit; None for its shadow mark."""
     if row.key == SHADOW:
         return None
     return QuotaOp(row.key, None if row.old is None else float(row.old))

@@ -44,7 +44,7 @@ class NoInsights(Problem):
     """There is no data. `code` is the reason: INSIGHTS_OFF, READER_MISSING or NO_TABLE."""
 
 
-class Lost(Exception):  # noqa: N818 - a fact about a process
+class Lost(Exception):  # noqa: N818 - describes a process
     """The process ended before its answer was complete."""
 
 
@@ -56,8 +56,8 @@ class _Kept:
 
 
 class Reader:
-    """Store the configuration. `warehouse` is a directory, empty for none; `command` is run with it as last
-    argument.
+    """The worker process and a cache of its answers. `warehouse` is a directory, empty for none; `command` is
+    run with it as last argument.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Reader:
         return told
 
     async def run(self) -> None:
-        """End the idle process. Runs until cancelled; cancellation kills the process."""
+        """End the process whenever it is idle. Runs until cancelled; cancellation kills the process."""
         try:
             while True:
                 await self._asked.wait()
@@ -162,7 +162,9 @@ class Reader:
             ) from None
 
     async def _once(self, line: bytes) -> tuple[dict[str, Any], bytes]:
-        """Ensure that an interrupted answer is not left for the next question."""
+        """Ask once. An interruption ends the process, so that the next question does not read a partial
+        answer.
+        """
         is_whole = False
         try:
             process = self._process or await self._start()
@@ -229,7 +231,7 @@ def environment() -> dict[str, str]:
     theirs = os.environ.get("PYTHONPATH")
     return {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
         "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
-        # One thread is enough for one question at a time, and leaves the cores to the broker.
+        # One thread suffices for one question at a time and leaves the other cores to the broker.
         "TOKIO_WORKER_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
     }

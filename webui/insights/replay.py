@@ -59,7 +59,7 @@ class Load:
         return len(self._columns[0])
 
     def take(self, event: Mapping[str, Any], partition: int, offset: int) -> None:
-        """Return the rows in any order."""
+        """Add an event. The result does not depend on the order of events."""
         time_ms, api = event["time_ms"], event["api"]
         self.first_ms = time_ms if self.first_ms is None else min(self.first_ms, time_ms)
         if api not in APIS or not event["requests"]:
@@ -70,11 +70,11 @@ class Load:
             column.append(value)
 
     def lines(self) -> Iterator[str]:
-        """Return the rows for broker.simulation.recorded, ordered by time, partition and offset."""
+        """Yield the lines for broker.simulation.recorded, ordered by time, partition and offset."""
         order: Iterable[int] = range(len(self))
         for column in reversed(self._columns[:3]):
             order = sorted(order, key=column.__getitem__)
-        # Whoever came first, with whatever it asked, came in the first second.
+        # Start at the first event, even if its API is not simulated.
         yield _line(self.first_ms or 0, ("", "", ""), 0, 0)
         names = list(self._who)
         times, _, _, who, requests, nbytes = self._columns
@@ -93,7 +93,7 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
     selects the only broker. Raises Nothing.
     """
-    # An event may have been recorded on another day than its own.
+    # An event may be stored under a day next to its own.
     days = f"date BETWEEN DATE '{_beside(first, -1)}' AND DATE '{_beside(last, 1)}'"
     aside = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
     from_ms, until_ms = _midnight_ms(first), _midnight_ms(_beside(last, 1))
@@ -122,8 +122,8 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
         if len(load) > MOST_RECORDS:
             raise Nothing(
                 "too many",
-                f"Clients have more than {MOST_RECORDS:,} recorded seconds in this period: request fewer days, "
-                "or use `weir pipeline what-if`.",
+                f"Clients have more than {MOST_RECORDS:,} recorded seconds in this period: request fewer "
+                "days, or use `weir pipeline what-if`.",
             )
     if not len(load):
         words = f"on {first}" if first == last else f"from {first} to {last}"
@@ -149,16 +149,16 @@ def _rows(
         raise Nothing("damaged", f"The log of the table {table} cannot be read.") from error
     try:
         engine = QueryBuilder(ENGINE).register("t", found)
-        for batch in engine.execute(f"SELECT {columns} FROM t WHERE {where}"):  # noqa: S608 - made of dates
+        for batch in engine.execute(f"SELECT {columns} FROM t WHERE {where}"):  # noqa: S608 - built from dates
             named = [batch.column(at) for at in range(batch.num_columns)]
             yield from zip(*((each.as_py() for each in column) for column in named), strict=True)
     except Exception as error:
-        # The engine raises no kind of its own.
+        # The engine has no specific exception type.
         raise Nothing("damaged", f"A file of the table {table} is missing or cannot be read.") from error
 
 
 def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
-    """Return the value of the first header of that name, as in the pipeline."""
+    """Return the node id from the first header `node`, as the pipeline does."""
     said = next((each["value"] for each in headers or () if each["key"] == "node"), None)
     try:
         return None if said is None else int(said)
@@ -255,7 +255,7 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
 
 def main() -> None:
     os.nice(10)
-    # Whoever asked has gone: the end is an exception, so that the folder of the load is not left behind.
+    # The parent has gone: raise an exception, so that the temporary directory is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     json.dump(answer(Path(sys.argv[1]), json.load(sys.stdin)), sys.stdout)

@@ -21,7 +21,7 @@ REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
 
 
 class WhatIf:
-    """Store the configuration. `warehouse` is a directory, empty for none; `command` is run with it as last
+    """The simulation process. `warehouse` is a directory, empty for none; `command` is run with it as last
     argument.
     """
 
@@ -34,7 +34,7 @@ class WhatIf:
         self._is_busy = False
 
     async def play(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of webui.insights.replay. Raises Problem. On cancellation the process is killed."""
+        """Return the answer of webui.insights.replay. Raises Problem. Cancellation kills the process."""
         check_warehouse(self._warehouse)
         if self._is_busy:
             raise Problem(503, "Another simulation is running.", code="BUSY", headers={"Retry-After": "10"})

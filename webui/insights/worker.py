@@ -35,7 +35,7 @@ JSON_COLUMNS: Final = ("rule", "sharer")
 Answer = tuple[dict[str, Any], bytes]
 
 
-class Unreadable(Exception):  # noqa: N818 - a fact about a table
+class Unreadable(Exception):  # noqa: N818 - describes a table
     """An unreadable table. `state` is `none`, `foreign`, `gone` or `damaged`."""
 
     def __init__(self, state: str, message: str) -> None:
@@ -115,7 +115,7 @@ def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
         found = engine.execute(f"{question['sql']} LIMIT {limit + 1} OFFSET {offset}").read_all()
         items = [_plain(row.as_py()) for batch in found.to_batches() for row in batch.to_struct_array()]
     except Exception as error:
-        # The engine raises no kind of its own. Where files went the log says so by now.
+        # The engine has no specific exception type. If files were removed, the log shows it by now.
         warehouse.forget(name)
         message = f"A file of the table {name} is missing or cannot be read."
         raise Unreadable("gone" if question["version"] is not None else "damaged", message) from error
@@ -136,7 +136,7 @@ def _that_fit(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a value for JSON."""
+    """Convert a row for JSON."""
     made = {}
     for name, value in row.items():
         if name == "at" or name.endswith("_at"):

@@ -103,7 +103,7 @@ def _login_by_link(
     the address bar.
     """
     if is_foreign(request_info.headers):
-        # A stranger's link must not sign the visitor in as the stranger.
+        # Another site's link must not sign the visitor in as the link's creator (login CSRF).
         return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
     if not says_where_from(request_info.headers, request_info.address):
         return _sign_in_page(renderer, UNPROVEN_LINK, 403)
@@ -113,7 +113,7 @@ def _login_by_link(
         secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)
     except Problem as problem:
         if session_of(console, request_info) is not None:
-            # The link once more in the browser that it has signed in.
+            # The link was opened again in the browser that it signed in.
             return opened
         return _sign_in_page(renderer, problem.detail, problem.status)
     _set_cookie(console, opened, secret)
@@ -126,7 +126,7 @@ def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Respon
 
 
 def _login_view(console: Console) -> View:
-    """Create the sign-in view. It returns the token's name, role and the session's CSRF token for open pages."""
+    """Create the sign-in view. It returns the token's name and role, and a CSRF token for open pages."""
 
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)

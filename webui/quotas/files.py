@@ -55,9 +55,7 @@ class Differences:
 
 
 def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
-    """Yield the entries of the current quotas lazily, in the order of `rows`; `order_of` gives a stable
-    order.
-    """
+    """Yield a file's entries lazily, in the order of `rows`. Sort `rows` by `order_of` for a stable order."""
     return (
         {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
         | ({"shadow": True} if row.shadow else {})

@@ -46,7 +46,7 @@ class Reach:
 
 
 Named = frozenset[tuple[str, str | None]]
-"""Normalize an entity: the order of its parts does not matter."""
+"""An entity, independent of the order of its parts."""
 
 
 async def preview(

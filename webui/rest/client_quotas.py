@@ -67,7 +67,7 @@ async def list_quotas(call: Call) -> Reply:
     rows = await gathered(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
-        # The filter names one entity: what a later If-Match is about.
+        # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
     return Reply(await listed(rows, page_of(call.query)), headers=headers)
 

@@ -81,7 +81,7 @@ async def stream(
             if follower.connection is not None:
                 await live.tell_directly(follower)
     except trio.BrokenResourceError:
-        return  # the peer has gone; nothing can be told to it
+        return  # the peer has disconnected
     finally:
         live.leave(token)
 

@@ -53,7 +53,7 @@ def day_of(text: str | None, name: str) -> date | None:
     if text is None:
         return None
     try:
-        # The other forms of ISO 8601 are weeks and days of the year.
+        # Reject the week and day-of-year formats of ISO 8601.
         return date.fromisoformat(text if _DAY.fullmatch(text) else "")
     except ValueError:
         raise Invalid(name, "must be a date such as 2026-01-31") from None

@@ -1,4 +1,4 @@
-"""GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz and /readyz: read-only monitoring."""
+"""GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz, /readyz: read-only monitoring."""
 
 from typing import Final
 

@@ -29,7 +29,7 @@ async def set_password(call: Call) -> Reply:
     await prove_again(call)
     name, password, expected = call.place["name"], call.body["password"], expected_version(call.headers)
     asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
-    # Nothing is hashed for whoever may not, or of what was changed meanwhile.
+    # Check role and version before the expensive hash.
     await _apply(call, asked)
     hashed = None
     if password is not None:

@@ -41,7 +41,7 @@ PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}))
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's word
-    """An error response. `members` are extension members of the document; `headers` are additional headers."""
+    """An error response. `members` are extension members of the document; `headers` are added."""
 
     def __init__(
         self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any

@@ -65,7 +65,7 @@ async def import_quotas(call: Call) -> Reply:
     call.left.append(outcomes)
     refused = await _refused(outcomes)
     if refused:
-        # Half a file is nobody's intention.
+        # Apply all entries or none.
         raise _problem(outcomes, await _answer(changes, refused))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)

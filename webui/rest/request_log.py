@@ -56,7 +56,7 @@ async def put_request_log(call: Call) -> Reply:
 
 
 def _version(call: Call) -> dict[str, str]:
-    """Return the version of the broker's settings."""
+    """Return the ETag of the broker's settings, which include the request log's."""
     return {"ETag": etag(call.console.backend.views.broker_config_version(_broker(call).name))}
 
 

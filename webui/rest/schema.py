@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
-class Invalid(ValueError):  # noqa: N818 - a fact about what was sent
+class Invalid(ValueError):  # noqa: N818 - describes the input
     """Invalid input. `where` is a JSON pointer into the body, or the name of a query parameter."""
 
     def __init__(self, where: str, message: str) -> None:
@@ -78,7 +78,7 @@ class Number:
     def check(self, value: object, where: str = "") -> float | None:
         if value is None and self.nullable:
             return None
-        # True is an int to Python, but not a number to anybody else.
+        # bool is a subclass of int in Python, but not a number in JSON.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Invalid(where, "must be a number" + (" or null" if self.nullable else ""))
         if not math.isfinite(value) or (self.integer and value != int(value)):
@@ -154,7 +154,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A closed object. All fields are required except the `optional` ones; at least `least` must be present."""
+    """A closed object. All fields are required except `optional` ones; at least `least` must be present."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = field(default_factory=frozenset)

@@ -22,7 +22,7 @@ _COLON: Final = b":"
 _DOUBTFUL: Final = re.compile(rb"\\u003[aA]|[0-9]{20}")
 
 
-class NotJson(ValueError):  # noqa: N818 - a fact about what was sent
+class NotJson(ValueError):  # noqa: N818 - describes the input
     """Invalid JSON. The message is for the client."""
 
 

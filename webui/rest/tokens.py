@@ -96,7 +96,7 @@ async def renew_token(call: Call) -> Reply:
     await prove_again(call)
     row, expected = existing(call), expected_version(call.headers)
     try:
-        # Not one that was revoked meanwhile: it would come back with the role that it had.
+        # A concurrently revoked token must not return with its old role.
         version = row.version if expected is None else expected
         return await _issue(call, row.name, Role[row.role.upper()], version, 200)
     except ApiError as error:

@@ -71,7 +71,7 @@ class Table(Generic[Row]):
         return {"items": items, "total": found.total, "of": of, "offset": page.offset, "limit": page.limit}
 
     async def _cut_deep(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
-        """Like `page`, for a page far down: sorts all rows."""
+        """Like `cut`, for a page far down: sorts all rows."""
         found = await gathered(rows)
         fitting = await gathered(
             self._measured(row, page) if self._matches(row, page) else None for row in found
@@ -108,7 +108,7 @@ class Table(Generic[Row]):
         return measure is None, measure, self.order(row), row
 
     def _sorting(self, page: Page) -> "_Sorting[Row]":
-        """Sort rows without the value last, in either direction."""
+        """Return a sort function that puts rows without the value last, in either direction."""
 
         def naturally(rows: list[_Measured[Row]]) -> list[_Measured[Row]]:
             rows.sort(key=itemgetter(2), reverse=page.descending)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-# Public in trio.testing, which loads all of pytest where that is installed.
+# Public in trio.testing, which imports all of pytest if it is installed.
 from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
 
 Item = TypeVar("Item")

@@ -54,7 +54,9 @@ async def test_others_do_not_end_the_sessions_of_all_tokens(http: Browserless, t
     cookie = await sign_in(http, token)
     refused = await http.ask("DELETE", f"{PATH}?of=all", token=token)
     assert refused.status_code == 403
-    assert (await refused.get_json())["detail"] == "Ending the sessions of other tokens requires the role admin."
+    assert (await refused.get_json())[
+        "detail"
+    ] == "Ending the sessions of other tokens requires the role admin."
     assert await is_in(http, cookie)
 
 
