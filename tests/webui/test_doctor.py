@@ -95,7 +95,7 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
         "max.connections.per.ip": 6,
         "max.connections": 0,
         "connection_creation_rate": 0,
-        "held": 10,
+        "throttled": 10,
         "oversized": 0,
         "blocked callbacks": 0,
     }

@@ -18,7 +18,7 @@ from webui.tables.slices import gathered, sliced
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"
 RATE: Final = "connection_creation_rate"
-HELD: Final = "held"
+THROTTLED: Final = "throttled"
 
 
 async def totals_of(views: Views) -> dict[str, int]:
@@ -30,8 +30,8 @@ async def totals_of(views: Views) -> dict[str, int]:
         if not row.listener:
             totals.update(dict(row.rejected))
     addresses = await gathered(views.each_address())
-    held = sum(use.held for row in addresses for use in row.uses)
-    return {**totals, HELD: held, **flow_totals(views.flow())}
+    throttled = sum(use.held for row in addresses for use in row.uses)
+    return {**totals, THROTTLED: throttled, **flow_totals(views.flow())}
 
 
 async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
@@ -102,14 +102,14 @@ def _connections(
     yield _refused(
         RATE, "Rejected: connection rate of an address exceeded", lately, None, "/ip-quotas?shape=stopped"
     )
-    held = lately[HELD]
+    throttled = lately[THROTTLED]
     yield Check(
         "Throttled: connection rate of an address exceeded",
-        held,
+        throttled,
         Unit.COUNT,
-        above(held, 1, 1_000),
+        above(throttled, 1, 1_000),
         "No connection was throttled in the last five minutes."
-        if not held
+        if not throttled
         else "Accepted connections were delayed in the last five minutes before they were served or closed.",
         setting="ip.throttle.mode",
         page="/ip-quotas?shape=stopped",

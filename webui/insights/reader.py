@@ -81,8 +81,8 @@ class Reader:
 
     async def look(self) -> list[dict[str, Any]]:
         """Return all tables with their states; raises like `rows`."""
-        told: list[dict[str, Any]] = json.loads(await self._answer({"ask": "look"}))
-        return told
+        states: list[dict[str, Any]] = json.loads(await self._answer({"ask": "look"}))
+        return states
 
     async def run(self) -> None:
         """End the process whenever it is idle. Runs until cancelled; cancellation kills the process."""

@@ -193,15 +193,15 @@ def played(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tup
         return play(before, MOST_PLAYED), play(after, MOST_PLAYED)
 
 
-def told(before: Outcome, after: Outcome) -> Found:
+def comparison(before: Outcome, after: Outcome) -> Found:
     """Return the clients throttled under either file, the most throttled first."""
     pairs = list(zip(groups(before), groups(after), strict=True))
-    held = [
+    throttled = [
         (max(row.account.held_share, other.account.held_share), player.party, row, other)
         for player, (row, other) in zip(before.players, pairs, strict=True)
         if row.account.throttles or other.account.throttles
     ]
-    held.sort(key=lambda each: -each[0])
+    throttled.sort(key=lambda each: -each[0])
     return {
         "seconds": before.scenario.duration_us // 1_000_000,
         "clients": len(pairs),
@@ -209,7 +209,7 @@ def told(before: Outcome, after: Outcome) -> Found:
         "held_proposed": sum(1 for _, row in pairs if row.account.throttles),
         "rules_met": len(rules(after)),
         "not_played": not_played(after)[:MOST_CLIENTS],
-        "items": [_item(party, row, other) for _, party, row, other in held[:MOST_CLIENTS]],
+        "items": [_item(party, row, other) for _, party, row, other in throttled[:MOST_CLIENTS]],
     }
 
 
@@ -239,7 +239,9 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
     days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
     try:
         load = recorded(root, *days, question["node"])
-        return {"outcome": "played"} | told(*played(load.lines(), question["now"], question["proposed"]))
+        return {"outcome": "played"} | comparison(
+            *played(load.lines(), question["now"], question["proposed"])
+        )
     except Nothing as nothing:
         return {"outcome": nothing.outcome, "message": str(nothing)}
     except BadFileError as error:

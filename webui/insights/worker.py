@@ -156,7 +156,7 @@ def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:
     """Return the states of all tables, from their logs alone."""
     from deltalake.exceptions import DeltaError
 
-    told = []
+    states = []
     for name in TABLES:
         row: dict[str, Any] = dict.fromkeys(
             (
@@ -178,8 +178,8 @@ def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:
         except (DeltaError, OSError, ValueError, RuntimeError):
             warehouse.forget(name)
             row |= {"state": "damaged", "problem": f"The log of the table {name} cannot be read."}
-        told.append({"name": name} | row)
-    body = _json(told)
+        states.append({"name": name} | row)
+    body = _json(states)
     return {"outcome": "tables", "size": len(body)}, body
 
 

@@ -163,7 +163,7 @@ async def _add_reach(
 ) -> None:
     views = call.console.backend.views
     if views.quota_callback:
-        return  # nobody can say what it will answer
+        return  # the callback's result is unknown in advance
     connections = await gathered(views.each_connection())
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:

@@ -119,7 +119,7 @@ async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
     bootstrap = next(iter(call.console.backend.views.overview().bootstrap), "localhost:9092")
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,
         "newest_at": None,
@@ -135,10 +135,10 @@ async def state(call: Call) -> Reply:
         tables = await reader.look()
     except NoInsights as problem:
         is_off = problem.members["code"] == "INSIGHTS_OFF"
-        return Reply({"state": "off" if is_off else "missing"} | told)
+        return Reply({"state": "off" if is_off else "missing"} | answer)
     except Problem as problem:
-        return Reply({"state": "unreadable"} | told | {"problem": problem.detail})
-    return Reply(told | {"tables": tables} | fresh(tables, call.console.now_ms()))
+        return Reply({"state": "unreadable"} | answer | {"problem": problem.detail})
+    return Reply(answer | {"tables": tables} | fresh(tables, call.console.now_ms()))
 
 
 def fresh(tables: list[dict[str, Any]], now_ms: int) -> dict[str, Any]:

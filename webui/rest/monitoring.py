@@ -77,7 +77,7 @@ ROUTES: Final = (
         "getOverview",
         "The broker's current metrics, and optionally their history.",
         overview,
-        {200: Answer("The figures", OVERVIEW)},
+        {200: Answer("The current metrics", OVERVIEW)},
         query=(
             Query(
                 "history",

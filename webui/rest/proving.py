@@ -36,7 +36,7 @@ async def prove_again(call: Call) -> None:
         detail = "Wrong secret: expected your token, your password or the code of a new link."
         raise Problem(403, detail, where="/present") from problem
     if not call.signed_in():
-        raise Problem(401, "You were signed out meanwhile.")
+        raise Problem(401, "Your session ended in the meantime.")
 
 
 def _read(header: str) -> str:

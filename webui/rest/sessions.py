@@ -21,13 +21,13 @@ ENDED: Final = Record({"ended": COUNT})
 
 
 async def end_sessions(call: Call) -> Reply:
-    everybody = call.query["of"] == "all"
-    if everybody and call.actor.role < Role.ADMIN:
+    all_tokens = call.query["of"] == "all"
+    if all_tokens and call.actor.role < Role.ADMIN:
         raise Problem.of(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             "Ending the sessions of other tokens requires the role admin.",
         )
-    ended = call.console.authenticator.sign_out_everywhere(None if everybody else call.actor.name)
+    ended = call.console.authenticator.sign_out_everywhere(None if all_tokens else call.actor.name)
     logger.info(
         "console sessions were ended",
         extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},

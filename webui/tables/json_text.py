@@ -10,7 +10,7 @@ from webui.tables.slices import gathered
 AT_ONCE: Final = 16
 """Elements per slice of a long list or object whose elements are containers."""
 
-FIGURES_AT_ONCE: Final = 512
+SCALARS_AT_ONCE: Final = 512
 
 _write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
@@ -46,7 +46,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
         yield b"}"
     else:
         before, rest = b"[", iter(value)
-        at_once = AT_ONCE if isinstance(value[0], dict | list) else FIGURES_AT_ONCE
+        at_once = AT_ONCE if isinstance(value[0], dict | list) else SCALARS_AT_ONCE
         while some := list(islice(rest, at_once)):
             yield before + encode(some)[1:-1]
             before = b","

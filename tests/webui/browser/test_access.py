@@ -30,7 +30,7 @@ def test_an_open_browser_is_not_enough_to_change_a_token(
     for button, done in (("Revoke vi", "Revoke token"), ("Renew vi", "Renew secret")):
         opened.get_by_label(button).click()
         expect(opened.get_by_label(PROOF)).to_be_focused()
-        for typed, words in (("", "Enter your token or password."), (button, "neither your token")):
+        for typed, words in (("", "Enter your token or password."), (button, "expected your token")):
             prove(opened, typed)
             opened.get_by_role("button", name=done).click()
             expect(opened.get_by_role("alert")).to_contain_text(words)
@@ -81,7 +81,7 @@ def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any
     opened = page.go("/access")
     opened.get_by_role("button", name="New token").click()
     prove(opened)
-    for name, words in (("", "A token needs a name"), ("vi", "There is a token of this name")):
+    for name, words in (("", "Enter a name"), ("vi", "A token of this name exists")):
         opened.get_by_label("Name of the user or program").fill(name)
         opened.get_by_role("button", name="Create token").click()
         expect(opened.locator("#new-trouble")).to_contain_text(words)
@@ -257,7 +257,7 @@ def change_ones_own(opened: Any, expect: Any) -> None:
     opened.get_by_label("New password").fill("another long password")
     prove(opened, "wrong")
     opened.get_by_role("button", name="Set password").click()
-    expect(opened.locator("#password-trouble")).to_contain_text("neither your token nor your password")
+    expect(opened.locator("#password-trouble")).to_contain_text("expected your token, your password")
     expect(opened.get_by_label(PROOF)).to_be_focused()
     prove(opened, "correct horse battery")
     opened.get_by_role("button", name="Set password").click()

@@ -87,7 +87,7 @@ def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: F
         ("Requests", "many", "A number."),
         ("Topics", "-1", "Enter a whole number."),
         ("Delay", "10001", "At most 10 000 ms."),
-        ("Users", "a,,b", "A name is missing"),
+        ("Users", "a,,b", "Empty name"),
     ],
 )
 def test_what_makes_no_sense_is_said_beside_the_field(

@@ -114,7 +114,7 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     alter(broker, "queues", {"metrics": "org.theirs.", "interval.ms": "60000"})
     telemetry.get_by_role("button", name="Save subscription").click()
     conflict = telemetry.locator(".conflict")
-    expect(conflict).to_contain_text("changed it meanwhile")
+    expect(conflict).to_contain_text("changed this subscription in the meantime")
     expect(conflict.locator("tr", has_text="Metrics").locator("td")).to_have_text(
         ["org.theirs.", "org.mine."]
     )

@@ -78,7 +78,7 @@ def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     expect(quotas.get_by_label("Edit client id app")).to_be_focused()
 
 
-NOISY = "Below 1 MB/s the rate is kept less exactly"
+NOISY = "Below 1 MB/s the limit is less accurate"
 
 
 @pytest.mark.parametrize(

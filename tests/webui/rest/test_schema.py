@@ -64,7 +64,7 @@ def test_a_refusal_says_where() -> None:
     schema = Record({"entries": Listing(SHAPE)})
     assert refusal(schema, {"entries": [{"name": "a"}, {"name": 7}]}) == "/entries/1/name: must be a string"
     assert refusal(schema, {"entries": [{}]}) == "/entries/0/name: is missing"
-    assert refusal(schema, {"a/b~c": 1}) == "/a~1b~0c: unknown; known are entries"
+    assert refusal(schema, {"a/b~c": 1}) == "/a~1b~0c: unknown field; allowed: entries"
     assert refusal(schema, 1) == "/: must be an object"
 
 

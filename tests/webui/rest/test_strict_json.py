@@ -1,4 +1,4 @@
-"""Bytes to values, refusing what JSON parsers usually let pass."""
+"""The strict JSON parser rejects what JSON parsers usually accept."""
 
 import json
 import re

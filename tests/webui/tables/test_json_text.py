@@ -7,7 +7,7 @@ import pytest
 
 from tests.webui.polls import Polls, WorkClock
 from webui.tables import json_text
-from webui.tables.json_text import AT_ONCE, FIGURES_AT_ONCE, encode, written
+from webui.tables.json_text import AT_ONCE, SCALARS_AT_ONCE, encode, written
 from webui.tables.slices import SLICE_S
 
 ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}
@@ -27,7 +27,7 @@ ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}
         {"items": [ROW] * 100, "total": 100, "of": 100, "none": []},
         {"items": [], "total": 0},
         {"history": {"at_ms": list(range(1_440)), "used": [None, 0.25] * 720}, "at": "now"},
-        [0.5] * (FIGURES_AT_ONCE + 1),
+        [0.5] * (SCALARS_AT_ONCE + 1),
         [None] * 17,
         [[1, 2], [], [3]] * 20,
         {f"/path/{number}": {"get": ROW} for number in range(60)},

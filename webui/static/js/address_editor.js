@@ -34,7 +34,7 @@ export class AddressEditor {
     this.buttons = h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel"));
     this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
       h("h2", row ? ["Limit of ", h("span.chip", h("span", "address"), h("span.mono", addressWords(row.address)))] : "Limit an address"),
-      h("div.two-fields", row ? null : this.whom(),
+      h("div.two-fields", row ? null : this.entityFields(),
         h("div.field", h("label", { for: id }, "New connections", h("span.quiet", " per second")), this.rate, this.note)),
       h("div.consequences", this.reach, this.command),
       this.trouble,
@@ -44,7 +44,7 @@ export class AddressEditor {
     this.changed();
   }
 
-  whom() {
+  entityFields() {
     const choices = [["one", "one address"], ["default", "every other address (default)"]].map(([value, words]) => h("option", { value }, words));
     this.which = h("select", { "aria-label": "Limited addresses" }, choices);
     this.name = h("input", { type: "text", "aria-label": "Address", placeholder: "10.0.0.7", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
