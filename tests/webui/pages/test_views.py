@@ -192,7 +192,7 @@ async def test_a_browser_that_does_not_say_where_a_link_comes_from_is_believed_o
     answer = await client.get(f"/?code={code}", **asked)
     assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
     if status == 403:
-        assert "does not send the link's origin" in await text_of(answer)
+        assert "so links cannot sign in" in await text_of(answer)
         asked["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
         assert (await client.get(f"/?code={code}", **asked)).status_code == 303
 
