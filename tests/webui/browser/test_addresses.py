@@ -76,7 +76,7 @@ def test_an_address_is_limited_and_freed_again(addresses: Any, expect: Any, brok
     expect(row(addresses, "10.0.0.9")).to_contain_text("4/s")
     assert broker.rows[(("ip", "10.0.0.9"),)].value(IP_KEY) == 4
     addresses.get_by_role("button", name="Undo").click()
-    expect(addresses.locator(".toast")).to_contain_text("back")
+    expect(addresses.locator(".toast")).to_contain_text("Restored")
     assert (("ip", "10.0.0.9"),) not in broker.rows
 
 

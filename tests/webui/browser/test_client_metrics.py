@@ -68,7 +68,7 @@ def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
         expect(subscription(telemetry, "queues")).to_contain_text(words)
     expect(client(telemetry, "orders-2")).to_contain_text("queues")
     telemetry.get_by_role("button", name="Undo").click()
-    expect(telemetry.locator(".toast")).to_contain_text("back")
+    expect(telemetry.locator(".toast")).to_contain_text("Restored")
     assert broker.telemetry.world.image.client_metrics == {}
 
 

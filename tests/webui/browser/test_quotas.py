@@ -131,7 +131,7 @@ def test_an_edit_can_be_undone(quotas: Any, expect: Any, broker: FakeBroker) -> 
     expect(quotas.locator(".toast")).to_contain_text("Saved")
     assert broker.rows[APP].value(PRODUCE) is None
     quotas.get_by_role("button", name="Undo").click()
-    expect(quotas.locator(".toast")).to_contain_text("back")
+    expect(quotas.locator(".toast")).to_contain_text("Restored")
     assert {limit.key: limit.value for limit in broker.rows[APP].limits} == {PRODUCE: 1_048_576}
 
 
