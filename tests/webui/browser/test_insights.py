@@ -46,7 +46,7 @@ def test_each_card_says_what_its_table_says(insights: Any, expect: Any) -> None:
         "usage": ("alice", "9 MB", "bob", "scripts"),
         "throttling": ("alice", "produce", "4.5 s", "2 s"),
         "latency": ("Fetch", "Produce", "0.4 ms"),
-        "advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "nobody"),
+        "advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "never"),
         "utilisation": ("alice, a", "100 %", "2 of 2 min"),
         "throttle-compliance": ("librdkafka 2.16.1", "no", "unknown", "unknown"),
         "offenders": ("alice", "9 MB", "90 %"),
