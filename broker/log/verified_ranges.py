@@ -101,7 +101,7 @@ class VerifiedRanges:
             if isinstance(found, Damage):
                 if found not in self.damage:
                     where = f"{segment.path}: bytes {found.start} to {found.end}"
-                    logger.error("records are damaged and will not be served", extra={"where": where})
+                    logger.error("damaged records are not served", extra={"where": where})
                 self.note_damage(found)
                 position, exact = found.end, False
             else:

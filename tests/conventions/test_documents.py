@@ -60,7 +60,7 @@ def test_the_readme_says_how_to_run_and_how_to_test() -> None:
 def test_every_target_is_in_the_makefile_help() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     helped = set(re.findall(r'@echo "make ([a-z][\w-]*)', makefile))
-    assert _make_targets() - helped == {"help", "house", "format", "clean"}
+    assert _make_targets() - helped == {"help", "conventions", "format", "clean"}
 
 
 def test_ci_calls_the_readmes_test_command() -> None:
