@@ -50,7 +50,7 @@ async def describe(
     ]
 
 
-async def test_v77_what_was_altered_is_what_is_described(harness: Harness) -> None:
+async def test_what_was_altered_is_what_is_described(harness: Harness) -> None:
     steps: list[tuple[Values, dict[str, float]]] = [
         (
             {"producer_byte_rate": 10_000, "consumer_byte_rate": 20_000},
@@ -72,7 +72,7 @@ async def test_v77_what_was_altered_is_what_is_described(harness: Harness) -> No
         ]
 
 
-async def test_v78_validating_changes_nothing(harness: Harness) -> None:
+async def test_validating_changes_nothing(harness: Harness) -> None:
     steps: list[Values] = [
         {"producer_byte_rate": 20_000},
         {"consumer_byte_rate": 30_000},
@@ -104,9 +104,7 @@ async def test_v78_validating_changes_nothing(harness: Harness) -> None:
         ({"user": "ann"}, {"connection_creation_rate": 1}),
     ],
 )
-async def test_v79_v83_what_is_wrong_is_an_invalid_request(
-    harness: Harness, entity: Entity, values: Values
-) -> None:
+async def test_what_is_wrong_is_an_invalid_request(harness: Harness, entity: Entity, values: Values) -> None:
     assert await alter(harness, entity, values) == ErrorCode.INVALID_REQUEST
     assert await describe(harness) == []
 
@@ -122,7 +120,7 @@ async def test_v79_v83_what_is_wrong_is_an_invalid_request(
         ([("", EXACT, "x")], ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_v79_what_cannot_be_asked_has_an_error_and_no_entries(
+async def test_what_cannot_be_asked_has_an_error_and_no_entries(
     harness: Harness, components: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     request = DescribeClientQuotasRequest([ComponentData(*each) for each in components])
@@ -131,7 +129,7 @@ async def test_v79_what_cannot_be_asked_has_an_error_and_no_entries(
     assert reply.error_message
 
 
-async def test_v80_addresses_have_one_limit(harness: Harness) -> None:
+async def test_addresses_have_one_limit(harness: Harness) -> None:
     one, all_others = {"ip": "127.0.0.1"}, {"ip": None}
     for rate in (100, 150):
         assert await alter(harness, one, {"connection_creation_rate": rate}) == ErrorCode.NONE
@@ -146,7 +144,7 @@ async def test_v80_addresses_have_one_limit(harness: Harness) -> None:
     assert await describe(harness, ("ip", ANY, None)) == []
 
 
-async def test_v82_names_are_taken_as_they_are(harness: Harness) -> None:
+async def test_names_are_taken_as_they_are(harness: Harness) -> None:
     entities: list[Entity] = [{"user": "user with spaces"}, {"client-id": "<default>"}, {"client-id": None}]
     for number, entity in enumerate(entities, 1):
         assert await alter(harness, entity, {"producer_byte_rate": number}) == ErrorCode.NONE

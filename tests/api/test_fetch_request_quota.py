@@ -145,7 +145,7 @@ async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: Ha
 
 
 @SESSIONS
-async def test_v85_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
+async def test_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
     shared: Harness, in_session: bool
 ) -> None:
     """Every fetch violates the quota, and a throttle is at most one second."""

@@ -69,7 +69,7 @@ async def prepare(harness: Harness, partitions: int | None) -> None:
 
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
-async def test_v36_a_strict_version_refuses_the_second_topic_and_the_retry_goes_through(
+async def test_a_strict_version_refuses_the_second_topic_and_the_retry_goes_through(
     limited: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
     await prepare(limited, before)
@@ -82,7 +82,7 @@ async def test_v36_a_strict_version_refuses_the_second_topic_and_the_retry_goes_
 
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
-async def test_v36_an_older_version_is_served_and_waits(
+async def test_an_older_version_is_served_and_waits(
     limited: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
     await prepare(limited, before)
@@ -90,7 +90,7 @@ async def test_v36_an_older_version_is_served_and_waits(
 
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
-async def test_v36_without_a_quota_both_are_served_at_once(
+async def test_without_a_quota_both_are_served_at_once(
     harness: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
     await prepare(harness, before)

@@ -101,7 +101,7 @@ def limits(harness: Harness) -> dict[Parts, dict[str, float]]:
         ([("user", "a\x9bb")], RATE, 1.0, r"The user has the control character '\x9b'"),
     ],
 )
-async def test_v79_what_is_wrong_is_named_and_what_stands_beside_it_holds(
+async def test_what_is_wrong_is_named_and_what_stands_beside_it_holds(
     harness: Harness, parts: Parts, key: str, value: float, words: str
 ) -> None:
     bad = entry(parts, (PERCENT if key == RATE else RATE, 7.0), (key, value))
@@ -116,7 +116,7 @@ async def test_v79_what_is_wrong_is_named_and_what_stands_beside_it_holds(
 @pytest.mark.parametrize(
     "other", [("user", "ann"), ("client-id", "app"), ("user", None), ("client-id", None)]
 )
-async def test_v79_an_address_stands_alone(harness: Harness, other: tuple[str, str | None]) -> None:
+async def test_an_address_stands_alone(harness: Harness, other: tuple[str, str | None]) -> None:
     for parts in ([("ip", "10.0.0.1"), other], [other, ("ip", None)]):
         (answer,) = await altered(harness, entry(parts, (CONNECTIONS, 1.0)))
         assert answer.error_code == ErrorCode.INVALID_REQUEST

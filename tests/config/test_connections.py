@@ -26,13 +26,13 @@ def test_a_listener_without_a_limit_of_its_own_has_the_brokers() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.external."])
 @pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate"])
-def test_v50_0_is_no_limit_that_a_broker_could_live_with(prefix: str, key: str) -> None:
+def test_0_is_no_limit_that_a_broker_could_live_with(prefix: str, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         room_of(f"{prefix}{key}=0")
     room_of(f"{prefix}{key}=1")
 
 
-def test_v55_0_for_every_address_is_allowed_only_with_overrides() -> None:
+def test_0_for_every_address_is_allowed_only_with_overrides() -> None:
     overrides = "max.connections.per.ip.overrides=10.0.0.7:0"
     assert room_of("max.connections.per.ip=0", overrides).max_connections_per_ip == 0
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip='?-1"):

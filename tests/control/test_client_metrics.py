@@ -1,4 +1,4 @@
-"""Subscriptions to client metrics through IncrementalAlterConfigs and DescribeConfigs (KIP-714, V95)."""
+"""Subscriptions to client metrics through IncrementalAlterConfigs and DescribeConfigs (KIP-714)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""AlterClientQuotas responds as Kafka does (V77 to V83; items 141 to 143)."""
+"""AlterClientQuotas responds as Kafka does (ClientQuotasRequestTest, ClientQuotaControlManagerTest)."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def limits(world: World, entity: EntityPairs) -> dict[str, float]:
 
 
 def test_the_published_sequence_of_alterations_gives_the_published_values(world: World) -> None:
-    """V77 (ClientQuotasRequestTest.testAlterClientQuotasRequest)."""
+    """ClientQuotasRequestTest.testAlterClientQuotasRequest."""
     assert alter(world, BOTH, ("producer_byte_rate", 10000.0), ("consumer_byte_rate", 20000.0)).ok
     assert limits(world, BOTH) == {"producer_byte_rate": 10000.0, "consumer_byte_rate": 20000.0}
     assert alter(world, BOTH, ("producer_byte_rate", 15000.0)).ok
@@ -57,7 +57,7 @@ def test_the_published_sequence_of_alterations_gives_the_published_values(world:
     ],
 )
 def test_validating_only_changes_nothing(world: World, ops: list[tuple[str, float | None]]) -> None:
-    """V78."""
+    """ClientQuotasRequestTest.testAlterClientQuotasRequestValidateOnly."""
     alter(world, ALICE, ("producer_byte_rate", 10000.0), ("consumer_byte_rate", 20000.0))
     before = world.image.quotas
     assert alter(world, ALICE, *ops, validate_only=True).ok
@@ -96,7 +96,7 @@ def test_validating_only_still_says_what_is_wrong(world: World) -> None:
 def test_bad_requests_are_invalid_and_change_nothing(
     world: World, entity: EntityPairs, ops: list[tuple[str, float | None]]
 ) -> None:
-    """V79, V83."""
+    """ClientQuotasRequestTest, its tests of bad entities, keys and values."""
     outcome = alter(world, entity, *ops)
     assert outcome.error is ErrorCode.INVALID_REQUEST
     assert outcome.message
@@ -110,7 +110,7 @@ def test_a_name_has_at_most_1024_characters(world: World, length: int, fine: boo
 
 
 def test_address_quotas_are_set_listed_and_removed(world: World) -> None:
-    """V80."""
+    """ClientQuotasRequestTest.testAlterIpQuotasRequest."""
     one: EntityPairs = (("ip", "1.2.3.4"),)
     default: EntityPairs = (("ip", None),)
     assert alter(world, one, ("connection_creation_rate", 100.0)).ok
@@ -124,7 +124,7 @@ def test_address_quotas_are_set_listed_and_removed(world: World) -> None:
 
 
 def test_names_are_kept_as_they_are(world: World) -> None:
-    """V82."""
+    """ClientQuotasRequestTest.testClientQuotasWithDefaultName."""
     spaces: EntityPairs = (("user", "user with spaces"),)
     literal: EntityPairs = (("client-id", "<default>"),)
     default: EntityPairs = (("client-id", None),)
@@ -139,7 +139,7 @@ def test_names_are_kept_as_they_are(world: World) -> None:
 
 
 def test_one_record_is_written_for_each_key(world: World) -> None:
-    """V83, item 143."""
+    """ClientQuotaControlManagerTest."""
     entry = QuotaAlteration(BOTH, (QuotaOp("producer_byte_rate", 1.0), QuotaOp("consumer_byte_rate", 2.0)))
     plan = world.plan(plan_client_quotas, AlterClientQuotas((entry,)))
     assert [(each.entity, each.key, each.new) for each in plan.changes] == [

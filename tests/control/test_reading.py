@@ -138,7 +138,7 @@ async def test_the_version_of_the_views_changes_with_every_change(
 
 
 async def store_thirteen(control: Control) -> None:
-    """The entities of V81 (ClientQuotasRequestTest.setupDescribeClientQuotasMatchTest)."""
+    """The entities of ClientQuotasRequestTest.setupDescribeClientQuotasMatchTest."""
     both: list[tuple[str | None, str | None]] = [
         ("user-1", "client-id-1"),
         ("user-2", "client-id-1"),
@@ -191,7 +191,7 @@ def anyone(kind: str) -> QuotaFilter:
 async def test_filters_match_as_kafkas_do(
     control: Control, views: ControlViews, components: list[QuotaFilter], strict: bool, count: int
 ) -> None:
-    """V81."""
+    """ClientQuotasRequestTest.testDescribeClientQuotasMatchPartial."""
     await store_thirteen(control)
     assert len(views.quotas(components, strict=strict)) == count
 
@@ -209,7 +209,7 @@ async def test_filters_match_as_kafkas_do(
 def test_bad_filters_are_refused_as_kafka_does(
     views: ControlViews, components: list[QuotaFilter], error: ErrorCode
 ) -> None:
-    """V79."""
+    """ClientQuotasRequestTest, its tests of unsupported filters."""
     with pytest.raises(ApiError) as caught:
         views.quotas(components)
     assert caught.value.code is error

@@ -1,4 +1,4 @@
-"""Java's producer and consumer under quotas, as Kafka's BaseQuotaTest has them: V85."""
+"""Java's producer and consumer under quotas, as in Kafka's BaseQuotaTest."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def consume(broker: BrokerProcess, directory: Path) -> str:
     )
 
 
-def test_v85_a_producer_and_a_consumer_are_told_to_wait_and_get_everything(
+def test_a_producer_and_a_consumer_are_told_to_wait_and_get_everything(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     limit(broker, "producer", producer_byte_rate=8_000)
@@ -61,7 +61,7 @@ def test_v85_a_producer_and_a_consumer_are_told_to_wait_and_get_everything(
     assert largest(consumed, "fetch-throttle-time-max") > 0
 
 
-def test_v85_limits_beyond_reach_hold_nobody(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_limits_beyond_reach_hold_nobody(broker: BrokerProcess, tmp_path: Path) -> None:
     beyond = 2**63 - 1_024
     limit(broker, None, producer_byte_rate=beyond, consumer_byte_rate=beyond)
     produced = produce(broker, "read", RECORDS, *ONE_BY_ONE, metrics=True)
@@ -71,7 +71,7 @@ def test_v85_limits_beyond_reach_hold_nobody(broker: BrokerProcess, tmp_path: Pa
     assert largest(consumed, "fetch-throttle-time-max") == 0
 
 
-def test_v85_a_request_quota_holds_a_producer_no_longer_than_a_second_at_a_time(
+def test_a_request_quota_holds_a_producer_no_longer_than_a_second_at_a_time(
     broker: BrokerProcess,
 ) -> None:
     limit(broker, None, request_percentage=0.1)

@@ -95,7 +95,7 @@ async def becomes(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-async def test_v54_rates_of_broker_and_listeners_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
+async def test_rates_of_broker_and_listeners_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
     key = "max.connection.creation.rate"
     async with two_listeners(tmp_path) as (_, operator, inner, outer):
         (free,) = await measured(inner, seconds=2)
@@ -117,7 +117,7 @@ async def test_v54_rates_of_broker_and_listeners_hold_as_soon_as_they_are_set(tm
 
 
 @pytest.mark.slow
-async def test_v54_rates_of_addresses_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
+async def test_rates_of_addresses_hold_as_soon_as_they_are_set(tmp_path: Path) -> None:
     async with two_listeners(tmp_path) as (broker, _, inner, _):
         set_ip_rate(broker, None, 10)
         (rate,) = await measured(inner)
@@ -127,7 +127,7 @@ async def test_v54_rates_of_addresses_hold_as_soon_as_they_are_set(tmp_path: Pat
         assert 14 <= rate <= 1.2 * 18
 
 
-async def test_v53_over_its_rate_an_address_is_held_closed_and_served_again(tmp_path: Path) -> None:
+async def test_over_its_rate_an_address_is_held_closed_and_served_again(tmp_path: Path) -> None:
     async with two_listeners(tmp_path, "ip.throttle.mode=kafka") as (broker, _, _, outer):
         set_ip_rate(broker, None, 5)
         clients = [await connect(outer) for _ in range(7)]

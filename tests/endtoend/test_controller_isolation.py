@@ -1,5 +1,5 @@
 """500 clients in a connection storm on one socket server of a broker of its own, while the other server's
-clients come and go. (CHECKLIST 5, 6, 115)
+clients come and go.
 
 No limit of the stormed server holds up the other one, whichever is stormed: not `max.connections`, which the
 storm has reached, nor the creation rate, nor the request memory. What the limits do to the millisecond is

@@ -132,7 +132,7 @@ async def test_a_task_that_fails_is_named_and_what_was_acknowledged_is_kept(tmp_
 
 
 async def test_a_fatal_error_of_a_handler_ends_the_process_with_its_status(tmp_path: Path) -> None:
-    """CHECKLIST 86."""
+    """FatalExitError ends the process. (Kafka: KafkaRequestHandler)"""
     with running(tmp_path, BROKEN_HANDLER) as run:
         await acknowledged(run.port, 3)
         client = await connect(run.port)

@@ -1,6 +1,6 @@
 """Real clients whose names are markup, and every page of the console opened in Chromium over them.
 
-CONFORMANCE 4.2, item 5: what a client calls itself is shown as it is written, and never run.
+Pages show the names that clients choose as text and never run them.
 """
 
 from collections.abc import Iterator

@@ -25,21 +25,21 @@ def window_ms(samples: int) -> int:
 
 
 @pytest.mark.parametrize("samples", [10, 11])
-def test_v15_at_the_bound_there_is_nothing_to_wait_for(samples):
+def test_at_the_bound_there_is_nothing_to_wait_for(samples):
     assert throttle_time_ms(16.5, 16.5, window_ms(samples)) == 0
 
 
-def test_v16_below_the_bound_the_wait_is_negative():
+def test_below_the_bound_the_wait_is_negative():
     assert throttle_time_ms(16.5, 20.4, window_ms(10)) == -1_721
 
 
-def test_v17_twice_the_bound_over_two_seconds_waits_two_seconds():
+def test_twice_the_bound_over_two_seconds_waits_two_seconds():
     assert throttle_time_ms(100, 50, window_ms(3)) == 2_000
 
 
 @pytest.mark.parametrize(
     ("observed", "samples", "wait_ms"),
-    [pytest.param(55, 2, 100, id="V18"), pytest.param(100, 10, 500, id="V19")],
+    [pytest.param(55, 2, 100, id="2 samples"), pytest.param(100, 10, 500, id="10 samples")],
 )
 def test_a_bounded_wait_is_the_smaller_of_the_two(observed, samples, wait_ms):
     assert bounded_throttle_time_ms(observed, 50, window_ms(samples), 500) == wait_ms

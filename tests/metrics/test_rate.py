@@ -12,7 +12,7 @@ START = 1_700_000_000_000
 
 @pytest.mark.parametrize("samples", [1, 11])
 @pytest.mark.parametrize("window_s", [1, 11])
-def test_v21_without_prior_windows_all_but_the_present_count_as_seen(samples, window_s):
+def test_without_prior_windows_all_but_the_present_count_as_seen(samples, window_s):
     rate = Rate(Window(samples, window_s * 1_000))
     rate.record(50, START)
     elapsed_s = (window_s * 1_000 - 1) / 1_000
@@ -20,7 +20,7 @@ def test_v21_without_prior_windows_all_but_the_present_count_as_seen(samples, wi
     assert rate.measure(START + window_s * 1_000 - 1) == pytest.approx(expected, rel=1e-15)
 
 
-def test_v22_a_steady_client_is_measured_steadily_from_the_second_window_on():
+def test_a_steady_client_is_measured_steadily_from_the_second_window_on():
     steps_ms = [0, 99, *[100] * 8, 101]
     rate = Rate(Window(2, 1_000))
     now_ms = START
@@ -35,7 +35,7 @@ def test_v22_a_steady_client_is_measured_steadily_from_the_second_window_on():
             assert 10 <= rate.measure(now_ms) <= 11
 
 
-def test_v2_six_thousand_three_hundred_bytes_in_ten_and_a_half_seconds_are_600_per_second():
+def test_six_thousand_three_hundred_bytes_in_ten_and_a_half_seconds_are_600_per_second():
     rate = Rate(Window(11, 1_000))
     for second in range(10):
         rate.record(400, START + second * 1_000)
@@ -67,7 +67,7 @@ def test_measuring_begins_the_window():
     assert rate.measure(START + 1_500) == 20
 
 
-def test_v31_a_simple_rate_supposes_no_windows_before_its_first():
+def test_a_simple_rate_supposes_no_windows_before_its_first():
     rate = SimpleRate(Window(10, 1_000))
     rate.record(1_000, START)
     expected = [(0, 1_000), (1_000, 1_000), (1_200, 1_000 / 1.2), (1_400, 1_000 / 1.4)]

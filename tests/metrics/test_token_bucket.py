@@ -12,7 +12,7 @@ def bucket(bound: float, samples: int, window_s: int = 1) -> TokenBucket:
     return TokenBucket.full(Window(samples, window_s * 1_000), bound, START)
 
 
-def test_v24_refills_then_spends():
+def test_refills_then_spends():
     tokens = bucket(5, samples=10, window_s=2)
     assert tokens.measure(START) == 100
     tokens.record(60, START)
@@ -24,7 +24,7 @@ def test_v24_refills_then_spends():
     assert tokens.throttle_ms(START + 4_000) == 1_000
 
 
-def test_v25_what_is_given_back_never_exceeds_the_burst():
+def test_what_is_given_back_never_exceeds_the_burst():
     tokens = bucket(5, samples=10, window_s=2)
     tokens.record(-60, START)
     assert tokens.measure(START) == 100
@@ -34,7 +34,7 @@ def test_v25_what_is_given_back_never_exceeds_the_burst():
     assert tokens.measure(START + 4_000) == 100
 
 
-def test_v28_a_burst_of_560_against_five_per_second_clears_in_twelve_seconds():
+def test_a_burst_of_560_against_five_per_second_clears_in_twelve_seconds():
     tokens = bucket(5, samples=100)
     tokens.record(560, START)
     assert tokens.measure(START) == -60
@@ -51,7 +51,7 @@ def test_a_full_bucket_is_full_on_any_clock_and_kafkas_only_on_one_that_shows_ye
 
 
 @pytest.mark.parametrize(("tokens", "wait_ms"), [(0.0, 0), (-0.004, 0), (-0.005, 1), (-5, 500), (-10, 1_000)])
-def test_v32_the_wait_is_the_time_that_the_tokens_need_to_come_back(tokens, wait_ms):
+def test_the_wait_is_the_time_that_the_tokens_need_to_come_back(tokens, wait_ms):
     assert TokenBucket(Window(10, 1_000), 10, tokens, START).throttle_ms(START) == wait_ms
 
 

@@ -34,14 +34,14 @@ def test_age_counts_from_the_last_event_and_not_from_the_beginning_of_the_sample
 
 
 @pytest.mark.parametrize(("gap_ms", "live"), [(2_500, 0), (1_500, 1)])
-def test_v23_a_sample_outside_the_monitored_window_is_purged_and_one_that_overlaps_it_is_kept(gap_ms, live):
+def test_a_sample_outside_the_monitored_window_is_purged_and_one_that_overlaps_it_is_kept(gap_ms, live):
     stat = WindowedSum(TWO_SECONDS)
     stat.record(1, START)
     stat.measure(START + gap_ms)
     assert stat.live_samples == live
 
 
-def test_v23_one_sample_more_than_asked_for_is_kept_for_the_overlap():
+def test_one_sample_more_than_asked_for_is_kept_for_the_overlap():
     stat = WindowedSum(TWO_SECONDS)
     for at_ms in (0, 999, 1_100, 2_099, 2_200):
         stat.record(1, START + at_ms)
@@ -73,7 +73,7 @@ def test_a_clock_that_steps_back_neither_loses_nor_keeps_a_sample_too_long():
     assert stat.measure(START + 1_500) == 0
 
 
-def test_v30_a_windowed_count_of_two_samples_of_a_millisecond_forgets_the_oldest_event():
+def test_a_windowed_count_of_two_samples_of_a_millisecond_forgets_the_oldest_event():
     count = WindowedCount(Window(samples=2, window_ms=1))
     count.record(1, START)
     count.record(1, START + 1)
@@ -90,7 +90,7 @@ def test_a_windowed_count_counts_events_whatever_their_values():
 
 
 @pytest.mark.parametrize("kind", [Max, Min, Avg])
-def test_v30_nothing_to_see_is_not_a_number(kind: type[SampledStat]):
+def test_nothing_to_see_is_not_a_number(kind: type[SampledStat]):
     stat = kind(TWO_SECONDS)
     assert isnan(stat.measure(START))
     stat.record(1, START)
@@ -99,7 +99,7 @@ def test_v30_nothing_to_see_is_not_a_number(kind: type[SampledStat]):
 
 
 @pytest.mark.parametrize("kind", [WindowedCount, WindowedSum])
-def test_v30_nothing_to_add_up_is_zero(kind: type[SampledStat]):
+def test_nothing_to_add_up_is_zero(kind: type[SampledStat]):
     stat = kind(TWO_SECONDS)
     stat.record(50, START)
     assert stat.measure(START + 2_000) == 0

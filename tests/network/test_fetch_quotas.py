@@ -236,7 +236,7 @@ async def test_a_fetch_that_was_known_by_heart_is_held_back_too(
         (10.25, 209, 450, QuotaKind.REQUEST),
     ],
 )
-async def test_v84_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
+async def test_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
     broker: RunningBroker,
     mock_clock: MockClock,
     seconds: float,
@@ -269,7 +269,7 @@ async def test_v84_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
 
 
 @SESSIONS
-async def test_v85_a_consumer_whose_every_fetch_breaks_the_request_quota_gets_records(
+async def test_a_consumer_whose_every_fetch_breaks_the_request_quota_gets_records(
     broker: RunningBroker, mock_clock: MockClock, in_session: bool
 ) -> None:
     busy = await consumer(broker, "busy")

@@ -53,7 +53,7 @@ def names(plane: str) -> list[str]:
 
 
 async def test_a_controller_listener_announces_what_administrators_need(broker: RunningBroker) -> None:
-    """CHECKLIST 5."""
+    """KIP-291."""
     controller = await connect_to(broker, "CONTROLLER")
     answer = await controller.ask(ApiVersionsRequest(), 0)
     assert [each.api_key for each in answer.api_keys] == [17, 18, 19, 20, 32, 33, 36, 37, 44, 49, 51, 60]
@@ -107,7 +107,7 @@ async def test_clients_are_told_of_the_data_plane_only(broker: RunningBroker) ->
 
 
 async def test_each_plane_has_tasks_of_its_own(broker: RunningBroker) -> None:
-    """CHECKLIST 6: the control plane of seed 003 has one processor, one handler and a queue of 20."""
+    """The control plane (KIP-291) has one processor, one handler and a queue of 20."""
     assert names("data-plane") == [
         "data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0",
         "data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-1",
@@ -204,7 +204,7 @@ async def test_all_planes_drain(broker: RunningBroker) -> None:
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "PLANE", "CONTROLLER"])
 async def test_no_listener_takes_an_envelope(broker: RunningBroker, listener: str) -> None:
-    """CHECKLIST 7: what a privileged listener is for. Nothing is forwarded to a broker that is alone, and
+    """The purpose of a privileged listener. Nothing is forwarded to a broker that is alone, and
     where forwarding is not enabled Kafka closes the connection too.
     """
     client = await connect_to(broker, listener)

@@ -53,7 +53,7 @@ async def converse(broker: RunningBroker, name: str, count: int) -> None:
             assert await correlation_ids(client, 100) == list(range(at, at + 100))
 
 
-async def test_v60_five_connections_with_five_hundred_requests_each(broker: RunningBroker) -> None:
+async def test_five_connections_with_five_hundred_requests_each(broker: RunningBroker) -> None:
     polls = Polls(broker)
     trio.lowlevel.add_instrument(polls)
     async with trio.open_nursery() as nursery:
@@ -66,7 +66,7 @@ async def test_v60_five_connections_with_five_hundred_requests_each(broker: Runn
     assert max(polls.seen.values()) == 1, "one completed receive of a channel in a poll"
 
 
-async def test_v60_who_is_answered_by_heart_gets_no_larger_share(tmp_path: Path) -> None:
+async def test_who_is_answered_by_heart_gets_no_larger_share(tmp_path: Path) -> None:
     """An unmuted channel gets one buffered receive and one from the poll."""
     async with running_broker(tmp_path) as broker:
         polls = Polls(broker)
@@ -91,7 +91,7 @@ async def fetched(client: WireClient, size: int) -> bytes:
     return bytes(answer.responses[0].partitions[0].records)
 
 
-async def test_v60_a_request_of_ten_buffers_comes_back(broker: RunningBroker) -> None:
+async def test_a_request_of_ten_buffers_comes_back(broker: RunningBroker) -> None:
     client = await broker.connect()
     value = bytes(range(256)) * 2_560
     assert len(value) == 10 * 64 * 1024
@@ -99,7 +99,7 @@ async def test_v60_a_request_of_ten_buffers_comes_back(broker: RunningBroker) ->
     assert value in await fetched(client, 1_000_000)
 
 
-async def test_v60_fifty_requests_of_512_kib(broker: RunningBroker) -> None:
+async def test_fifty_requests_of_512_kib(broker: RunningBroker) -> None:
     client = await broker.connect()
     one = produce_request(batch_of(bytes(512 * 1024)))
     async with trio.open_nursery() as nursery:
@@ -108,7 +108,7 @@ async def test_v60_fifty_requests_of_512_kib(broker: RunningBroker) -> None:
     assert stored(broker) == 50
 
 
-async def test_v60_an_empty_frame_is_a_frame(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_empty_frame_is_a_frame(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
     """An empty frame is valid to the selector, but not as a request."""
     client = await broker.connect()
     await client.stream.send_all(bytes(4))

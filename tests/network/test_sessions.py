@@ -90,7 +90,7 @@ async def test_a_request_after_it_closes_the_connection(
     assert await client.is_closed()
     assert told(caplog) == [ENDED]
     assert figures(broker) == {"logins": 2, "expired": 1}
-    # Who says nothing is not looked at. (V67 waits for twice as long.)
+    # Who says nothing is not looked at. (Kafka's SaslAuthenticatorTest waits twice as long.)
     assert not await is_closed_now(silent, broker)
     mock_clock.jump(LIFETIME_MS / 1000)
     await silent.send(ApiVersionsRequest("x", "1"), 3)

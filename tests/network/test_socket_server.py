@@ -29,7 +29,7 @@ version 0 is the client id.
 
 
 @pytest.mark.parametrize(("size", "served"), [(99, True), (100, True), (101, False)])
-async def test_v64_a_request_of_the_largest_size_is_served_and_one_byte_more_ends_the_connection(
+async def test_a_request_of_the_largest_size_is_served_and_one_byte_more_ends_the_connection(
     tmp_path: Path, size: int, served: bool
 ) -> None:
     async with running_broker(tmp_path, "socket.request.max.bytes=100") as broker:
@@ -45,7 +45,7 @@ async def test_v64_a_request_of_the_largest_size_is_served_and_one_byte_more_end
 
 
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
-async def test_v64_ten_requests_before_a_close_are_all_delivered(
+async def test_ten_requests_before_a_close_are_all_delivered(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
     """Of acks=0, as in Kafka's test: nothing is answered that nobody could read."""
@@ -70,7 +70,7 @@ def backlog(listening: socket.socket) -> tuple[int, int]:
     return waiting, most
 
 
-async def test_v64_with_the_acceptor_stopped_128_connect_and_are_served_when_it_starts(
+async def test_with_the_acceptor_stopped_128_connect_and_are_served_when_it_starts(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     settings = [

@@ -142,8 +142,8 @@ async def test_in_automqs_mode_a_push_is_answered_in_its_turn(tmp_path: Path, mo
 async def test_an_instance_leaves_the_figures_with_its_connection(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """V94: 4 figures without a client, 8 for each; here one is Kafka's own count of metrics, and those of a
-    client are there when they have something to say.
+    """ClientMetricsManagerTest has 4 metrics without a client and 8 for each. Here a client's metrics appear
+    with their first value.
     """
     assert total(broker, "instance_count") == 0
     clients = [await broker.connect(f"c{number}") for number in (1, 2)]

@@ -28,7 +28,7 @@ RATE = "producer_byte_rate"
         ((("ip", "RFC2606.invalid"),), "RFC2606.invalid is not a valid IP"),
     ],
 )
-def test_v79_a_bad_entity_is_refused_with_what_is_wrong(pairs, message):
+def test_a_bad_entity_is_refused_with_what_is_wrong(pairs, message):
     with pytest.raises(ApiError) as refusal:
         validate_entity(pairs)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
@@ -51,7 +51,7 @@ def test_v79_a_bad_entity_is_refused_with_what_is_wrong(pairs, message):
         (IP, "connection_creation_rate", 1.5, "connection_creation_rate cannot be a fractional value."),
     ],
 )
-def test_v79_a_bad_key_or_value_is_refused_with_the_key_in_the_message(pairs, key, value, message):
+def test_a_bad_key_or_value_is_refused_with_the_key_in_the_message(pairs, key, value, message):
     with pytest.raises(ApiError) as refusal:
         validate_alteration(pairs, [("controller_mutation_rate", None), (key, value)])
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
@@ -75,7 +75,7 @@ def test_values_just_inside_their_ranges_are_allowed(pairs, key, value):
     assert validate_alteration(pairs, [(key, value)]) == Entity.of(pairs)
 
 
-def test_v83_addresses_have_their_own_key_and_clients_theirs():
+def test_addresses_have_their_own_key_and_clients_theirs():
     assert set(CLIENT_KEYS) == {
         *("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
     }

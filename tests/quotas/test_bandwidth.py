@@ -27,13 +27,13 @@ def spend_ten_seconds_below_the_quota(scene: Scene) -> None:
         scene.clock.advance(1_000)
 
 
-def test_v1_ten_records_of_400_bytes_in_ten_seconds_stay_below_500_per_second(scene):
+def test_ten_records_of_400_bytes_in_ten_seconds_stay_below_500_per_second(scene):
     scene.limit(None, DEFAULT, 500)
     spend_ten_seconds_below_the_quota(scene)
     assert len(scene.manager.throttled) == 0
 
 
-def test_v2_a_spike_of_2300_bytes_waits_exactly_2100_ms(scene):
+def test_a_spike_of_2300_bytes_waits_exactly_2100_ms(scene):
     scene.limit(None, DEFAULT, 500)
     spend_ten_seconds_below_the_quota(scene)
     scene.clock.advance(500)
@@ -44,7 +44,7 @@ def test_v2_a_spike_of_2300_bytes_waits_exactly_2100_ms(scene):
     assert throttle.rule == Entity(client_id=DEFAULT)
 
 
-def test_v3_the_channel_is_freed_once_when_the_wait_is_over_and_not_before(scene):
+def test_the_channel_is_freed_once_when_the_wait_is_over_and_not_before(scene):
     scene.limit(None, DEFAULT, 500)
     spend_ten_seconds_below_the_quota(scene)
     scene.clock.advance(500)
@@ -61,7 +61,7 @@ def test_v3_the_channel_is_freed_once_when_the_wait_is_over_and_not_before(scene
     assert len(held) == 0
 
 
-def test_v4_a_burst_has_rolled_out_of_sight_after_ten_more_seconds(scene):
+def test_a_burst_has_rolled_out_of_sight_after_ten_more_seconds(scene):
     scene.limit(None, DEFAULT, 500)
     spend_ten_seconds_below_the_quota(scene)
     scene.clock.advance(500)
@@ -83,7 +83,7 @@ def test_v4_a_burst_has_rolled_out_of_sight_after_ten_more_seconds(scene):
         pytest.param(("User1", "p1"), (DEFAULT, None), ("User1", "p1"), id="both, default user"),
     ],
 )
-def test_v5_a_changed_limit_judges_the_usage_that_is_there(scene, rule, default, client):
+def test_a_changed_limit_judges_the_usage_that_is_there(scene, rule, default, client):
     assert scene.manager.bound(*client) == UNLIMITED
     scene.limit(*rule, 2_000)
     assert scene.manager.bound(*client) == 2_000
@@ -100,7 +100,7 @@ def test_v5_a_changed_limit_judges_the_usage_that_is_there(scene, rule, default,
 
 
 @pytest.mark.parametrize("name", [None, ""])
-def test_v5_a_client_without_a_name_follows_the_default(scene, name):
+def test_a_client_without_a_name_follows_the_default(scene, name):
     scene.limit(None, DEFAULT, 4_000)
     assert scene.manager.bound("ANONYMOUS", name) == 4_000
     assert scene.record("ANONYMOUS", name, 4_001 * SAMPLES) > 0
@@ -109,7 +109,7 @@ def test_v5_a_client_without_a_name_follows_the_default(scene, name):
 
 
 @pytest.mark.parametrize("rule", [(DEFAULT, None), ("userA", None), ("userA", "client1")])
-def test_v6_without_a_quota_everything_fits_and_nothing_is_recorded(scene, rule):
+def test_without_a_quota_everything_fits_and_nothing_is_recorded(scene, rule):
     manager = scene.manager
     now_ms = scene.clock.ms()
 
@@ -129,7 +129,7 @@ def test_v6_without_a_quota_everything_fits_and_nothing_is_recorded(scene, rule)
     assert nothing_applies()
 
 
-def test_v6_a_client_under_no_rule_is_measured_and_never_held(scene):
+def test_a_client_under_no_rule_is_measured_and_never_held(scene):
     scene.limit("somebody else", None, 10)
     assert scene.record("userA", "client1", 10**12) == 0
     assert scene.manager.max_value_in_window("userA", "client1", scene.clock.ms()) == float_info.max
@@ -139,13 +139,13 @@ def test_v6_a_client_under_no_rule_is_measured_and_never_held(scene):
     assert sensor.bound == UNLIMITED
 
 
-def test_v7_three_whole_windows_of_four_fit():
+def test_three_whole_windows_of_four_fit():
     scene = Scene(RateQuotaManager(QuotaKind.FETCH, Window(4, 1_000)))
     scene.limit(DEFAULT, None, 10)
     assert scene.manager.max_value_in_window("userA", "client1", scene.clock.ms()) == 30
 
 
-def test_v8_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_what_it_tells_apart(scene):
+def test_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_what_it_tells_apart(scene):
     limit, check = scene.limit, scene.check
     limit(DEFAULT, None, 1_000)
     limit(None, DEFAULT, 2_000)
@@ -199,7 +199,7 @@ def test_v8_to_v11_the_most_particular_rule_governs_and_sensors_are_shared_by_wh
     check("userA", "client6", 12_000, 4_000, throttled=True)
 
 
-def test_v12_a_sensor_that_has_expired_is_made_again_and_still_throttles(scene):
+def test_a_sensor_that_has_expired_is_made_again_and_still_throttles(scene):
     scene.limit(None, DEFAULT, 500)
     scene.record("ANONYMOUS", "client1", 100)
     scene.clock.advance(3_600_000)
@@ -211,7 +211,7 @@ def test_v12_a_sensor_that_has_expired_is_made_again_and_still_throttles(scene):
     assert scene.manager.find("ANONYMOUS", "client1") is not None
 
 
-def test_v12_a_client_id_is_kept_as_it_came(scene):
+def test_a_client_id_is_kept_as_it_came(scene):
     scene.limit(None, DEFAULT, 500)
     scene.record("ANONYMOUS", "client@#$%", 100)
     assert [(sensor.user, sensor.client_id) for sensor in scene.manager.sensors()] == [(None, "client@#$%")]

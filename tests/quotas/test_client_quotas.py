@@ -71,7 +71,7 @@ def test_without_a_limit_a_fetch_may_ask_for_anything(quotas):
     assert quotas.fetch_max_bytes("ANONYMOUS", "loud", BASE_MS) == 2**31 - 1
 
 
-def test_v85_a_consumer_gets_something_even_if_its_windows_hold_less_than_one_partition():
+def test_a_consumer_gets_something_even_if_its_windows_hold_less_than_one_partition():
     quotas = ClientQuotas(Window(2, 1_000))
     quotas.apply(LOUD, "consumer_byte_rate", 2_500)
     assert quotas.fetch_max_bytes("ANONYMOUS", "loud", BASE_MS) == 2_500
@@ -88,7 +88,7 @@ def test_v85_a_consumer_gets_something_even_if_its_windows_hold_less_than_one_pa
     assert fetched / (now_ms - BASE_MS) * 1_000 == pytest.approx(2_500, rel=0.2)
 
 
-def test_v84_of_two_broken_quotas_only_the_larger_is_counted_as_a_throttle(quotas):
+def test_of_two_broken_quotas_only_the_larger_is_counted_as_a_throttle(quotas):
     quotas.apply(LOUD, "producer_byte_rate", 1)
     quotas.apply(LOUD, "request_percentage", 0.01)
     bandwidth = quotas.record_produce("ANONYMOUS", "loud", 11_000, BASE_MS)

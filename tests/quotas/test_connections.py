@@ -83,7 +83,7 @@ def offer(quotas: ConnectionQuotas, names: tuple[str, ...], count: int, interval
 # Counts
 
 
-def test_v42_an_address_has_its_maximum_and_those_above_it_are_counted_until_released() -> None:
+def test_an_address_has_its_maximum_and_those_above_it_are_counted_until_released() -> None:
     quotas = quotas_of()
     quotas.per_ip = PerIp(17)
     assert [admit(quotas) for _ in range(17)] == [None] * 17
@@ -96,7 +96,7 @@ def test_v42_an_address_has_its_maximum_and_those_above_it_are_counted_until_rel
     assert [admit(quotas) for _ in range(3)] == [None, None, TooMany(17)]
 
 
-def test_v43_the_brokers_maximum_binds_all_but_the_protected_listener() -> None:
+def test_the_brokers_maximum_binds_all_but_the_protected_listener() -> None:
     quotas = quotas_of(connections=800)
     assert [admit(quotas) for _ in range(800)] == [None] * 800
     assert quotas.excess == 0, "exactly the maximum is not too many"
@@ -116,7 +116,7 @@ def test_v43_the_brokers_maximum_binds_all_but_the_protected_listener() -> None:
     assert admit(quotas, ADMIN) is None
 
 
-def test_v44_a_listeners_maximum_binds_the_protected_one_too() -> None:
+def test_a_listeners_maximum_binds_the_protected_one_too() -> None:
     quotas = quotas_of(connections=800)
     for name in ADDRESSES:
         quotas.set_listener_limits(name, Limits(connections=200))
@@ -190,12 +190,12 @@ def test_without_limits_ten_thousand_at_once_do_not_wait() -> None:
     assert quotas.listeners[ADMIN].rate.observed(BASE_MS) == 10_000
 
 
-def test_v45_a_broker_rate_above_what_is_offered_never_waits() -> None:
+def test_a_broker_rate_above_what_is_offered_never_waits() -> None:
     for offered in offer(quotas_of(creation_rate=125), tuple(ADDRESSES), 200, 25):
         assert (offered.waits, offered.accepted, offered.end_ms) == ([], 200, BASE_MS + 5_000)
 
 
-def test_v45_a_broker_rate_below_it_holds_all_but_the_protected_listener() -> None:
+def test_a_broker_rate_below_it_holds_all_but_the_protected_listener() -> None:
     quotas = quotas_of(creation_rate=90)
     external, admin, replication = offer(quotas, tuple(ADDRESSES), 400, 10)
     assert replication.waits == []
@@ -204,7 +204,7 @@ def test_v45_a_broker_rate_below_it_holds_all_but_the_protected_listener() -> No
     assert 90 <= 800 / ((max(external.end_ms, admin.end_ms) - BASE_MS) / 1_000) <= 100
 
 
-def test_v46_a_listener_rate_is_kept_by_each_listener() -> None:
+def test_a_listener_rate_is_kept_by_each_listener() -> None:
     quotas = quotas_of(creation_rate=125)
     for name in ADDRESSES:
         quotas.set_listener_limits(name, Limits(creation_rate=30))
@@ -231,7 +231,7 @@ def test_the_longer_wait_of_broker_and_listener_holds() -> None:
     assert quotas.record(listener, BASE_MS) == 400
 
 
-def test_v50_a_listener_rate_can_be_taken_away_and_set_again() -> None:
+def test_a_listener_rate_can_be_taken_away_and_set_again() -> None:
     quotas = quotas_of()
     quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=20))
     quotas.set_listener_limits(EXTERNAL, Limits())
@@ -247,7 +247,7 @@ def test_v50_a_listener_rate_can_be_taken_away_and_set_again() -> None:
     assert (held.accepted, held.end_ms) == (400, BASE_MS + 7_000)
 
 
-def test_v52_rate_and_count_hold_together() -> None:
+def test_rate_and_count_hold_together() -> None:
     quotas = quotas_of()
     quotas.set_listener_limits(EXTERNAL, Limits(connections=350, creation_rate=25))
     (offered,) = offer(quotas, (EXTERNAL,), 350, 25)
@@ -259,7 +259,7 @@ def test_v52_rate_and_count_hold_together() -> None:
 # Rates of addresses
 
 
-def test_v47_an_address_within_its_rate_is_never_held() -> None:
+def test_an_address_within_its_rate_is_never_held() -> None:
     quotas = quotas_of()
     quotas.set_ip_rate(ADDRESSES[EXTERNAL], 30)
     (limited,) = offer(quotas, (EXTERNAL,), 200, 40)
@@ -269,7 +269,7 @@ def test_v47_an_address_within_its_rate_is_never_held() -> None:
     assert list(quotas.ips.sensors) == [ADDRESSES[EXTERNAL]], "an unlimited address has no sensor"
 
 
-def test_v47_an_address_over_its_rate_is_held_and_accepting_does_not_wait() -> None:
+def test_an_address_over_its_rate_is_held_and_accepting_does_not_wait() -> None:
     quotas = quotas_of()
     quotas.set_ip_rate(ADDRESSES[EXTERNAL], 20)
     quotas.set_ip_rate(DEFAULT, 20)
@@ -281,7 +281,7 @@ def test_v47_an_address_over_its_rate_is_held_and_accepting_does_not_wait() -> N
     assert quotas.listeners[REPLICATION].ip_throttle_time.events == 0
 
 
-def test_v48_as_many_at_once_as_the_rate_and_more_when_it_rises() -> None:
+def test_as_many_at_once_as_the_rate_and_more_when_it_rises() -> None:
     quotas = quotas_of()
 
     def kept(count: int, name: str = EXTERNAL) -> int:
@@ -301,7 +301,7 @@ def test_v48_as_many_at_once_as_the_rate_and_more_when_it_rises() -> None:
 
 
 @pytest.mark.parametrize("name", [EXTERNAL, REPLICATION])
-def test_v49_a_refused_connection_is_counted_nowhere(name: str) -> None:
+def test_a_refused_connection_is_counted_nowhere(name: str) -> None:
     quotas = quotas_of()
     quotas.set_ip_rate(ADDRESSES[name], 0)
     assert admit(quotas, name) == Throttled(1_000, 1, 0)
@@ -311,7 +311,7 @@ def test_v49_a_refused_connection_is_counted_nowhere(name: str) -> None:
     assert (quotas.total, quotas.counts, quotas.listeners[name].count) == (0, {}, 0)
 
 
-def test_v51_an_override_wins_over_the_default_and_what_is_removed_is_no_limit() -> None:
+def test_an_override_wins_over_the_default_and_what_is_removed_is_no_limit() -> None:
     quotas = quotas_of()
     external, admin = ADDRESSES[EXTERNAL], ADDRESSES[ADMIN]
     quotas.set_ip_rate(DEFAULT, 50)

@@ -30,7 +30,7 @@ def test_unknown_and_repeated_types_are_the_callers_mistake(pairs):
         Entity.of(pairs)
 
 
-def test_v82_names_are_kept_as_they_are_and_the_default_is_none_of_them():
+def test_names_are_kept_as_they_are_and_the_default_is_none_of_them():
     spaces = Entity.of((("user", "user with spaces"),))
     assert Entity.of(spaces.pairs) == spaces
     named = Entity.of((("client-id", "<default>"),))

@@ -36,7 +36,7 @@ def found(*components: Component, strict: bool) -> list[Entity]:
 
 
 @pytest.mark.parametrize("entity", STORED, ids=str)
-def test_v81_asked_for_exactly_each_is_found_alone(entity):
+def test_asked_for_exactly_each_is_found_alone(entity):
     assert found(*(named(kind, name) for kind, name in entity.pairs), strict=True) == [entity]
 
 
@@ -52,7 +52,7 @@ def test_v81_asked_for_exactly_each_is_found_alone(entity):
         (("client-id", "client-id-3"),),
     ],
 )
-def test_v81_what_is_not_stored_is_not_found(pairs):
+def test_what_is_not_stored_is_not_found(pairs):
     assert found(*(named(kind, name) for kind, name in pairs), strict=True) == []
 
 
@@ -74,7 +74,7 @@ def test_v81_what_is_not_stored_is_not_found(pairs):
         ([], True, 0),
     ],
 )
-def test_v81_open_and_closed_filters_find_as_many_as_kafka(components, strict, count):
+def test_open_and_closed_filters_find_as_many_as_kafka(components, strict, count):
     assert len(found(*components, strict=strict)) == count
 
 
@@ -112,7 +112,7 @@ def test_v81_open_and_closed_filters_find_as_many_as_kafka(components, strict, c
         ([Component("user", 3)], ErrorCode.INVALID_REQUEST, "Unknown match type 3"),
     ],
 )
-def test_v79_what_cannot_be_asked_is_refused_with_kafkas_words(components, code, message):
+def test_what_cannot_be_asked_is_refused_with_kafkas_words(components, code, message):
     with pytest.raises(ApiError) as refusal:
         EntityFilter(components, strict=False)
     assert refusal.value.code is code

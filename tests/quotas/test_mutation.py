@@ -48,11 +48,11 @@ def scene() -> Scene:
 
 
 @pytest.mark.parametrize(("tokens", "wait_ms"), [(0, 0), (-5, 500), (-10, 1_000)])
-def test_v32_tokens_below_zero_are_waited_for(tokens, wait_ms):
+def test_tokens_below_zero_are_waited_for(tokens, wait_ms):
     assert throttle_time_for_tokens(tokens, 10) == wait_ms
 
 
-def test_v33_strict_refuses_once_the_bucket_is_below_zero_and_the_wait_decays(scene):
+def test_strict_refuses_once_the_bucket_is_below_zero_and_the_wait_decays(scene):
     quota = scene.quota(strict=True)
     assert not quota.is_exceeded
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_v33_strict_refuses_once_the_bucket_is_below_zero_and_the_wait_decays(sc
     assert scene.throttle_ms(quota) == 0
 
 
-def test_v34_permissive_always_serves_and_remembers_the_wait(scene):
+def test_permissive_always_serves_and_remembers_the_wait(scene):
     quota = scene.quota(strict=False)
     for wait_ms in (0, 8_000, 17_000):
         assert not scene.refused(quota, 90)
@@ -78,7 +78,7 @@ def test_v34_permissive_always_serves_and_remembers_the_wait(scene):
     assert scene.throttle_ms(quota) == 12_000
 
 
-def test_v35_a_burst_is_served_and_the_next_waits_until_the_tokens_are_back(scene):
+def test_a_burst_is_served_and_the_next_waits_until_the_tokens_are_back(scene):
     for _ in range(10):
         assert scene.request(10) == 0
         scene.clock.advance(1_000)
@@ -98,7 +98,7 @@ def test_what_is_refused_is_not_charged(scene):
     assert sensor.observed(scene.clock.ms()) == pytest.approx(110 / 9)
 
 
-def test_v36_two_topics_of_thirty_partitions_against_two_per_second_one_is_refused():
+def test_two_topics_of_thirty_partitions_against_two_per_second_one_is_refused():
     manager = MutationQuotaManager(Window(10, 1_000))
     manager.set_bound(None, "c", 2)
     clock = ManualClock()

@@ -16,7 +16,7 @@ def quota() -> ReplicationQuotaManager:
     return ReplicationQuotaManager(QuotaKind.LEADER_REPLICATION, Window(10, 1_000))
 
 
-def test_v38_the_rate_is_over_the_time_since_the_first_look(quota):
+def test_the_rate_is_over_the_time_since_the_first_look(quota):
     quota.bound = 100
     assert not quota.is_exceeded(BASE_MS)
     now_ms = BASE_MS + 1_500
@@ -41,7 +41,7 @@ def test_v38_the_rate_is_over_the_time_since_the_first_look(quota):
     assert quota.observed(BASE_MS + 4_500) == pytest.approx(251 / 4.5)
 
 
-def test_v39_only_marked_partitions_are_throttled_and_all_of_a_topic_without_a_list(quota):
+def test_only_marked_partitions_are_throttled_and_all_of_a_topic_without_a_list(quota):
     quota.mark("topic1", [1, 2, 3])
     assert [quota.is_marked("topic1", index) for index in range(5)] == [False, True, True, True, False]
     quota.mark("topic2")

@@ -27,7 +27,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_v13_a_spike_of_67_ms_over_one_percent_waits_210_ms(scene):
+def test_a_spike_of_67_ms_over_one_percent_waits_210_ms(scene):
     for _ in range(10):
         assert scene.record(4) == 0
         scene.clock.advance(1_000)
@@ -35,7 +35,7 @@ def test_v13_a_spike_of_67_ms_over_one_percent_waits_210_ms(scene):
     assert scene.record(67.1) == 210
 
 
-def test_v14_a_large_spike_waits_one_window_at_a_time_until_it_has_rolled_out(scene):
+def test_a_large_spike_waits_one_window_at_a_time_until_it_has_rolled_out(scene):
     for _ in range(11):
         assert scene.record(4) == 0
         scene.clock.advance(1_000)

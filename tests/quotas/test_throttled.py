@@ -22,7 +22,7 @@ def held() -> ThrottledChannels:
     return ThrottledChannels()
 
 
-def test_v40_delays_of_10_30_30_20_ms_end_one_two_three_and_four(held):
+def test_delays_of_10_30_30_20_ms_end_one_two_three_and_four(held):
     channels = [Connection() for _ in range(4)]
     for number, delay_ms in enumerate((10, 30, 30, 20)):
         held.add(channels[number], number, throttle(delay_ms), BASE_MS)

@@ -30,7 +30,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
         yield running
 
 
-async def test_v53_an_address_over_its_rate_is_parked_and_closed_after_the_delay(
+async def test_an_address_over_its_rate_is_parked_and_closed_after_the_delay(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await set_ip_rate(broker, 5)
@@ -50,7 +50,7 @@ async def test_v53_an_address_over_its_rate_is_parked_and_closed_after_the_delay
     assert gate._quota.rejected == {IP_RATE: 2}
 
 
-async def test_v53_a_stop_closes_the_parked(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_stop_closes_the_parked(tmp_path: Path, mock_clock: MockClock) -> None:
     async with two_listeners(tmp_path) as broker:
         await set_ip_rate(broker, 5)
         clients = await opened(broker, 6)
@@ -116,7 +116,7 @@ async def test_a_parked_connection_that_finds_no_place_is_closed(
 async def test_the_rate_of_an_address_is_set_changed_and_removed_live(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """V48 and V51 through AlterClientQuotas: the default, then an override, then neither."""
+    """ConnectionQuotasTest's IP quotas through AlterClientQuotas: the default, an override, then neither."""
     gate = gate_of(broker)
 
     async def kept_of(count: int) -> int:

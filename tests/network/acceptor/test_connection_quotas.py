@@ -52,7 +52,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @takes_effect("max.connections.per.ip", "max.connections.per.ip.overrides")
-async def test_v55_one_more_than_the_maximum_of_an_address_is_closed(
+async def test_one_more_than_the_maximum_of_an_address_is_closed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await alter(broker, max_connections_per_ip="5")
@@ -71,7 +71,7 @@ async def test_v55_one_more_than_the_maximum_of_an_address_is_closed(
 
 
 @pytest.mark.parametrize("who", [LOOPBACK, "localhost"])
-async def test_v55_with_a_maximum_of_0_only_the_overrides_get_in(
+async def test_with_a_maximum_of_0_only_the_overrides_get_in(
     tmp_path: Path, mock_clock: MockClock, who: str
 ) -> None:
     async with two_listeners(
@@ -119,7 +119,7 @@ async def test_a_burst_of_refusals_is_one_line_with_address_rule_and_count(
 
 
 @takes_effect("max.connections")
-async def test_v43_the_acceptor_waits_for_a_slot_until_one_is_free(
+async def test_the_acceptor_waits_for_a_slot_until_one_is_free(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await alter(broker, max_connections="2")
@@ -146,7 +146,7 @@ async def test_a_raised_limit_lets_the_waiting_in_at_once(
     assert served(broker, [first, *others]) == 3
 
 
-async def test_v44_a_listener_has_a_maximum_of_its_own_the_protected_one_too(
+async def test_a_listener_has_a_maximum_of_its_own_the_protected_one_too(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     limits = [f"listener.name.{name.lower()}.max.connections=2" for name in (PLAINTEXT, EXTERNAL)]
@@ -160,7 +160,7 @@ async def test_v44_a_listener_has_a_maximum_of_its_own_the_protected_one_too(
             await first.stream.aclose()
 
 
-async def test_v56_the_protected_listener_goes_on_and_the_least_recently_used_elsewhere_make_room(
+async def test_the_protected_listener_goes_on_and_the_least_recently_used_elsewhere_make_room(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     own = "listener.name.plaintext.max.connections=7"

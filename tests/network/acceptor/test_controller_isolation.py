@@ -268,7 +268,7 @@ async def test_what_was_counted_on_either_server_is_released_where_it_was_counte
 async def test_beside_a_controllers_listener_the_brokers_only_one_is_not_protected(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """Item 115: protection takes two listeners of the same server."""
+    """Protection takes two listeners of the same server."""
     own = "listener.name.plaintext.max.connections=10"
     async with running_broker(tmp_path, *TWO_SERVERS, "max.connections=2", own) as broker:
         clients = await opened(broker, 3, PLAINTEXT)
@@ -280,7 +280,7 @@ async def test_beside_a_controllers_listener_the_brokers_only_one_is_not_protect
 async def test_beside_a_control_plane_the_inter_broker_listener_is_protected(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """Item 6: the control plane is a listener of the broker's server, in Kafka up to 3.9."""
+    """The control plane is a listener of the broker's server, in Kafka up to 3.9."""
     async with running_broker(tmp_path, *WITH_CONTROL_PLANE, "max.connections=2") as broker:
         plane = await opened(broker, 3, PLANE)
         assert served(broker, plane) == 2, "one count for the broker's listeners together"

@@ -48,7 +48,7 @@ def remaining(broker: RunningBroker, clients: list[WireClient]) -> list[int]:
     return [number for number, each in enumerate(clients) if channel_of(broker, each) is not None]
 
 
-async def test_v62_the_least_recently_used_goes_first_and_the_others_in_the_order_of_their_use(
+async def test_the_least_recently_used_goes_first_and_the_others_in_the_order_of_their_use(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     (operator,) = await opened(broker, 1, PLAINTEXT)
@@ -80,7 +80,7 @@ async def tear_off(client: WireClient) -> None:
 
 
 @pytest.mark.parametrize("torn_off", [True, False])
-async def test_v62_a_closing_one_goes_before_the_least_recently_used(
+async def test_a_closing_one_goes_before_the_least_recently_used(
     broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, torn_off: bool
 ) -> None:
     """The closing connection was used last; otherwise it would stay."""

@@ -40,7 +40,7 @@ async def indices(broker: RunningBroker, count: int) -> list[int]:
     return [int(id_of(broker, client).rpartition("-")[2]) for client in clients]
 
 
-async def test_v64_an_id_is_local_and_remote_address_processor_and_index(tmp_path: Path) -> None:
+async def test_an_id_is_local_and_remote_address_processor_and_index(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "num.network.threads=1") as broker:
         clients = [await broker.connect() for _ in range(5)]
         assert [await is_served(client) for client in clients] == [True] * 5

@@ -48,7 +48,7 @@ def answer(rig: Rig, channel: Channel, reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("reply", [b"answer", None], ids=["send", "no-op"])
-def test_v41_a_throttle_that_lasts_keeps_the_channel_muted_behind_its_answer(rig: Rig, reply: Reply) -> None:
+def test_a_throttle_that_lasts_keeps_the_channel_muted_behind_its_answer(rig: Rig, reply: Reply) -> None:
     channel, peer = throttled(rig)
     answer(rig, channel, reply)
     assert channel.mute_state is S.MUTED_AND_THROTTLED and not channel.interest & READ
@@ -59,7 +59,7 @@ def test_v41_a_throttle_that_lasts_keeps_the_channel_muted_behind_its_answer(rig
 
 
 @pytest.mark.parametrize("reply", [b"answer", None], ids=["send", "no-op"])
-def test_v41_a_throttle_that_is_over_already_lets_the_answer_open_the_channel(rig: Rig, reply: Reply) -> None:
+def test_a_throttle_that_is_over_already_lets_the_answer_open_the_channel(rig: Rig, reply: Reply) -> None:
     channel, peer = throttled(rig)
     rig.responder.end_throttling(channel)
     assert channel.mute_state is S.MUTED_AND_RESPONSE_PENDING and not channel.interest & READ

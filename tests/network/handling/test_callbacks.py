@@ -151,7 +151,7 @@ async def test_more_answers_than_the_queue_holds_all_arrive(tmp_path: Path, mock
 async def test_the_time_of_a_callback_is_local_time_and_the_wait_before_it_is_not(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """V68, with a handler of 2 ms and a callback of 1 ms."""
+    """KafkaRequestHandlerTest, with a handler of 2 ms and a callback of 1 ms."""
     pool = broker.server.socket_server.handlers
     conclude = pool._conclude
     seen: list[Request] = []

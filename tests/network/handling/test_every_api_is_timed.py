@@ -68,7 +68,7 @@ async def throttles(broker: RunningBroker, key: ApiKey, times: int) -> list[int]
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0.01, [0, 1_000]), (2_000.0, [0, 0])])
-async def test_v84_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
+async def test_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
     tmp_path: Path, mock_clock: MockClock, percent: float, expected: list[int]
 ) -> None:
     async with running_broker(tmp_path) as broker:

@@ -221,7 +221,7 @@ async def test_the_longer_wait_counts_and_of_equal_ones_the_request_quotas(
         (23, 220, 1_000, QuotaKind.REQUEST),
     ],
 )
-async def test_v37_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kept(
+async def test_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kept(
     broker: RunningBroker,
     mock_clock: MockClock,
     partitions: int,

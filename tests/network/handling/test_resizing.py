@@ -56,7 +56,7 @@ async def is_served(client: WireClient) -> bool:
 async def test_from_half_rounded_down_to_double(
     tmp_path: Path, key: str, old: int, new: int, words: str | None
 ) -> None:
-    """CHECKLIST 9, Z12: refused, not clamped, in Kafka's words."""
+    """The value is refused, not clamped, with Kafka's message."""
     async with running_broker(tmp_path, f"{key}={old}") as broker:
         client = await broker.connect()
         error = await alter_through(client, {key: str(new)})
@@ -180,7 +180,7 @@ async def test_a_processor_that_goes_answers_what_it_has_and_closes_its_connecti
 
 
 async def test_the_answer_of_a_processor_that_is_gone_is_dropped_silently(broker: RunningBroker) -> None:
-    """CHECKLIST 44."""
+    """DynamicBrokerReconfigurationTest.testThreadPoolResize."""
     begun, going_on = trio.Event(), trio.Event()
 
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:

@@ -37,7 +37,7 @@ def is_read(channel: Channel) -> bool:
     return bool(channel.interest & READ)
 
 
-def test_v57_a_frame_of_128_comes_in_three_pieces(rigs: type[Rig]) -> None:
+def test_a_frame_of_128_comes_in_three_pieces(rigs: type[Rig]) -> None:
     rig = rigs(1_000, 1_000)
     channel, theirs = rig.connect()
     theirs.sendall(struct.pack(">i", 128))
@@ -52,7 +52,7 @@ def test_v57_a_frame_of_128_comes_in_three_pieces(rigs: type[Rig]) -> None:
     assert rig.memory.used == 0
 
 
-def test_v58_the_second_of_two_is_read_when_the_first_is_released(rigs: type[Rig]) -> None:
+def test_the_second_of_two_is_read_when_the_first_is_released(rigs: type[Rig]) -> None:
     rig = rigs(900, 900)
     first, first_peer = rig.connect()
     second, second_peer = rig.connect()

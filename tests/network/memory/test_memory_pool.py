@@ -9,7 +9,7 @@ from broker.network.memory.memory_pool import Lease, MemoryPool
 START = 1_700_000_000_000
 
 
-def test_v59_any_request_is_granted_while_a_byte_is_free():
+def test_any_request_is_granted_while_a_byte_is_free():
     pool = MemoryPool(21, 10)
     leases = [pool.try_allocate(10, START) for _ in range(3)]
     assert None not in leases
@@ -38,7 +38,7 @@ def test_a_strict_pool_grants_only_what_it_has(asked, granted):
 
 
 @pytest.mark.parametrize(("size", "largest"), [(0, 1), (-1, 1), (10, 0), (10, -1), (10, 11)])
-def test_v59_a_pool_that_could_never_grant_its_largest_request_is_refused(size, largest):
+def test_a_pool_that_could_never_grant_its_largest_request_is_refused(size, largest):
     with pytest.raises(ValueError, match="invalid memory pool"):
         MemoryPool(size, largest)
 
@@ -50,12 +50,12 @@ def test_a_pool_may_be_as_small_as_its_largest_request():
 
 
 @pytest.mark.parametrize("size", [0, -1, 11])
-def test_v59_a_size_outside_the_range_is_the_callers_mistake(size):
+def test_a_size_outside_the_range_is_the_callers_mistake(size):
     with pytest.raises(ValueError, match="invalid allocation"):
         MemoryPool(21, 10).try_allocate(size, START)
 
 
-def test_v59_foreign_and_released_leases_are_refused_and_change_nothing():
+def test_foreign_and_released_leases_are_refused_and_change_nothing():
     pool, other = MemoryPool(21, 10), MemoryPool(21, 10)
     lease = pool.try_allocate(10, START)
     assert lease is not None

@@ -96,7 +96,7 @@ NOISY = "Below 1 MB/s the limit is less accurate"
 def test_a_byte_rate_below_1_mb_is_told_to_be_noisy(
     quotas: Any, expect: Any, label: str, typed: str, warned: bool
 ) -> None:
-    """CHECKLIST 152. It is a hint: the limit can be saved."""
+    """The hint does not prevent saving."""
     quotas.get_by_label("Edit client id app").click()
     edited = field(quotas, label)
     edited.fill(typed)
