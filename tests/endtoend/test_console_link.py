@@ -50,7 +50,7 @@ def started(directory: Path, *, at_terminal: bool = False, kill: bool = False) -
 
 def greeting(output: IO[str]) -> str:
     said = ""
-    while "A first record" not in said:
+    while "first record" not in said:
         line = output.readline()
         assert line, f"the broker ended: {said}"
         said += line

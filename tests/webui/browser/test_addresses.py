@@ -111,7 +111,7 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     broker.set(ONE, {IP_KEY: 99.0}, by="bob")
     addresses.get_by_label("New connections per second").fill("7")
     conflict = addresses.locator(".conflict")
-    for words in ("bob changed this limit meanwhile", "99/s", "7/s"):
+    for words in ("bob changed this limit in the meantime", "99/s", "7/s"):
         expect(conflict).to_contain_text(words)
     addresses.get_by_role("button", name="Overwrite with mine").click()
     expect(row(addresses, "10.0.0.7")).to_contain_text("7/s")

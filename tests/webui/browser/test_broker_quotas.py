@@ -43,7 +43,7 @@ def test_an_untouched_broker_says_that_nothing_is_limited(page: Watched, expect:
 def test_a_limit_is_shown_with_its_use_and_moves_by_itself(
     limits: Any, expect: Any, broker: FakeBroker
 ) -> None:
-    for words in ("900 kB/s now", "90 %", "7 throttles, 4\u202f500 ms; 2 held now", "1 MB/s"):
+    for words in ("900 kB/s now", "90 %", "7 throttles, 4\u202f500 ms; 2 throttled now", "1 MB/s"):
         expect(row(limits, PRODUCE)).to_contain_text(words)
     expect(row(limits, PRODUCE).locator(".bar")).to_have_attribute("data-level", "watch")
     expect(limits.locator("#verdict")).to_have_text("2 connections throttled by a broker-wide limit.")

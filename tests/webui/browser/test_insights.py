@@ -99,7 +99,7 @@ def test_all_advice_is_a_quota_file(insights: Any, expect: Any) -> None:
 
 def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any, broker: FakeBroker) -> None:
     played = insights.locator(".what-if")
-    played.get_by_role("button", name=f"Play {DAY}").click()
+    played.get_by_role("button", name=f"Simulate {DAY}").click()
     expect(played.get_by_role("status")).to_contain_text(
         "Of 1 client in 2 min, none would be throttled by the current rules, and 1 with the recommendations."
     )
@@ -113,7 +113,7 @@ def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any,
 
 def test_a_day_that_cannot_be_played_says_why(insights: Any, expect: Any, warehouse: Path) -> None:
     shutil.rmtree(warehouse / "bronze")
-    button = insights.get_by_role("button", name=f"Play {DAY}")
+    button = insights.get_by_role("button", name=f"Simulate {DAY}")
     button.click()
     expect(insights.locator(".what-if [role=alert]")).to_have_text("There is no table bronze/events yet.")
     expect(button).to_be_enabled()
@@ -124,7 +124,7 @@ def test_other_days_and_another_order_are_asked_for(insights: Any, expect: Any) 
     expect(rows.first).to_contain_text("alice")
     insights.locator("#usage").get_by_role("button", name="Fetched").click()
     expect(rows.first).to_contain_text("bob")
-    insights.get_by_label("The last day").fill("2026-01-09")
+    insights.get_by_label("Last day").fill("2026-01-09")
     expect(insights.locator("#usage")).to_contain_text("No client was active on these days")
     insights.get_by_role("button", name="7 days").click()
     expect(insights.locator("#range")).to_have_text("2026-01-03 to 2026-01-09, in UTC")

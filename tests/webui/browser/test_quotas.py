@@ -38,7 +38,7 @@ def field(page: Any, label: str) -> Any:
 def test_a_rule_shows_its_limit_and_its_use(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     broker.throttled_rows = [throttled("app", entity=APP)]
     row = quotas.locator("tbody tr")
-    for words in ("client id", "app", "1 MiB/s", "768 KiB/s", "75 %", "1 held", "by root"):
+    for words in ("client id", "app", "1 MiB/s", "768 KiB/s", "75 %", "1 throttled", "by root"):
         expect(row).to_contain_text(words)
     expect(quotas.locator("#count")).to_have_text("1 rule")
 
@@ -180,7 +180,7 @@ def test_an_edit_against_a_changed_rule_shows_both_versions(
     broker.set(APP, {PRODUCE: 3e6}, by="somebody")
     quotas.get_by_role("button", name="Save limits").click()
     conflict = quotas.locator(".conflict")
-    for words in ("somebody changed this rule meanwhile", "3 MB/s", "2 MB/s"):
+    for words in ("somebody changed this rule in the meantime", "3 MB/s", "2 MB/s"):
         expect(conflict).to_contain_text(words)
     assert broker.rows[APP].value(PRODUCE) == 3e6
     conflict.get_by_role("button", name="Overwrite with mine").click()

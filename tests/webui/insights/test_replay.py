@@ -102,13 +102,16 @@ def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"first": BEFORE, "last": BEFORE}, f"Nobody produced or fetched on {BEFORE}."),
-        ({"first": "2026-01-01", "last": BEFORE}, f"Nobody produced or fetched from 2026-01-01 to {BEFORE}."),
+        ({"first": BEFORE, "last": BEFORE}, f"No client produced or fetched on {BEFORE}."),
+        (
+            {"first": "2026-01-01", "last": BEFORE},
+            f"No client produced or fetched from 2026-01-01 to {BEFORE}.",
+        ),
         *(
-            ({"first": day, "last": day}, f"Nobody produced or fetched on {day}.")
+            ({"first": day, "last": day}, f"No client produced or fetched on {day}.")
             for day in ("0001-01-01", "9999-12-31")
         ),
-        ({"node": 7}, f"Nobody produced or fetched at node 7 on {DAY}."),
+        ({"node": 7}, f"No client produced or fetched at node 7 on {DAY}."),
     ],
 )
 def test_a_day_without_requests_is_said_to_be_one(tmp_path: Path, more: dict[str, Any], words: str) -> None:

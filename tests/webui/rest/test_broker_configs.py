@@ -119,7 +119,7 @@ async def test_validating_only_changes_nothing(broker: RunningBroker, http: Brow
 @pytest.mark.parametrize(
     ("token", "ops", "status", "words"),
     [
-        ("EDITOR", [{"key": "num.io.threads", "value": "9"}], 403, "needs the role admin"),
+        ("EDITOR", [{"key": "num.io.threads", "value": "9"}], 403, "requires the role admin"),
         ("ADMIN", [{"key": "num.io.threads", "value": "99"}], 400, "double the current value 8"),
         ("ADMIN", [{"key": "num.partitions", "value": "9"}], 400, "Cannot update these configs dynamically"),
         (
