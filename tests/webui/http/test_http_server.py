@@ -16,6 +16,7 @@ from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.http import asgi, http_server
+from webui.http.connection_limits import ConnectionLimits
 from webui.live.broadcaster import BEAT_S
 from webui.serving import serve_console
 
@@ -160,20 +161,33 @@ async def is_open(stream: trio.SocketStream) -> bool:
 
 @pytest.mark.parametrize(("count", "first_is_open"), [(2, True), (3, True), (4, False)])
 async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idle_one_makes_room(
-    broker: FakeBroker, count: int, first_is_open: bool
+    broker: FakeBroker, count: int, first_is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    entered = trio.Event()
+    enter = ConnectionLimits.enter
+
+    def count_entries(self: ConnectionLimits, address: str, close: Callable[[], None]) -> Any:
+        entered.set()
+        return enter(self, address, close)
+
+    monkeypatch.setattr(ConnectionLimits, "enter", count_entries)
     async with served(broker, max_connections_per_ip=3) as server:
-        held = []
+        streams = []
         for _ in range(count):
-            held.append(await server.open())
-            await trio.sleep(0.02)
+            entered = trio.Event()
+            streams.append(await server.open())
+            with trio.fail_after(10):
+                await entered.wait()
         other = await server.open(source="127.0.0.2")
-        assert await is_open(held[0]) is first_is_open
-        for stream in (*held[1:], other):
+        if not first_is_open:
+            first = streams.pop(0)
+            with trio.fail_after(10):
+                assert await first.receive_some() == b""
+            await first.aclose()
+        for stream in (*streams, other):
             await stream.send_all(HEALTH)
             await until(stream, b"ok\n")
             await stream.aclose()
-        await trio.aclose_forcefully(held[0])
 
 
 async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: FakeBroker) -> None:
