@@ -18,7 +18,7 @@ from broker.log.checkpoints import OffsetFile
 from broker.log.log_context import LogContext
 from broker.log.producers import TakenBatch, sequence_after
 from broker.log.recovery import Loaded
-from broker.log.segment import HalfWritten, Segment
+from broker.log.segment import HalfWritten
 from broker.log.segmented import Mark, Place, SegmentedLog
 from broker.log.slice import CHECKED_FROM, EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
@@ -54,16 +54,6 @@ _base_offset = attrgetter("base_offset")
 _write_prefix = PREFIX.pack_into
 
 
-READS_PER_CHECK: Final = 32
-"""Reads of the same large slice that follow a check of the page cache without another one; ours."""
-
-ALWAYS_CHECKED_FROM: Final = 262_144
-"""Bytes of a slice."""
-
-MAX_CHECKED: Final = 16
-"""Slices of a partition that are remembered as checked; ours."""
-
-
 class PartitionLog(SegmentedLog):
     """A partition's log. Used only from the event loop's thread."""
 
@@ -75,7 +65,6 @@ class PartitionLog(SegmentedLog):
         self._staged_ms = 0
         self._end = self.segments[-1].size
         self._first_ms = _UNKNOWN
-        self._checked: dict[tuple[int, int, int], int] = {}
         self.configure(settings)
 
     def adopt(self, settings: TopicSettings) -> None:
@@ -226,12 +215,7 @@ class PartitionLog(SegmentedLog):
                 _, length = segment.verified.clip(segment, position, length)
             found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
             if length >= CHECKED_FROM:
-                slice_key = segment.base_offset, position, length
-                left = self._checked.get(slice_key, 0)
-                if left:
-                    self._checked[slice_key] = left - 1
-                else:
-                    self._check(found, segment, batch_bytes)
+                found.check_readable(batch_bytes)
         except OSError as error:
             raise self.unreadable(error) from error
         return found
@@ -247,19 +231,6 @@ class PartitionLog(SegmentedLog):
         if 0 < len(found) < CHECKED_FROM:
             self.check_lent(found)
         return found
-
-    def _check(self, found: FileSlice, segment: Segment, least: int) -> None:
-        """Check a large slice. Raises OSError.
-
-        The next reads of the same bytes skip it below `ALWAYS_CHECKED_FROM`: it is a fifth of a fetch of
-        64 KiB, and little of one of 1 MiB.
-        """
-        found.check_readable(least)
-        if len(found) >= ALWAYS_CHECKED_FROM:
-            return
-        if len(self._checked) >= MAX_CHECKED:
-            self._checked.clear()
-        self._checked[segment.base_offset, found.position, len(found)] = READS_PER_CHECK
 
     def check_lent(self, lent: FileSlice) -> None:
         """Check a small slice before its response is sent, so that a disk error is known in time.

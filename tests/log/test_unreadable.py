@@ -12,8 +12,8 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode, UnreadableRegion
 from broker.log import disk
-from broker.log.partition import ALWAYS_CHECKED_FROM, READS_PER_CHECK, PartitionLog
-from broker.log.slice import CHECKED_FROM, READ_AHEAD
+from broker.log.partition import PartitionLog
+from broker.log.slice import READ_AHEAD
 from broker.log.store import LogStore
 from broker.records.slices import run_through
 from tests.log.harness import NOW, append, fill, log_files, make, open_store, sized
@@ -285,39 +285,3 @@ def test_a_reader_that_hangs_up_takes_nothing_offline(
     with pytest.raises(BrokenPipeError):
         lent.send_to(pair[0])
     assert log.offline is None and log.traffic.failed_reads == 0
-
-
-@pytest.mark.parametrize(
-    ("size", "reads_without_check"),
-    [
-        (CHECKED_FROM - 1, 99),
-        (CHECKED_FROM, READS_PER_CHECK),
-        (ALWAYS_CHECKED_FROM - 1, READS_PER_CHECK),
-        (ALWAYS_CHECKED_FROM, 0),
-        (ALWAYS_CHECKED_FROM + 1, 0),
-    ],
-)
-def test_a_slice_of_a_usual_size_is_checked_once_in_many_reads(
-    where: Path, monkeypatch: pytest.MonkeyPatch, size: int, reads_without_check: int
-) -> None:
-    looks: list[int] = []
-
-    def is_cached(_file: disk.OpenFile, position: int) -> bool:
-        looks.append(position)
-        return True
-
-    store, _ = open_store(where)
-    log = make(store)
-    append(log, sized(ALWAYS_CHECKED_FROM + 10))
-    monkeypatch.setattr(disk, "is_cached", is_cached)
-    mark = log._marks[0]
-    log._marks[0] = mark._replace(batch_bytes=1)
-    for _ in range(3):
-        looks.clear()
-        log.read(0, size, min_one_batch=True)
-        assert bool(looks) is (size >= CHECKED_FROM)
-        looks.clear()
-        for _ in range(reads_without_check):
-            log.read(0, size, min_one_batch=True)
-        assert not looks
-    store.close()
