@@ -46,7 +46,7 @@ class Watchers(Generic[Op]):
             self.count += 1
 
     def watch_any(self, operation: Op) -> None:
-        """List the operation once, for whatever key is checked. It never lingers: whoever settles it calls
+        """List the operation once, for every key. It never lingers: the caller that settles it calls
         `unwatch_any`.
         """
         self.by_any[operation] = None

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.install import KAFKA_LIBS
 from tests.support.broker_process import LOGIN_MODULE, USERS, BrokerProcess, within
 from tests.support.certificates import Identity, certificates
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a way that is going

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import IO
 from urllib.parse import urlsplit
 
@@ -40,10 +41,15 @@ def started(directory: Path, *, at_terminal: bool = False, kill: bool = False) -
         [WEIR, "serve", *settings(directory)], stdout=writing, stderr=subprocess.DEVNULL, env=environment
     )
     os.close(writing)
+    deadline = Timer(30, process.kill)  # ends the reading of output that never comes
+    deadline.start()
     with os.fdopen(reading, "r", encoding="utf-8") as output:
         try:
-            yield greeting(output)
+            said = greeting(output)
+            deadline.cancel()
+            yield said
         finally:
+            deadline.cancel()
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
             process.wait(20)
 

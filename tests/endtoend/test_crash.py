@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_process import BrokerProcess, within
-from tests.support.quota_doors import set_by_rest, set_by_wire
+from tests.support.quota_interfaces import set_by_rest, set_by_wire
 from tests.support.real_producers import Librdkafka
 
 pytestmark = pytest.mark.endtoend

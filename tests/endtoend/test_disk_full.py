@@ -26,7 +26,7 @@ from broker.protocol.messages.offset_commit import (
 from tests.support.broker_process import BrokerProcess
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic
 from tests.support.produce import create_topic
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.wire import WireClient, connect
 
 pytestmark = pytest.mark.endtoend

@@ -20,7 +20,7 @@ from broker.records.build import NewRecord, build_batch
 from tests.support.broker_process import BrokerProcess, within
 from tests.support.history import ENDS, PARTITIONS, TOPIC, History, make_topic, read_all
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.support.broker_process import BrokerProcess, within
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import Aiokafka, KafkaPython, Librdkafka, RealProducer
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.slow]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.endtoend.operator import HeldRow, Operator, chromium
 from tests.support.broker_process import PATIENCE, BrokerProcess, within
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import BATCH_BYTES, Aiokafka, KafkaPython, Librdkafka, RealProducer
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.browser]

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.broker_process import BrokerProcess, within
-from tests.support.quota_doors import Entity, set_by_kafka_configs, set_by_rest, set_by_wire
+from tests.support.quota_interfaces import Entity, set_by_kafka_configs, set_by_rest, set_by_wire
 from tests.support.real_producers import Aiokafka, KafkaPython, Librdkafka, RealProducer
 
 pytestmark = pytest.mark.endtoend

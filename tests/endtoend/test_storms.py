@@ -16,7 +16,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.broker_process import BrokerProcess
 from tests.support.hostile import is_served, until
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.wire import WireClient, connect
 
 pytestmark = pytest.mark.endtoend

@@ -14,7 +14,7 @@ import pytest
 
 from tests.endtoend.operator import chromium
 from tests.support.broker_process import PATIENCE, BrokerProcess, within
-from tests.support.quota_doors import set_by_rest
+from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import Librdkafka
 from webui.pages.catalogue import PAGES
 
