@@ -1,8 +1,10 @@
 """Compares two checkouts of Weir under the same loads: `python -m benchmarks.paired OLD [LOAD]...`.
 
 Both brokers run during a load, which is sent to one and then to the other in turns of a fraction of a
-second, so that changes of the machine's speed affect both alike. The result is the median of the ratios of
-neighbouring turns. OLD is a checkout with its own .venv: `git worktree add`, then `make .venv/dev` in it.
+second, so that changes of the machine's speed affect both alike. The order of the starts and the place of a
+broker's pages in memory can change its rate by a tenth for as long as it runs, so both are started again and
+again, in alternating order. The result is the median over these starts, each counted by the median of the
+ratios of neighbouring turns. OLD is a checkout with its own .venv: `git worktree add`, `make .venv/dev`.
 """
 
 import contextlib
@@ -41,7 +43,7 @@ class Turn(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """New to old: the median over all pairs, and its standard error."""
+    """New to old: the median over all starts, and its standard error."""
 
     median: float
     error: float
@@ -50,16 +52,14 @@ class Ratio(NamedTuple):
         return f"{self.median:.3f} ± {self.error:.3f}"
 
 
-def ratio(old: Sequence[float], new: Sequence[float]) -> Ratio:
-    """Return the ratio of `old` and `new`, which have one value for each pair; at least two pairs are
-    needed.
-    """
-    ratios = [after / before for before, after in zip(old, new, strict=True)]
-    lower, _, upper = statistics.quantiles(ratios, n=4)
+def ratio(starts: Sequence[Sequence[float]]) -> Ratio:
+    """Return the ratio over at least two starts, from the ratios of the pairs of each."""
+    medians = [statistics.median(pairs) for pairs in starts]
+    lower, _, upper = statistics.quantiles(medians, n=4)
     # For a normal distribution the standard deviation is IQR / 1.349, and the standard error of the median is
     # 1.253 times that of the mean.
-    error = 1.253 * (upper - lower) / 1.349 / len(ratios) ** 0.5
-    return Ratio(statistics.median(ratios), error)
+    error = 1.253 * (upper - lower) / 1.349 / len(medians) ** 0.5
+    return Ratio(statistics.median(medians), error)
 
 
 def command_of(checkout: Path, directory: Path, port: int) -> list[str]:
@@ -90,43 +90,43 @@ def turn(load: Load, broker: Broker, topic: str, seconds: float) -> Turn:
     return Turn(measured[load.measure], (broker.cpu_s() - before) / measured["answered"] * 1e6)
 
 
-def compare(load: Load, old: Path, new: Path, pairs: int, seconds: float) -> tuple[Ratio, Ratio]:
-    """Return the ratios of rates and of processor time per request, new to old.
-
-    The old broker is started first for half of the pairs, and last for the others: the order alone can change
-    the rate of a broker by a tenth.
-    """
-    turns: dict[str, list[Turn]] = {"old": [], "new": []}
-    checkouts = [("old", old), ("new", new)]
-    for count in (pairs - pairs // 2, pairs // 2):
+def compare(load: Load, old: Path, new: Path, starts: int, pairs: int, seconds: float) -> tuple[Ratio, Ratio]:
+    """Return the ratios of rates and of processor time per request, new to old."""
+    rates: list[list[float]] = []
+    times: list[list[float]] = []
+    checkouts = [old, new]
+    for _ in range(starts):
+        turns: dict[Path, list[Turn]] = {old: [], new: []}
         with contextlib.ExitStack() as stack:
-            order = [(name, stack.enter_context(started(each, load))) for name, each in checkouts]
-            for _ in range(count):
-                for name, (broker, topic) in order:
-                    turns[name].append(turn(load, broker, topic, seconds))
+            order = [(each, *stack.enter_context(started(each, load))) for each in checkouts]
+            for _ in range(pairs):
+                for each, broker, topic in order:
+                    turns[each].append(turn(load, broker, topic, seconds))
                 order.reverse()
         checkouts.reverse()
-    was, now = turns["old"], turns["new"]
-    return (
-        ratio([each.rate for each in was], [each.rate for each in now]),
-        ratio([each.cpu_us for each in was], [each.cpu_us for each in now]),
-    )
+        both = list(zip(turns[old], turns[new], strict=True))
+        rates.append([now.rate / was.rate for was, now in both])
+        times.append([now.cpu_us / was.cpu_us for was, now in both])
+    return ratio(rates), ratio(times)
 
 
 @click.command()
 @click.argument("old", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("loads", nargs=-1, type=click.Choice(sorted(LOADS)))
-@click.option("--pairs", default=60, show_default=True, type=click.IntRange(min=2))
+@click.option("--starts", default=8, show_default=True, type=click.IntRange(min=2))
+@click.option(
+    "--pairs", default=8, show_default=True, help="Pairs of turns of each start.", type=click.IntRange(min=2)
+)
 @click.option("--seconds", default=0.3, show_default=True, help="Counted seconds of one turn.")
-def main(old: Path, loads: Sequence[str], pairs: int, seconds: float) -> None:
+def main(old: Path, loads: Sequence[str], starts: int, pairs: int, seconds: float) -> None:
     """Print a row for each load: rate and processor time per request of this checkout, as ratios to OLD's.
 
-    A produce load writes all its bytes to disk: 60 pairs of 1 MB requests take some 40 GB of /tmp.
+    A produce load writes all its bytes to disk: the data of a start is removed after it.
     """
     install_load_program()
     click.echo("| load | rate, new / old | processor time per request, new / old |\n| --- | --- | --- |")
     for name in loads or DEFAULT_LOADS:
-        rate, cpu = compare(LOADS[name], old.resolve(), HERE, pairs, seconds)
+        rate, cpu = compare(LOADS[name], old.resolve(), HERE, starts, pairs, seconds)
         click.echo(f"| {LOADS[name].title} | {rate} | {cpu} |")
 
 

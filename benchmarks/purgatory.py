@@ -21,7 +21,7 @@ from broker.purgatory.purgatory import Purgatory
 
 PENDING: Final = (10, 1_000, 100_000, 1_000_000)
 ROUNDS: Final = 60
-MOST_A_ROUND: Final = 1_000
+MAX_A_ROUND: Final = 1_000
 LEAST_MS: Final = 300_000
 SPREAD_MS: Final = 60_000
 SHARDS: Final = 512
@@ -79,7 +79,7 @@ class Bench:
     def round(self) -> tuple[float, float, float]:
         """Time arrival, cancellation and completion, keeping the number of operations constant."""
         self.now_ms += 1
-        size = min(len(self.waiting), MOST_A_ROUND)
+        size = min(len(self.waiting), MAX_A_ROUND)
         chosen = self.chance.sample(range(len(self.waiting)), size)
         purgatory, now_ms = self.purgatory, self.now_ms
         cancel = timed(lambda: [purgatory.cancel(self.waiting[at]) for at in chosen], size)

@@ -20,7 +20,7 @@ YOUNG_OBJECTS: Final = 2_000
 YOUNG_WALKS: Final = 2
 """Collections of the youngest generation before a collection includes its survivors."""
 
-MOST_WALKED: Final = 10_000
+MAX_WALKED: Final = 10_000
 """Objects per collection. There can be more if old objects are freed as fast as new ones are made, which
 triggers no collection; then all are frozen and none is traversed.
 """
@@ -30,7 +30,7 @@ CHECK_SECONDS: Final = 1.0
 CHECKS: Final = 60
 """Checks between two collections of all objects that are not frozen."""
 
-MOST_SURVIVALS: Final = 1
+MAX_SURVIVALS: Final = 1
 """Collections that start with the survivors of the youngest generation. After more of them, the survivors
 are too many for one collection and are frozen.
 """
@@ -58,7 +58,7 @@ async def freeze_survivors() -> None:
         await trio.sleep(CHECK_SECONDS)
         checks += 1
         survivals = gc.get_count()[2]
-        if survivals > MOST_SURVIVALS:
+        if survivals > MAX_SURVIVALS:
             gc.collect(1)  # frees existing garbage, which must not be frozen
             gc.freeze()
         elif checks < CHECKS:
@@ -72,5 +72,5 @@ def _bound(phase: str, details: dict[str, Any]) -> None:
     """Python calls this before and after every collection."""
     if phase == "start":
         generations = range(details["generation"] + 1)
-        if sum(len(gc.get_objects(each)) for each in generations) > MOST_WALKED:
+        if sum(len(gc.get_objects(each)) for each in generations) > MAX_WALKED:
             gc.freeze()

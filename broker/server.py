@@ -323,13 +323,13 @@ def _log_store(config: LogConfig) -> LogStore:
     """Open the log store with as many open files as RLIMIT_NOFILE allows beside connections."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     store = LogStore(config, descriptors)
-    if store.most_open_files < config.max_open_files:
+    if store.max_open_files < config.max_open_files:
         logger.warning(
             "log.max.open.files is more than half of RLIMIT_NOFILE",
             extra={
                 "configured": config.max_open_files,
                 "limit": descriptors,
-                "in_force": store.most_open_files,
+                "in_force": store.max_open_files,
             },
         )
     return store

@@ -16,7 +16,7 @@ from kafka.errors import KafkaTimeoutError
 VALUE: Final = bytes(1000)
 TICK_S: Final = 0.05
 STORM_EVERY_S: Final = 0.25
-MOST_WAITING: Final = 1_000
+MAX_WAITING: Final = 1_000
 """Records of `Heeding` that are not acknowledged yet: what is left at the end is soon sent."""
 READERS: Final = 2
 
@@ -107,7 +107,7 @@ class Heeding(Tenant):
         while not self.stopped.wait(TICK_S):
             now = time.monotonic()
             due, last = min(due + self.wanted * (now - last), self.wanted), now
-            while due >= len(VALUE) and self.waiting < MOST_WAITING:
+            while due >= len(VALUE) and self.waiting < MAX_WAITING:
                 self.waiting += 1
                 producer.send(self.topic, VALUE).add_callback(self._sent).add_errback(self._lost)
                 due -= len(VALUE)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from broker.simulation.engine import MOST_EVENTS, Outcome, play
+from broker.simulation.engine import MAX_EVENTS, Outcome, play
 from broker.simulation.reading import read_scenario
 from pipeline import silver
 from pipeline.formats import REQUESTS
@@ -36,7 +36,7 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
     )
 
 
-def played(lines: Iterable[str], quotas: Path, most: int = MOST_EVENTS) -> Outcome:
+def played(lines: Iterable[str], quotas: Path, most: int = MAX_EVENTS) -> Outcome:
     """Simulate the load. Raises BadFileError for an invalid quota file, and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         load, scenario = Path(folder) / "load.jsonl", Path(folder) / "what-if.yaml"

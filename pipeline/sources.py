@@ -30,7 +30,7 @@ EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 
 NEW_TOPICS_WITHIN_MS: Final = 30_000
 
-MOST_PER_TASK: Final = 250_000
+MAX_PER_TASK: Final = 250_000
 """Records that one core reads of one partition of a topic; most events are in one partition."""
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -71,7 +71,7 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
         "kafka.client.id": "weir-pipeline",
         "kafka.metadata.max.age.ms": str(NEW_TOPICS_WITHIN_MS),
         "includeHeaders": "true",
-        "maxRecordsPerPartition": str(MOST_PER_TASK),
+        "maxRecordsPerPartition": str(MAX_PER_TASK),
         "startingOffsets": "earliest",
         # Retention may remove old events between runs; the rest must still be read.
         "failOnDataLoss": "false",
@@ -79,10 +79,10 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], most_per_batch: int) -> DataFrame:
-    """Return a streaming frame from the oldest event on, with at most `most_per_batch` rows a batch."""
+def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], max_per_batch: int) -> DataFrame:
+    """Return a streaming frame from the oldest event on, with at most `max_per_batch` rows a batch."""
     reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap, options))
-    return raw_of(reader.option("maxOffsetsPerTrigger", most_per_batch).load())
+    return raw_of(reader.option("maxOffsetsPerTrigger", max_per_batch).load())
 
 
 def everything(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> DataFrame:

@@ -30,10 +30,10 @@ class Stream:
     """The stream of a warehouse. Of two streams on one warehouse, Spark ends one."""
 
     def __init__(
-        self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], most_per_batch: int
+        self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], max_per_batch: int
     ) -> None:
         self._warehouse = warehouse
-        self._frame = sources.stream(warehouse.spark, bootstrap, options, most_per_batch)
+        self._frame = sources.stream(warehouse.spark, bootstrap, options, max_per_batch)
         self._taken = 0
         self._days_made = time.monotonic()
 

@@ -36,13 +36,13 @@ class FakeCollector(SimpleNamespace):
 @pytest.mark.parametrize(
     ("generation", "sizes", "frozen"),
     [
-        (0, [garbage.MOST_WALKED - 1, 9, 9], False),
-        (0, [garbage.MOST_WALKED, 9, 9], False),
-        (0, [garbage.MOST_WALKED + 1, 0, 0], True),
-        (1, [garbage.MOST_WALKED - 9, 9, 9], False),
-        (1, [garbage.MOST_WALKED - 9, 10, 0], True),
-        (2, [garbage.MOST_WALKED - 9, 4, 5], False),
-        (2, [garbage.MOST_WALKED - 9, 4, 6], True),
+        (0, [garbage.MAX_WALKED - 1, 9, 9], False),
+        (0, [garbage.MAX_WALKED, 9, 9], False),
+        (0, [garbage.MAX_WALKED + 1, 0, 0], True),
+        (1, [garbage.MAX_WALKED - 9, 9, 9], False),
+        (1, [garbage.MAX_WALKED - 9, 10, 0], True),
+        (2, [garbage.MAX_WALKED - 9, 4, 5], False),
+        (2, [garbage.MAX_WALKED - 9, 4, 6], True),
     ],
 )
 def test_what_is_too_much_for_one_walk_is_frozen_before_it(
@@ -55,13 +55,13 @@ def test_what_is_too_much_for_one_walk_is_frozen_before_it(
 
 
 def test_nothing_is_frozen_after_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    collector = FakeCollector([garbage.MOST_WALKED + 1, 0, 0])
+    collector = FakeCollector([garbage.MAX_WALKED + 1, 0, 0])
     monkeypatch.setattr(garbage, "gc", collector)
     garbage._bound("stop", {"generation": 0})
     assert collector.calls == []
 
 
-@pytest.mark.parametrize("survivals", [0, garbage.MOST_SURVIVALS])
+@pytest.mark.parametrize("survivals", [0, garbage.MAX_SURVIVALS])
 async def test_what_survives_a_minute_is_walked_once_more_and_frozen(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: Any, survivals: int
 ) -> None:
@@ -78,7 +78,7 @@ async def test_what_survives_a_minute_is_walked_once_more_and_frozen(
 async def test_too_many_survivors_are_frozen_within_a_second_and_not_walked(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
 ) -> None:
-    collector = FakeCollector(survivals=garbage.MOST_SURVIVALS + 1)
+    collector = FakeCollector(survivals=garbage.MAX_SURVIVALS + 1)
     monkeypatch.setattr(garbage, "gc", collector)
     with trio.move_on_after(1.5):
         await garbage.freeze_survivors()

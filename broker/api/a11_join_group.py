@@ -23,7 +23,7 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 
-MOST_PROTOCOLS: Final = 512
+MAX_PROTOCOLS: Final = 512
 """Protocols of one member, which offers one for each of its assignors; our own limit.
 
 Each join and leave compares them with those of all other members.
@@ -60,7 +60,7 @@ def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
     if len(message.group_id) > LONGEST_NAME:
         return ErrorCode.INVALID_GROUP_ID
-    if len(message.protocols) > MOST_PROTOCOLS:
+    if len(message.protocols) > MAX_PROTOCOLS:
         return ErrorCode.INVALID_REQUEST
     names = (
         message.group_instance_id,

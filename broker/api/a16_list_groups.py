@@ -16,7 +16,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.records.slices import Slices
 
-MOST_NAMES: Final = 64
+MAX_NAMES: Final = 64
 LONGEST_NAME: Final = 64
 
 
@@ -40,13 +40,13 @@ def _respond(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
 
 
 def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:
-    """Return the first MOST_NAMES distinct names.
+    """Return the first MAX_NAMES distinct names.
 
     There are fewer states and types than that, so further names match nothing.
     """
     wanted: set[str] = set()
     for name in names:
-        if len(wanted) < MOST_NAMES:
+        if len(wanted) < MAX_NAMES:
             wanted.add(name[:LONGEST_NAME].strip().lower())
         if pace.spent():
             yield None

@@ -26,7 +26,7 @@ from broker.quotas.entity import Entity
 from broker.quotas.filters import Component, EntityFilter
 from broker.records.slices import Slices
 
-MOST_COMPONENTS: Final = 8
+MAX_COMPONENTS: Final = 8
 """There are three entity types, and a filter may name each once."""
 
 
@@ -39,7 +39,7 @@ def handle(
 
 def _respond(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
     # A filter with more components repeats a type, and the filter refuses it.
-    asked = message.components[: MOST_COMPONENTS + 1]
+    asked = message.components[: MAX_COMPONENTS + 1]
     components = [Component(each.entity_type, each.match_type, each.match) for each in asked]
     try:
         wanted = EntityFilter(components, strict=message.strict)

@@ -1,7 +1,7 @@
 """A Fetch of many partitions: looked up, read and encoded in slices. Called by `api.a01_fetch`.
 
 It waits for `min_bytes` like other fetches (Kafka: DelayedFetch), but an append reads only the appended
-partition again (`services.fetching.DelayedManyFetch`). The waiting fetches name at most MOST_WAITING
+partition again (`services.fetching.DelayedManyFetch`). The waiting fetches name at most MAX_WAITING
 partitions together; a fetch over this limit responds at once.
 """
 
@@ -23,7 +23,7 @@ from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION
 from broker.services.fetching import DelayedManyFetch, Found, Reading
 
-MOST_WAITING: Final = 1_000_000
+MAX_WAITING: Final = 1_000_000
 """Partitions of all waiting large fetches; our own limit. Each takes about 250 bytes outside a session."""
 
 
@@ -45,7 +45,7 @@ def fetch_many(
     try:
         yield from _prepare(operation, reading, broker)
         waiting = sum(each.partitions for each in broker.fetches.any_watchers)
-        if reading.size < min_bytes and not reading.stop_waiting and waiting <= MOST_WAITING:
+        if reading.size < min_bytes and not reading.stop_waiting and waiting <= MAX_WAITING:
             yield from _free(reading.found)
             operation.wait()
             if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):

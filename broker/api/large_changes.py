@@ -16,10 +16,10 @@ from broker.records.slices import Slices
 Entry = TypeVar("Entry")
 Part = TypeVar("Part")
 
-MOST_ELEMENTS: Final = 10_000
+MAX_ELEMENTS: Final = 10_000
 """Entries of a request and their parts together; equals Kafka's limit of records for one request."""
 
-MOST_PARTS: Final = 1_000
+MAX_PARTS: Final = 1_000
 """Parts of one entry, such as the configs of a topic; our own limit, larger than the number of configs."""
 
 TOO_MANY: Final = "Unable to perform excessively large batch operation."
@@ -35,14 +35,14 @@ def entries_of(
 
     The caller then responds with `refused`.
     """
-    if len(entries) > MOST_ELEMENTS:
+    if len(entries) > MAX_ELEMENTS:
         return None
     made: list[Part] = []
     total = 0
     for entry in entries:
         count = parts(entry)
         total += 1 + count
-        if total > MOST_ELEMENTS or count > MOST_PARTS:
+        if total > MAX_ELEMENTS or count > MAX_PARTS:
             return None
         made.append(read(entry))
         if pace.spent(2 + count):

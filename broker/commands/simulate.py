@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from broker.simulation.engine import MOST_EVENTS, Outcome, TooManyEventsError, play
+from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, play
 from broker.simulation.fields import BadFileError
 from broker.simulation.limits import read_limits
 from broker.simulation.reading import read_scenario
@@ -37,7 +37,7 @@ _File = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--check", is_flag=True, help=f"Exit with status {THROTTLED_STATUS} if the last quotas throttle a client."
 )
 @click.option(
-    "--most", default=MOST_EVENTS, show_default=True, help="Give up after this many simulated requests."
+    "--most", default=MAX_EVENTS, show_default=True, help="Give up after this many simulated requests."
 )
 def simulate(
     file: Path, quotas: Path | None, compare: Path | None, form: str, as_json: bool, check: bool, most: int

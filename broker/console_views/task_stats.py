@@ -24,7 +24,7 @@ from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
-from broker.telemetry.push import MOST_WAITING
+from broker.telemetry.push import MAX_WAITING
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES
 
@@ -42,7 +42,7 @@ def owned_resources(server: SocketServer, broker: Broker, loop: LoopIdle) -> Own
             connections = sum(len(each.selector.channels) for each in listener.all_processors())
             stats[f"listener-{listener.name}"] = TaskStats((Owned("connections", connections),))
             parked = Owned(
-                "throttled sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.most_throttled
+                "throttled sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.max_throttled
             )
             stats[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
         return stats
@@ -87,7 +87,7 @@ def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, .
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
     for each in server.resources.values():
-        stats = Owned("delayed authentications", each.users.held, each.gate.most_throttled)
+        stats = Owned("delayed authentications", each.users.held, each.gate.max_throttled)
         yield each.users.reaper.name, TaskStats((stats,))
         if each.memory is not None:
             pool = each.memory.memory
@@ -106,7 +106,7 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskSt
     yield LOG_MOVER, TaskStats((moves,))
     telemetry = broker.telemetry
     yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
-    pushes = Owned("pushes", len(telemetry.intake.waiting), MOST_WAITING, telemetry.intake.peak)
+    pushes = Owned("pushes", len(telemetry.intake.waiting), MAX_WAITING, telemetry.intake.peak)
     yield PUSHES, TaskStats((pushes,))
     forwarding = telemetry.forwarding
     sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)

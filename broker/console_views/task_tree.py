@@ -23,7 +23,7 @@ NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "f
 
 ROOT: Final = "broker"
 
-MOST_NAMES: Final = 1_000
+MAX_NAMES: Final = 1_000
 """Size of the caches for values that depend on names only."""
 
 KINDS: Final = (
@@ -150,12 +150,12 @@ class _Walk:
         return TaskRow(name, kind, parent, depth, holding.owns, idle, began_ms, count)
 
 
-@lru_cache(MOST_NAMES)
+@lru_cache(MAX_NAMES)
 def _kind(name: str) -> str:
     return next((kind for kind, pattern in KINDS if pattern.search(name)), "other")
 
 
-@lru_cache(MOST_NAMES)
+@lru_cache(MAX_NAMES)
 def _natural(name: str) -> list[str | int]:
     """Sort thread 10 after thread 9."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -15,7 +15,7 @@ Item = TypeVar("Item", bound=Hashable)
 KEYS_AT_ONCE: Final = 128
 """Names compared per step."""
 
-MOST_PARTITIONS: Final = 10_000
+MAX_PARTITIONS: Final = 10_000
 """Per request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
 
 
@@ -56,7 +56,7 @@ class PartitionAllowance:
     """The number of partitions that one request can still create."""
 
     def __init__(self) -> None:
-        self._left = MOST_PARTITIONS
+        self._left = MAX_PARTITIONS
 
     def take(self, count: int) -> None:
         """Use up `count`. Raises ApiError POLICY_VIOLATION, and takes nothing, if fewer are left."""

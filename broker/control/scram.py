@@ -17,7 +17,7 @@ from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
-from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MOST_ITERATIONS, ScramMechanism, keys_of
+from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MAX_ITERATIONS, ScramMechanism, keys_of
 from broker.steps import Steps
 
 LONGEST_USER: Final = 1_024
@@ -86,7 +86,7 @@ def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change
 def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
     if wanted.iterations < LEAST_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if wanted.iterations > MOST_ITERATIONS:
+    if wanted.iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     if not wanted.salt or not wanted.salted_password:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt and salted password must not be empty")

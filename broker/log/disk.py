@@ -28,7 +28,7 @@ NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
 FEWEST_OPEN: Final = 8
 """Files kept open even if the process runs out of descriptors."""
 
-_MOST_BUFFERS: Final = 1_024
+_MAX_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: the maximum number of buffers per writev."""
 
 _COPIED_TOGETHER: Final = 1_048_576
@@ -165,7 +165,7 @@ def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:
     """
     fd = file.fd
     wanted = position + sum(map(len, buffers))
-    first = buffers if len(buffers) <= _MOST_BUFFERS else buffers[:_MOST_BUFFERS]
+    first = buffers if len(buffers) <= _MAX_BUFFERS else buffers[:_MAX_BUFFERS]
     end = position + os.pwritev(fd, first, position)
     while end < wanted:
         end += os.pwritev(fd, _left(buffers, end - position), end)
@@ -178,7 +178,7 @@ def _left(buffers: Sequence[Buffer], written: int) -> list[memoryview]:
         if written < len(buffer):
             left.append(memoryview(buffer)[written:])
             written = 0
-            if len(left) == _MOST_BUFFERS:
+            if len(left) == _MAX_BUFFERS:
                 break
         else:
             written -= len(buffer)

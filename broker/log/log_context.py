@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.log.segmented import SegmentedLog
 
 
-MOST_MARKS: Final = 4_096
+MAX_MARKS: Final = 4_096
 """Maximum number of offsets with a cached position, over all partitions: about 1 MB.
 
 A broker with forty appends a second reaches it in two minutes. Readers of one partition often ask for the
@@ -66,7 +66,7 @@ class LogContext:
 
     def count_mark(self, partition: "SegmentedLog") -> None:
         """Count a position that the partition is about to cache; drop all cached positions at the limit."""
-        if self._marks >= MOST_MARKS:
+        if self._marks >= MAX_MARKS:
             for each in self._marked:
                 each.forget_marks()
             self._marked.clear()

@@ -128,7 +128,7 @@ class LogStore:
         return known or self.directories.place(topic, index).create(topic, topic_id, index, settings)
 
     @property
-    def most_open_files(self) -> int:
+    def max_open_files(self) -> int:
         """Maximum number of open segment and index files."""
         return self._context.files.capacity
 

@@ -30,7 +30,7 @@ DEFAULT_FILE: Final = "weir-secret.key"
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
-_MOST_BYTES: Final = 1_024
+_MAX_BYTES: Final = 1_024
 _PREFIX: Final = "weir1:"
 _HOW_TO_MAKE: Final = "(umask 077; openssl rand -base64 32 > {0})"
 
@@ -147,7 +147,7 @@ def _read(name: str, path: Path) -> SecretKey | None:
         raise ConfigError(name, str(path), f"a readable file ({reason})") from error
     try:
         _check(name, path, os.fstat(descriptor))
-        content = os.read(descriptor, _MOST_BYTES)
+        content = os.read(descriptor, _MAX_BYTES)
     finally:
         os.close(descriptor)
     try:

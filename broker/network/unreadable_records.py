@@ -14,7 +14,7 @@ from broker.protocol import codec
 from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.fetch import FetchResponse
 
-MOST_PARTS: Final = IOV_MAX
+MAX_PARTS: Final = IOV_MAX
 """The maximum number of parts of a response to rebuild; half as many partitions have records. A larger
 response takes too long, and its connection is closed.
 """
@@ -28,7 +28,7 @@ def without_unreadable(request: Request, parts: list[Part], region: FileRegion) 
     or None if the response cannot be rebuilt.
     """
     route = request.route
-    if route.api.key != ApiKey.FETCH or len(parts) > MOST_PARTS:
+    if route.api.key != ApiKey.FETCH or len(parts) > MAX_PARTS:
         return None
     regions = [part for part in parts if not isinstance(part, BUFFERS) and len(part)]
     frame = b"".join(part if isinstance(part, BUFFERS) else bytes(len(part)) for part in parts)

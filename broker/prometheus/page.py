@@ -50,9 +50,9 @@ class PrometheusPage:
         purgatories: Iterable[Purgatory[Any]],
         events: EventLog,
         client_telemetry: Telemetry,
-        most_entities: Callable[[], int],
+        max_entities: Callable[[], int],
     ) -> None:
-        """`most_entities` returns the present quota.metrics.max.entities."""
+        """`max_entities` returns the present quota.metrics.max.entities."""
         self._clock = clock
         self._broker = broker
         self._server = server
@@ -65,7 +65,7 @@ class PrometheusPage:
         self._purgatories = tuple(purgatories)
         self._events = events
         self._telemetry = client_telemetry
-        self._most_entities = most_entities
+        self._max_entities = max_entities
 
     def page(self) -> str:
         """Return the page in the Prometheus text format, version 0.0.4."""
@@ -81,12 +81,12 @@ class PrometheusPage:
 
     def _steps(self) -> Steps:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
-        yield from quotas.families(self._quotas, now_ms, self._most_entities())
+        yield from quotas.families(self._quotas, now_ms, self._max_entities())
         yield from quotas.replication_families(self._replication, now_ms)
         yield from broker_quotas.families(self._broker, now_ms)
         yield from shadow_metrics.families(self._quotas)
         yield from throttle_compliance.families(self._quotas.throttle_compliance)
-        yield from connections.families(self._server, now_ms, self._most_entities())
+        yield from connections.families(self._server, now_ms, self._max_entities())
         yield from account_metrics.families(self._server.accounts.look(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)

@@ -33,7 +33,7 @@ TEXT: Final[dict[type, Callable[..., str]]] = {
 TIMES: Final = tuple(range(count) for count in range(16))
 """Most arrays are short, and an existing range is 0.13 us cheaper than a new one."""
 
-MOST_ELEMENTS: Final = 100_000
+MAX_ELEMENTS: Final = 100_000
 """Elements of all arrays of a request together, including its tagged fields.
 
 An element costs the client two bytes and the broker 5 to 10 us, so 2 MB could block all other clients for ten
@@ -99,7 +99,7 @@ class _Decoder(Emitter):
         kinds = self._kinds(message)
         self.emit("end = len(buf)")
         if self._is_request:
-            self.emit(f"allowed = {MOST_ELEMENTS}")
+            self.emit(f"allowed = {MAX_ELEMENTS}")
         if "string" in kinds:
             self.emit("text = TEXT[type(buf)]")
         if kinds & {"bytes", "records"}:
@@ -199,7 +199,7 @@ class _Decoder(Emitter):
                 self._count()
                 self.emit("pos = skip_tags(buf, pos, end, n)")
                 if self.in_slices:
-                    self.emit("left -= 4 * n")  # n is less than 256 and counts at most MOST_TAGS elements
+                    self.emit("left -= 4 * n")  # n is less than 256 and counts at most MAX_TAGS elements
             return
         stop = f"stop{depth}"
         with self.block("if n:"):
@@ -300,7 +300,7 @@ class _Decoder(Emitter):
         """Subtract `n` elements from the request's limit."""
         if self._is_request:
             self.emit("allowed -= n")
-            self._refuse_if("allowed < 0", f"more than {MOST_ELEMENTS} elements")
+            self._refuse_if("allowed < 0", f"more than {MAX_ELEMENTS} elements")
 
     def _numbers_in_slices(self, target: str, letter: str, size: int, depth: int) -> None:
         """Emit code for an array of `n` fixed-size values, read in slices."""

@@ -10,7 +10,7 @@ from typing import Final
 from broker.errors import ProtocolViolation
 from broker.protocol.schema import Buffer
 
-MOST_TAGS: Final = 1_000
+MAX_TAGS: Final = 1_000
 """Unknown tagged fields of one struct; Kafka's own structs have a handful."""
 
 
@@ -38,8 +38,8 @@ def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
     """Skip a section of unknown tags, whose first byte was `count`, and return the position after it."""
     if count > 0x7F:
         count, pos = read_rest(buf, pos, count)
-        if count > MOST_TAGS:
-            raise ProtocolViolation(f"{count} tagged fields in one struct, the maximum is {MOST_TAGS}")
+        if count > MAX_TAGS:
+            raise ProtocolViolation(f"{count} tagged fields in one struct, the maximum is {MAX_TAGS}")
     for _ in range(count):
         _tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)

@@ -6,7 +6,7 @@ from broker.metrics.families import FamilySamples, Kind, Sample, Steps
 from broker.metrics.top_k import largest
 from broker.quotas.accounts import Accounts
 
-MOST_CLIENTS: Final = 250
+MAX_CLIENTS: Final = 250
 """Clients that each family includes: those that moved the most bytes in the last seconds."""
 
 FAMILIES: Final = (
@@ -19,7 +19,7 @@ FAMILIES: Final = (
 def families(accounts: Accounts, now_ms: int) -> Steps:
     """Yield the families of `accounts`, which must be up to date. A source for the metrics registry."""
     known = list(accounts)
-    busiest = yield from largest(MOST_CLIENTS, known, lambda account: sum(account.per_second(now_ms)[:2]))
+    busiest = yield from largest(MAX_CLIENTS, known, lambda account: sum(account.per_second(now_ms)[:2]))
     labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
     for column, (name, text) in enumerate(FAMILIES):
         samples = [

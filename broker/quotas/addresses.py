@@ -15,7 +15,7 @@ from broker.metrics.window import Window
 from broker.quotas.connection_rates import AcceptRate
 from broker.quotas.usage import IDLE_MS
 
-MOST_ADDRESSES: Final = 10_000
+MAX_ADDRESSES: Final = 10_000
 """Addresses kept; one more evicts the eighth of them that was seen longest ago. Kafka has no such table."""
 
 
@@ -35,7 +35,7 @@ class AddressStats:
 class Addresses:
     __slots__ = ("_most", "_seen", "_window")
 
-    def __init__(self, window: Window, most: int = MOST_ADDRESSES) -> None:
+    def __init__(self, window: Window, most: int = MAX_ADDRESSES) -> None:
         self._most = most
         self._seen: dict[str, AddressStats] = {}
         self._window = window

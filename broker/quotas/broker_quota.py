@@ -36,7 +36,7 @@ RULES: Final[Mapping[QuotaKind, BrokerWide]] = {
 }
 """The rule that a throttle of each kind names."""
 
-MOST_KNOWN: Final = 16_384
+MAX_KNOWN: Final = 16_384
 """Clients whose exemption is cached. Clients choose their ids, so the cache is bounded."""
 
 
@@ -159,7 +159,7 @@ class BrokerQuota:
                 or name in self._client_ids
                 or listener in self._listeners
             )
-            if len(self._exempt) >= MOST_KNOWN:
+            if len(self._exempt) >= MAX_KNOWN:
                 self._exempt.clear()
             self._exempt[key] = known
         return known

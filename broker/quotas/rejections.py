@@ -2,14 +2,14 @@
 
 Filled by the acceptors of the network package and emptied by their reaper. A burst is logged with its count
 `BURST_MS` after its first refusal; later refusals start the next burst. Clients choose their addresses, so
-beyond `MOST_BURSTS` at a time they are counted together. Independent of the log and of clocks.
+beyond `MAX_BURSTS` at a time they are counted together. Independent of the log and of clocks.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 BURST_MS: Final = 1_000
-MOST_BURSTS: Final = 100
+MAX_BURSTS: Final = 100
 OTHERS: Final = "other addresses"
 
 
@@ -37,7 +37,7 @@ class Rejections:
         """Count a refused connection."""
         burst = self._bursts.get((listener, address, rule))
         if burst is None:
-            if len(self._bursts) >= MOST_BURSTS:
+            if len(self._bursts) >= MAX_BURSTS:
                 address = OTHERS
             key = (listener, address, rule)
             burst = self._bursts.setdefault(key, Burst(listener, address, rule, bound, now_ms + BURST_MS))

@@ -20,7 +20,7 @@ TRANSIENT_ERRORS: Final = 1
 OTHER_ERRORS: Final = 5
 """Errors within the window that are sent without a delay."""
 
-MOST_STATES: Final = 100_000
+MAX_STATES: Final = 100_000
 KEPT_MS: Final = 11_000
 """A state is removed if unused for this time: the quiet time and the longest delay."""
 
@@ -113,7 +113,7 @@ class RetryStorm:
 
     __slots__ = ("_most", "_states", "max_delay_ms", "totals")
 
-    def __init__(self, max_delay_ms: int = 1_000, most: int = MOST_STATES) -> None:
+    def __init__(self, max_delay_ms: int = 1_000, most: int = MAX_STATES) -> None:
         self.max_delay_ms = max_delay_ms
         self.totals = Totals()
         self._most = most

@@ -42,7 +42,7 @@ EXTRA_MS: Final = 25
 LOOK_AFTER_MS: Final = 20
 """The extension, and the time of the check within it: what a client needs to react to the end."""
 
-MOST_EXTENDED: Final = 16
+MAX_EXTENDED: Final = 16
 """Extended throttles per connection. A connection without a verdict by then stays without one."""
 
 HISTORY: Final = 8
@@ -255,7 +255,7 @@ class ThrottleCompliance:
         was_sent = waiting > watch.bytes
         if was_sent:
             self._note(watch, early=True)
-        if watch.in_a_row <= UNTOUCHED or watch.obeys is not None or watch.extended >= MOST_EXTENDED:
+        if watch.in_a_row <= UNTOUCHED or watch.obeys is not None or watch.extended >= MAX_EXTENDED:
             return 0
         watch.extended += 1
         watch.is_extended = True

@@ -15,7 +15,7 @@ BYTE_RATE: Final = "max.unauthenticated.byte.rate.per.ip"
 FRAME_RATE: Final = "max.unauthenticated.frame.rate.per.ip"
 
 BURST_S: Final = 10
-MOST_ADDRESSES: Final = 4_096
+MAX_ADDRESSES: Final = 4_096
 """Addresses kept. One more evicts the address that was idle longest."""
 
 
@@ -82,7 +82,7 @@ class UnauthenticatedQuotas:
         sent = self._sent.get(address)
         if sent is None:
             sent = self._sent[address] = _Sent(now_ms)
-            if len(self._sent) > MOST_ADDRESSES:
+            if len(self._sent) > MAX_ADDRESSES:
                 self._sent.popitem(last=False)
             return sent
         self._sent.move_to_end(address)

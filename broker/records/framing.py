@@ -22,7 +22,7 @@ _CONTENT_CHECKSUM: Final = 0x04
 _RESERVED: Final = 0x03
 _STORED: Final = 0x8000_0000
 
-MOST_BLOCKS: Final = 4_096
+MAX_BLOCKS: Final = 4_096
 """Blocks of a frame; our own limit. Clients write blocks of at least 64 KiB, so 64 MiB are 1,024 blocks."""
 
 
@@ -43,14 +43,14 @@ def check_framing(codec: int, packed: memoryview) -> None:
         raise _corrupt("dependent LZ4 blocks are not supported")
     at = _LEAST + (8 if flags & _CONTENT_SIZE else 0)
     behind_block = 4 if flags & _BLOCK_CHECKSUMS else 0
-    for _ in range(MOST_BLOCKS + 1):
+    for _ in range(MAX_BLOCKS + 1):
         size = int.from_bytes(packed[at : at + 4], "little")
         at += 4
         if not size:
             break
         at += (size & ~_STORED) + behind_block
     else:
-        raise _corrupt(f"the LZ4 frame has more than {MOST_BLOCKS} blocks")
+        raise _corrupt(f"the LZ4 frame has more than {MAX_BLOCKS} blocks")
     if flags & _CONTENT_CHECKSUM:
         at += 4
     if at != len(packed):

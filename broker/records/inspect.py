@@ -26,14 +26,14 @@ UNBOUNDED: Final = 1 << 70
 class RecordRules(NamedTuple):
     """The record rules of a topic, times in ms.
 
-    `most_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
+    `max_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
     early.
     """
 
     keys_needed: bool
     earliest_ms: int
     latest_ms: int
-    most_parts: int
+    max_parts: int
 
 
 def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
@@ -52,7 +52,7 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
     data = yield from unpacked(batch)
     base = header.base_timestamp
     least_delta = rules.earliest_ms - base
-    spare = rules.most_parts - count
+    spare = rules.max_parts - count
     _check_parts(spare, rules)
     size = len(data)
     if size <= _COPIED:
@@ -134,7 +134,7 @@ def _check_record(
 def _check_parts(spare: int, rules: RecordRules) -> None:
     if spare < 0:
         raise ApiError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"The batch has more than {rules.most_parts} records and headers"
+            ErrorCode.MESSAGE_TOO_LARGE, f"The batch has more than {rules.max_parts} records and headers"
         )
 
 

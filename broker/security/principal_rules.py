@@ -19,13 +19,13 @@ from broker.errors import ConfigError
 
 KEY: Final = "ssl.principal.mapping.rules"
 
-MOST_RULES: Final = 100
+MAX_RULES: Final = 100
 """Maximum rules per listener; ours."""
 
 LONGEST_NAME: Final = 8_192
 """Maximum characters of a subject; a longer one matches no rule. Ours."""
 
-_MOST_MEMORY: Final = 1_048_576
+_MAX_MEMORY: Final = 1_048_576
 """Maximum bytes of a compiled pattern, including matching; ours. RE2's default is eight times that."""
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
@@ -82,8 +82,8 @@ class PrincipalRules:
                 compiled = None if default else _compile(pattern)
             except ValueError as error:
                 raise ConfigError(key, text, f"a pattern that RE2 supports ({error})") from error
-            if len(self._rules) == MOST_RULES:
-                raise ConfigError(key, text, f"at most {MOST_RULES} rules")
+            if len(self._rules) == MAX_RULES:
+                raise ConfigError(key, text, f"at most {MAX_RULES} rules")
             groups = compiled.groups if compiled is not None else 0
             self._rules.append(_Rule(compiled, _replacing(replacement or "", groups), case or ""))
             at = match.end()
@@ -103,7 +103,7 @@ def _compile(pattern: str) -> _Pattern:
 
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = _MOST_MEMORY
+    options.max_mem = _MAX_MEMORY
     try:
         return cast(_Pattern, re2.compile(pattern, options))
     except re2.error as error:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from broker.errors import ApiError, ErrorCode
 
 LEAST_ITERATIONS: Final = 4_096
-MOST_ITERATIONS: Final = 16_384
+MAX_ITERATIONS: Final = 16_384
 """Limits of the iteration count, which each login and each guess of an attacker costs.
 
 (Kafka: ScramMechanism, ScramFormatter)

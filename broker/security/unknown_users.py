@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, Credential, ScramMechanism
 from broker.steps import Steps, finished
 
-MOST_SHAPES: Final = 16
+MAX_SHAPES: Final = 16
 """Limits the HMACs per login of any name."""
 
 AT_ONCE: Final = 128
@@ -143,7 +143,7 @@ def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
     most: list[tuple[int, Shape]] = []
     counted = [(count, shape) for shape, count in counts.items()]
     for at in range(0, len(counted), AT_ONCE):
-        most = nlargest(MOST_SHAPES, most + counted[at : at + AT_ONCE])
+        most = nlargest(MAX_SHAPES, most + counted[at : at + AT_ONCE])
         yield
     return [(shape, count) for count, shape in most]
 

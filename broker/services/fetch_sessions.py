@@ -16,7 +16,7 @@ FIRST_EPOCH: Final = 0
 EVICTION_MS: Final = 120_000
 """Idle time after which a new session may evict one (Kafka: min.incremental.fetch.session.eviction.ms)."""
 
-MOST_PARTITIONS: Final = 100_000
+MAX_PARTITIONS: Final = 100_000
 """Maximum partitions of all sessions together, of about 450 bytes each.
 
 Clients beyond the limit get no session.
@@ -133,7 +133,7 @@ class FetchSessions:
         """
         if self._slots <= 0:
             return None
-        while len(self._sessions) >= self._slots or self._partitions + partitions > MOST_PARTITIONS:
+        while len(self._sessions) >= self._slots or self._partitions + partitions > MAX_PARTITIONS:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
                 return None
@@ -168,7 +168,7 @@ class FetchSessions:
         grown = len(session.partitions) - session.counted
         session.counted += grown
         self._partitions += grown
-        if grown > 0 and self._partitions > MOST_PARTITIONS:
+        if grown > 0 and self._partitions > MAX_PARTITIONS:
             self.close(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 

@@ -11,7 +11,7 @@ from typing import Final
 from broker.simulation.clients import SimulatedClient, players
 from broker.simulation.scenario import SECOND_US, Scenario
 
-MOST_EVENTS: Final = 100_000_000
+MAX_EVENTS: Final = 100_000_000
 
 
 class TooManyEventsError(Exception):
@@ -27,7 +27,7 @@ class Outcome:
     events: int
 
 
-def play(scenario: Scenario, most_events: int = MOST_EVENTS) -> Outcome:
+def play(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
     """Run the scenario. Raises TooManyEventsError."""
     clients = players(scenario)
     connections = [player.connection for player in clients]
@@ -42,7 +42,7 @@ def play(scenario: Scenario, most_events: int = MOST_EVENTS) -> Outcome:
         at_us, index, connection = heap[0]
         if at_us >= end_us:
             break
-        if events >= most_events:
+        if events >= max_events:
             raise TooManyEventsError(
                 f"{events:,} requests were simulated up to {at_us / SECOND_US:,.0f} s of "
                 f"{end_us / SECOND_US:,.0f}; use larger requests, fewer clients or a shorter duration"

@@ -31,7 +31,7 @@ SETTINGS: Final = (
     *("quota.bandwidth.algorithm", "quota.bandwidth.burst.seconds"),
 )
 GREEDY: Final = "greedy"
-MOST_CLIENTS: Final = 100_000
+MAX_CLIENTS: Final = 100_000
 LARGEST_REQUEST: Final = 2**31 - 1
 LATENCY_US: Final = 2_000
 PATIENCE_US: Final = 120 * SECOND_US
@@ -93,8 +93,8 @@ def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) 
         if group.name in names:
             place.refuse(f"the name {group.name} is given twice")
         names.add(group.name)
-    if sum(group.count * group.connections for group in groups) > MOST_CLIENTS:
-        whole.refuse(f"more than {MOST_CLIENTS} connections")
+    if sum(group.count * group.connections for group in groups) > MAX_CLIENTS:
+        whole.refuse(f"more than {MAX_CLIENTS} connections")
 
 
 class _Client:
@@ -126,7 +126,7 @@ class _Client:
         return Group(
             name,
             kind,
-            fields.get("count", lambda place: place.whole(1, MOST_CLIENTS), 1),
+            fields.get("count", lambda place: place.whole(1, MAX_CLIENTS), 1),
             fields.get("user", Place.text, ANONYMOUS),
             fields.get("client-id", Place.text, f"{name}-{NUMBER}"),
             request_bytes,

@@ -45,7 +45,7 @@ class LatestValues:
 
     def __init__(self, max_series: int) -> None:
         self.max_series = max_series
-        self.most_of_one = max(max_series // 10, 1) if max_series else 0
+        self.max_of_one = max(max_series // 10, 1) if max_series else 0
         self.total = 0
         self.left_out = 0
         self._of: dict[bytes, dict[Key, Series]] = {}
@@ -96,7 +96,7 @@ class LatestValues:
         """Return a new series; None if the limit is reached, or if the family has another shape elsewhere."""
         family = key[0]
         shape, count = self._shapes.get(family, (point.shape, 0))
-        is_full = self.total >= self.max_series or len(series_of) >= self.most_of_one
+        is_full = self.total >= self.max_series or len(series_of) >= self.max_of_one
         if is_full or shape is not point.shape or family.startswith(FOREIGN):
             return None
         self._shapes[family] = shape, count + 1

@@ -7,7 +7,7 @@ lookaround and backreferences. Its module is loaded with the first pattern, in t
 
 from typing import Final, Protocol
 
-MOST_MEMORY: Final = 1_048_576
+MAX_MEMORY: Final = 1_048_576
 """Maximum bytes of a compiled pattern including its matching; ours. RE2's default is eight times that."""
 
 
@@ -23,7 +23,7 @@ def compile_pattern(text: str) -> Pattern:
 
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = MOST_MEMORY
+    options.max_mem = MAX_MEMORY
     try:
         compiled: Pattern = re2.compile(text, options)
     except re2.error as error:

@@ -22,13 +22,13 @@ from broker.records.compression import decompress
 if TYPE_CHECKING:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
-MOST_POINTS: Final = 5_000
+MAX_POINTS: Final = 5_000
 """Maximum points read of a push; ours. Further ones are counted."""
 
 LONGEST_TEXT: Final = 256
 """Maximum characters of a name or a label; ours. Longer ones are left out and counted."""
 
-MOST_ATTRIBUTES: Final = 32
+MAX_ATTRIBUTES: Final = 32
 """Maximum attributes of a point; ours, likewise."""
 
 READ_AT_ONCE: Final = 256
@@ -115,12 +115,12 @@ def read(data: "MetricsData", rest: Callable[[], object] = lambda: None) -> Read
         for scope in resource.scope_metrics:
             for metric in scope.metrics:
                 left -= 1
-                if len(points) >= MOST_POINTS:
+                if len(points) >= MAX_POINTS:
                     left_out += _count(metric)
                 else:
                     for point in _points_of(metric):
                         left -= 1
-                        if point is None or len(points) >= MOST_POINTS:
+                        if point is None or len(points) >= MAX_POINTS:
                             left_out += 1
                         else:
                             points.append(point)
@@ -176,7 +176,7 @@ def _number(point: Any) -> float:
 def _point(
     name: str, attributes: Collection[Any], shape: Shape, value: float, *, is_delta: bool
 ) -> Point | None:
-    if len(attributes) > MOST_ATTRIBUTES:
+    if len(attributes) > MAX_ATTRIBUTES:
         return None
     pairs = tuple([(each.key, _text(each.value)) for each in attributes])
     written = _prometheus_names(name, pairs, shape)

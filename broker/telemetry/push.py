@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from broker.telemetry.instance import Client, ClientInstance
 
-MOST_WAITING: Final = 512
-MOST_WAITING_BYTES: Final = 33_554_432
+MAX_WAITING: Final = 512
+MAX_WAITING_BYTES: Final = 33_554_432
 """Maximum pushes, and bytes of them, in the queue; ours. A client whose push does not fit retries an
 interval later.
 """
@@ -47,7 +47,7 @@ class Intake:
         """Return whether a push fits; an empty queue accepts any size."""
         if not self.waiting:
             return True
-        return len(self.waiting) < MOST_WAITING and self.waiting_bytes + size <= MOST_WAITING_BYTES
+        return len(self.waiting) < MAX_WAITING and self.waiting_bytes + size <= MAX_WAITING_BYTES
 
     def add(self, push: Push) -> None:
         self.waiting.append(push)

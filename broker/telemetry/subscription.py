@@ -19,7 +19,7 @@ ALL_METRICS: Final = "*"
 
 DEFAULT_INTERVAL_MS: Final = 300_000
 LEAST_INTERVAL_MS: Final = 100
-MOST_INTERVAL_MS: Final = 3_600_000
+MAX_INTERVAL_MS: Final = 3_600_000
 
 MATCH_KEYS: Final = (
     "client_instance_id",
@@ -102,11 +102,11 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
         words = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
         raise ApiError(ErrorCode.INVALID_CONFIG, words) from error
     interval_ms = values["interval.ms"]
-    if not LEAST_INTERVAL_MS <= interval_ms <= MOST_INTERVAL_MS:
+    if not LEAST_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid value {interval_ms} for interval.ms, interval must be between {LEAST_INTERVAL_MS} and "
-            f"{MOST_INTERVAL_MS} (1 hour)",
+            f"{MAX_INTERVAL_MS} (1 hour)",
         )
     return Subscription(
         name, frozenset(values["metrics"]), interval_ms, tuple(read_match(item) for item in values["match"])

@@ -24,11 +24,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 
 from pipeline.otlp.unpack import RefusedError, unpack
 
-MOST_POINTS: Final = 20_000
+MAX_POINTS: Final = 20_000
 """Maximum points of a push; larger pushes are refused whole. A broker shows the first 5,000."""
 
 LONGEST_NAMES: Final = 4_096
-MOST_SHARED_BYTES: Final = 8_192
+MAX_SHARED_BYTES: Final = 8_192
 """Maximum size of data repeated with each point: name, unit and description together; a resource; a scope.
 """
 
@@ -104,7 +104,7 @@ class Aside(NamedTuple):
     metrics: list[str] | None = None
 
 
-MOST_METRICS: Final = 20
+MAX_METRICS: Final = 20
 LONGEST_SHOWN: Final = 256
 """Limits of an `Aside`: the number of names, and the characters of each."""
 
@@ -135,7 +135,7 @@ class Points:
         for resource in data.resource_metrics:
             push.take(resource)
         if push.bad:
-            names = sorted(push.names)[:MOST_METRICS]
+            names = sorted(push.names)[:MAX_METRICS]
             self.asides.append(Aside(row, "; ".join(sorted(push.reasons)), push.bad, names))
 
 
@@ -261,7 +261,7 @@ def _parsed(plain: bytes) -> MetricsData:
     if plain and not data.resource_metrics:
         raise RefusedError("not OTLP metrics")
     # The shortest point has two bytes.
-    if len(plain) > 2 * MOST_POINTS and _count(data) > MOST_POINTS:
+    if len(plain) > 2 * MAX_POINTS and _count(data) > MAX_POINTS:
         raise RefusedError("too many points")
     return data
 
@@ -278,7 +278,7 @@ def _points_of(metric: Metric) -> Any:
 
 
 def _too_large(name: str, what: Any, url: str) -> str | None:
-    return f"{name} is too large" if what.ByteSize() + len(url) > MOST_SHARED_BYTES else None
+    return f"{name} is too large" if what.ByteSize() + len(url) > MAX_SHARED_BYTES else None
 
 
 def _context(resource: ResourceMetrics, shared: Attributes, scope: ScopeMetrics) -> Context:

@@ -217,7 +217,7 @@ async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topic
 async def test_the_fetches_that_wait_have_so_many_partitions_together(
     topics: Harness, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
 ) -> None:
-    monkeypatch.setattr(fetch_many, "MOST_WAITING", 2 * (PARTITIONS + 2) + over)
+    monkeypatch.setattr(fetch_many, "MAX_WAITING", 2 * (PARTITIONS + 2) + over)
     asked = [await topics.put(request(1), VERSION) for _ in range(2)]
     assert [asking.outcome is None for asking in asked] == [True, waits]
 

@@ -285,7 +285,7 @@ def left_behind() -> Counter[str]:
 
 
 async def leaks(place: Place, cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(garbage, "MOST_WALKED", 10**9)  # everything is walked here
+    monkeypatch.setattr(garbage, "MAX_WALKED", 10**9)  # everything is walked here
     monkeypatch.setattr(garbage, "CHECKS", 10**9)  # and frozen by the test
     found = {}
     for case in cases.values():

@@ -283,13 +283,13 @@ async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
         assert is_short(seen), seen
 
 
-MOST_CHANGED: Final = 10_000
+MAX_CHANGED: Final = 10_000
 """Entries of a request that changes something and their parts together; one more is refused."""
 
 
 def _limits(kind: str, key: str, value: float | None) -> AlterClientQuotasRequest:
     op = OpData(key, value or 0.0, value is None)
-    count = MOST_CHANGED // 3
+    count = MAX_CHANGED // 3
     names = [f"10.0.{at >> 8}.{at & 255}" if kind == "ip" else f"changed-{at}" for at in range(count)]
     return AlterClientQuotasRequest(
         [RequestEntryData([EntityData(kind, name)], [op]) for name in names], False
@@ -298,7 +298,7 @@ def _limits(kind: str, key: str, value: float | None) -> AlterClientQuotasReques
 
 def _configs(kind: int, name: str, key: str, value: str | None) -> IncrementalAlterConfigsRequest:
     config = AlterableConfig(key, 0 if value is not None else 1, value)
-    resources = [AlterConfigsResource(kind, f"{name}-{at}", [config]) for at in range(MOST_CHANGED // 2)]
+    resources = [AlterConfigsResource(kind, f"{name}-{at}", [config]) for at in range(MAX_CHANGED // 2)]
     return IncrementalAlterConfigsRequest(resources)
 
 
@@ -313,12 +313,12 @@ def _changes() -> Iterator[tuple[str, Any, int]]:
     yield "3,333 limits of addresses removed", _limits("ip", "connection_creation_rate", None), 1
     users = [
         ScramCredentialUpsertion(f"changed-{at}", 1, 4_096 + at, b"salt" * 4, b"x" * 32)
-        for at in range(MOST_CHANGED)
+        for at in range(MAX_CHANGED)
     ]
     yield "10,000 SCRAM users", AlterUserScramCredentialsRequest([], users), 0
     yield "5,000 subscriptions set", _configs(16, "changed", "metrics", "org.apache"), 1
     yield "5,000 subscriptions removed", _configs(16, "changed", "metrics", None), 1
-    topics = [CreatableTopic(f"changed-{at}", 1, 1) for at in range(MOST_CHANGED)]
+    topics = [CreatableTopic(f"changed-{at}", 1, 1) for at in range(MAX_CHANGED)]
     names = [topic.name for topic in topics]
     yield "10,000 topics created", CreateTopicsRequest(topics, 60_000, False), 5
     more = [CreatePartitionsTopic(name, 2, None) for name in names]

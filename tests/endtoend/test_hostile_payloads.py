@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.api import registry
-from broker.api.large_changes import MOST_ELEMENTS
+from broker.api.large_changes import MAX_ELEMENTS
 from broker.api.registry import Api
 from broker.control.commands import OpType, ResourceType
 from broker.protocol import codec
@@ -31,7 +31,7 @@ from broker.protocol.messages.incremental_alter_configs import (
 )
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.protocol.schema import Struct
-from broker.protocol.varint import MOST_TAGS, uvarint
+from broker.protocol.varint import MAX_TAGS, uvarint
 from broker.records.compression import Codec, compress
 from tests.endtoend.test_hostile_apis import (
     SHORT_TRIES,
@@ -119,7 +119,7 @@ def bodies(api: Api) -> Iterator[tuple[str, bytes]]:
     plain = frame_of(longest(kind, "1", b""), version)
     yield "8 MB behind its end", framed(plain[4:] + bytes(LARGEST))
     if kind.FLEXIBLE is not None and version >= kind.FLEXIBLE:
-        for count in (MOST_TAGS, MOST_TAGS + 1):
+        for count in (MAX_TAGS, MAX_TAGS + 1):
             yield f"{count:,} unknown tagged fields", with_tags(plain, count)
 
 
@@ -244,7 +244,7 @@ async def test_no_push_of_telemetry_holds_the_thread(broker: Broker, body: str, 
 # Credentials
 
 
-@pytest.mark.parametrize("count", [MOST_ELEMENTS, MOST_ELEMENTS + 1])
+@pytest.mark.parametrize("count", [MAX_ELEMENTS, MAX_ELEMENTS + 1])
 async def test_no_bulk_of_credentials_holds_the_thread(broker: Broker, count: int) -> None:
     """As many as one request may change, with the longest salts and passwords; and one more."""
     upsertions = [

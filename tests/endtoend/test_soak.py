@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.endtoend, pytest.mark.slow]
 MIB: Final = 1024 * 1024
 WARM_UP_S: Final = 20
 MEASURED_S: Final = 40
-MOST_GROWTH_A_MINUTE: Final = 1 * MIB
+MAX_GROWTH_A_MINUTE: Final = 1 * MIB
 """Of resident memory. What history keeps, indexes and the allocator's rounding stay below it."""
 
 
@@ -78,7 +78,7 @@ async def test_a_minute_of_clients_that_come_and_go_leaves_nothing_behind(tmp_pa
             nursery.cancel_scope.cancel()
         assert await history.check(port) >= history.count
         grown = slope([(at, resident) for at, resident, _ in samples]) * 60
-        assert grown < MOST_GROWTH_A_MINUTE, f"{grown / MIB:.2f} MiB a minute"
+        assert grown < MAX_GROWTH_A_MINUTE, f"{grown / MIB:.2f} MiB a minute"
         assert max(fds for *_, fds in samples) - min(fds for *_, fds in samples) < 40
         assert not [line for line in broker.log_lines if "Traceback" in line or "ERROR" in line]
 

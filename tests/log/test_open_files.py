@@ -111,7 +111,7 @@ def test_it_recovers_to_what_it_began_with(tmp_path: Path, kernel: Kernel) -> No
 def test_segments_get_at_most_half_of_the_descriptors(
     tmp_path: Path, descriptors: int | None, most: int
 ) -> None:
-    assert LogStore(LogConfig(dirs=(str(tmp_path),)), descriptors).most_open_files == most
+    assert LogStore(LogConfig(dirs=(str(tmp_path),)), descriptors).max_open_files == most
 
 
 def test_partitions_are_made_written_and_read_with_hardly_any_descriptor(tmp_path: Path) -> None:

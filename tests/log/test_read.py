@@ -102,7 +102,7 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
 
 
 def test_more_remembered_places_than_allowed_are_all_forgotten(log, monkeypatch):
-    monkeypatch.setattr("broker.log.log_context.MOST_MARKS", 100)
+    monkeypatch.setattr("broker.log.log_context.MAX_MARKS", 100)
     fill(log, 101)
     log._context.count_mark(log)  # drop the positions cached while filling
     log.forget_marks()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.api.large_changes import MOST_ELEMENTS
+from broker.api.large_changes import MAX_ELEMENTS
 from broker.errors import ErrorCode
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -127,9 +127,9 @@ async def test_metadata_of_a_topic_of_many_partitions_has_all_of_them(tmp_path: 
 @pytest.mark.parametrize(
     ("count", "error"),
     [
-        (MOST_ELEMENTS - 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (MOST_ELEMENTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (MOST_ELEMENTS + 1, ErrorCode.POLICY_VIOLATION),
+        (MAX_ELEMENTS - 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (MAX_ELEMENTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (MAX_ELEMENTS + 1, ErrorCode.POLICY_VIOLATION),
     ],
 )
 async def test_how_much_one_request_may_change(tmp_path: Path, count: int, error: ErrorCode) -> None:

@@ -53,7 +53,7 @@ async def test_refused_pushes_are_told_once_a_minute(
 async def test_more_pushes_than_there_is_room_for_are_put_off_and_counted(
     broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_WAITING", 1)
+    monkeypatch.setattr(intake, "MAX_WAITING", 1)
     released, export = threading.Event(), pushes.export
 
     def wait_and_export(*given: Any) -> pushes.Exported:

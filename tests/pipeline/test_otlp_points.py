@@ -13,7 +13,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.records.compression import Codec, compress
 from pipeline.otlp import points as rules
-from pipeline.otlp.points import AHEAD_MS, LATE_MS, LONGEST_NAMES, MOST_POINTS, MOST_SHARED_BYTES, Points
+from pipeline.otlp.points import AHEAD_MS, LATE_MS, LONGEST_NAMES, MAX_POINTS, MAX_SHARED_BYTES, Points
 from pipeline.otlp.unpack import MOST, RefusedError, unpack
 from tests.pipeline.events import NOON_MS
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload
@@ -185,18 +185,18 @@ def test_the_bad_points_of_a_push_are_counted_and_the_good_ones_are_kept_in_thei
 
 
 def test_a_push_of_too_many_points_is_kept_aside_whole():
-    assert len(taken(payload(gauge("g", *[number(0)] * MOST_POINTS)))) == MOST_POINTS
-    assert whole_reason(payload(gauge("g", *[number(0)] * (MOST_POINTS + 1)))) == "too many points"
+    assert len(taken(payload(gauge("g", *[number(0)] * MAX_POINTS)))) == MAX_POINTS
+    assert whole_reason(payload(gauge("g", *[number(0)] * (MAX_POINTS + 1)))) == "too many points"
 
 
 def test_what_would_be_repeated_with_each_point_has_a_bound():
-    fits = {"r": "x" * (MOST_SHARED_BYTES - 20)}
+    fits = {"r": "x" * (MAX_SHARED_BYTES - 20)}
     assert taken(payload(gauge("g", number(0)), **fits)).asides == []
-    over = {"r": "x" * MOST_SHARED_BYTES}
+    over = {"r": "x" * MAX_SHARED_BYTES}
     assert taken(payload(gauge("g", number(0)), **over)).asides[0].reason == "resource is too large"
     data = MetricsData()
     scope = data.resource_metrics.add().scope_metrics.add()
-    scope.scope.name = "x" * MOST_SHARED_BYTES
+    scope.scope.name = "x" * MAX_SHARED_BYTES
     scope.metrics.append(gauge("g", number(0), number(0)))
     assert taken(data.SerializeToString()).asides == [(0, "scope is too large", 2, ["g"])]
 

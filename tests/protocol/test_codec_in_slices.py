@@ -24,7 +24,7 @@ from broker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from broker.protocol.varint import MOST_TAGS, uvarint
+from broker.protocol.varint import MAX_TAGS, uvarint
 from tests.protocol.test_codec_hostile import mutate
 from tests.support.random_messages import RandomMessages
 
@@ -160,7 +160,7 @@ def test_so_many_bytes_are_decoded_in_a_slice() -> None:
 
 
 def test_unknown_tags_count_as_elements() -> None:
-    tags = uvarint(MOST_TAGS) + b"\x63\x00" * MOST_TAGS
+    tags = uvarint(MAX_TAGS) + b"\x63\x00" * MAX_TAGS
     body = uvarint(4) + (b"\x01" + tags) * 3 + b"\0\0\0\0"
     assert run_through(codec.decode_request_in_slices(3, 9)(body, 0))[0] == 2
 

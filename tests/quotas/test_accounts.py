@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.quotas.account_metrics import FAMILIES, MOST_CLIENTS, families
+from broker.quotas.account_metrics import FAMILIES, MAX_CLIENTS, families
 from broker.quotas.accounts import MAX_ACCOUNTS, Account, Accounts
 
 BEGIN = 1_700_000_000_000
@@ -159,15 +159,15 @@ def test_an_idle_connection_does_not_bring_a_forgotten_account_back() -> None:
 
 def test_the_busiest_have_series() -> None:
     accounts = Accounts()
-    connections = [Connection(client_id=f"app {index}") for index in range(MOST_CLIENTS + 5)]
+    connections = [Connection(client_id=f"app {index}") for index in range(MAX_CLIENTS + 5)]
     for index, connection in enumerate(connections):
         connection.does(1_000 + index, index)
     accounts.look(connections, BEGIN)
     shown = {family.name: list(family.samples) for family in filter(None, families(accounts, BEGIN))}
     assert shown.pop("weir_clients_left_out")[0].value == 5
     assert list(shown) == [*(name for name, _ in FAMILIES), "kafka_server_client_connections"]
-    assert {len(samples) for samples in shown.values()} == {MOST_CLIENTS}
+    assert {len(samples) for samples in shown.values()} == {MAX_CLIENTS}
     series = {sample.labels: sample.value for sample in shown["kafka_server_client_incoming_bytes_total"]}
-    assert series[("user", "alice"), ("client_id", f"app {MOST_CLIENTS + 4}")] == 1_000 + MOST_CLIENTS + 4
+    assert series[("user", "alice"), ("client_id", f"app {MAX_CLIENTS + 4}")] == 1_000 + MAX_CLIENTS + 4
     assert (("user", "alice"), ("client_id", "app 4")) not in series
     assert MAX_ACCOUNTS == 1_000

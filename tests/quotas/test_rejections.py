@@ -1,7 +1,7 @@
 """A burst of refusals is one event with its count."""
 
 from broker.clock import BASE_MS
-from broker.quotas.rejections import BURST_MS, MOST_BURSTS, OTHERS, Burst, Rejections
+from broker.quotas.rejections import BURST_MS, MAX_BURSTS, OTHERS, Burst, Rejections
 
 
 def test_a_burst_is_told_about_once_with_address_rule_and_count() -> None:
@@ -28,8 +28,8 @@ def test_listener_address_and_rule_tell_bursts_apart_the_oldest_is_due_first() -
 
 def test_more_addresses_than_a_number_are_counted_together() -> None:
     rejections = Rejections()
-    for number in range(MOST_BURSTS + 20):
+    for number in range(MAX_BURSTS + 20):
         rejections.note("A", f"10.0.0.{number}", "r", 1, BASE_MS)
     bursts = rejections.due(BASE_MS + BURST_MS)
-    assert len(bursts) == MOST_BURSTS + 1
+    assert len(bursts) == MAX_BURSTS + 1
     assert (bursts[-1].address, bursts[-1].count) == (OTHERS, 20)

@@ -9,7 +9,7 @@ from broker.quotas.throttle_compliance import (
     LEAST_MS,
     LOOK_AFTER_MS,
     MAX_CLIENTS,
-    MOST_EXTENDED,
+    MAX_EXTENDED,
     UNTOUCHED,
     Record,
     ThrottleCompliance,
@@ -184,7 +184,7 @@ def test_who_shows_nothing_is_left_alone_after_a_while():
     for _ in range(60):
         script.throttle()
     assert script.obeys is None
-    assert script.held_ms.count(T + EXTRA_MS) == MOST_EXTENDED and script.held_ms[-1] == T
+    assert script.held_ms.count(T + EXTRA_MS) == MAX_EXTENDED and script.held_ms[-1] == T
 
 
 def test_a_client_that_asks_now_and_then_is_not_known():

@@ -6,7 +6,7 @@ from broker.quotas.unauthenticated import (
     BURST_S,
     BYTE_RATE,
     FRAME_RATE,
-    MOST_ADDRESSES,
+    MAX_ADDRESSES,
     OverRate,
     UnauthenticatedLimits,
     UnauthenticatedQuotas,
@@ -82,10 +82,10 @@ def test_a_clock_that_goes_back_gives_and_takes_nothing(quotas: UnauthenticatedQ
 def test_the_table_is_bounded_and_forgets_who_was_silent_longest(quotas: UnauthenticatedQuotas) -> None:
     for address in (HERE, THERE):
         quotas.add_frames(address, 100, NOW)
-    for number in range(MOST_ADDRESSES - 1):
+    for number in range(MAX_ADDRESSES - 1):
         quotas.add_frames(f"other {number}", 1, NOW)
         assert quotas.add_frames(THERE, 1, NOW)
-    assert len(quotas) == MOST_ADDRESSES
+    assert len(quotas) == MAX_ADDRESSES
     assert quotas.add_frames(HERE, 100, NOW) is None
 
 

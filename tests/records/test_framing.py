@@ -7,7 +7,7 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
-from broker.records.framing import MOST_BLOCKS, check_framing
+from broker.records.framing import MAX_BLOCKS, check_framing
 
 DATA: Final = bytes(range(256)) * 1_000
 
@@ -56,7 +56,7 @@ def test_less_than_a_frame_is_none(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "taken"), [(MOST_BLOCKS - 1, True), (MOST_BLOCKS, True), (MOST_BLOCKS + 1, False)]
+    ("blocks", "taken"), [(MAX_BLOCKS - 1, True), (MAX_BLOCKS, True), (MAX_BLOCKS + 1, False)]
 )
 def test_the_blocks_of_a_frame_have_a_bound(blocks: int, taken: bool) -> None:
     head = bytes(compress(Codec.LZ4, b""))[:7]

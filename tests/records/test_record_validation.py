@@ -273,5 +273,5 @@ def test_one_flipped_bit_is_refused_or_changes_no_count(codec: Codec, at: int, b
 
 def test_the_header_s_count_is_not_believed_before_it_is_bounded() -> None:
     batch = recounted(packed_as(TEN, 0, 10), 100)
-    assert verdict(batch, FREE._replace(most_parts=99)) is ErrorCode.MESSAGE_TOO_LARGE
-    assert verdict(batch, FREE._replace(most_parts=100)) is CORRUPT
+    assert verdict(batch, FREE._replace(max_parts=99)) is ErrorCode.MESSAGE_TOO_LARGE
+    assert verdict(batch, FREE._replace(max_parts=100)) is CORRUPT

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from broker.security.scram import MECHANISMS, ScramLogin, ScramMechanism
-from broker.security.unknown_users import MOST_SHAPES, UnknownCredential, UnknownUsers
+from broker.security.unknown_users import MAX_SHAPES, UnknownCredential, UnknownUsers
 from broker.steps import finished
 
 SHA_256, SHA_512 = MECHANISMS["SCRAM-SHA-256"], MECHANISMS["SCRAM-SHA-512"]
@@ -190,12 +190,12 @@ def test_the_same_work_is_done_for_a_known_and_an_unknown_user() -> None:
     assert unknown.asked == ["user-0", "nobody"]
 
 
-@pytest.mark.parametrize("count", [MOST_SHAPES - 1, MOST_SHAPES, MOST_SHAPES + 1])
+@pytest.mark.parametrize("count", [MAX_SHAPES - 1, MAX_SHAPES, MAX_SHAPES + 1])
 def test_the_shapes_that_a_login_chooses_from_are_bounded(count: int) -> None:
     known = users(*(Kept(secrets.token_bytes(16), 4_096 + number) for number in range(count)))
     unknown = Unknown(bytes(32))
     seen = {unknown.credential(SHA_256, name, known).iterations for name in names(2_000)}
-    assert len(seen) == min(count, MOST_SHAPES)
+    assert len(seen) == min(count, MAX_SHAPES)
 
 
 def test_of_many_users_those_at_the_end_count_too() -> None:

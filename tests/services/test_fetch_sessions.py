@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.services.fetch_sessions import EVICTION_MS, MOST_PARTITIONS, FetchSession, FetchSessions
+from broker.services.fetch_sessions import EVICTION_MS, MAX_PARTITIONS, FetchSession, FetchSessions
 from broker.services.fetching import Found, Wanted
 
 ID = bytes(16)
@@ -135,7 +135,7 @@ def filled(sessions: FetchSessions, partitions: int, now_ms: int = 0) -> FetchSe
 
 def test_sessions_remember_so_many_partitions_together() -> None:
     sessions = FetchSessions(10)
-    assert filled(sessions, MOST_PARTITIONS - 1) is not None
+    assert filled(sessions, MAX_PARTITIONS - 1) is not None
     assert filled(sessions, 2) is None
     assert filled(sessions, 1) is not None
     assert filled(sessions, 1) is None
@@ -143,18 +143,18 @@ def test_sessions_remember_so_many_partitions_together() -> None:
 
 def test_what_is_forgotten_or_closed_makes_room() -> None:
     sessions = FetchSessions(10)
-    large, small = filled(sessions, MOST_PARTITIONS - 1), filled(sessions, 1)
+    large, small = filled(sessions, MAX_PARTITIONS - 1), filled(sessions, 1)
     assert large is not None and small is not None
     small.forget(("events", ID, 0))
     sessions.recount(small)
     assert filled(sessions, 1) is not None
     sessions.close(large.id)
-    assert filled(sessions, MOST_PARTITIONS - 1) is not None
+    assert filled(sessions, MAX_PARTITIONS - 1) is not None
 
 
 def test_a_session_that_grows_beyond_the_room_is_gone() -> None:
     sessions = FetchSessions(10)
-    large, small = filled(sessions, MOST_PARTITIONS - 1), filled(sessions, 1)
+    large, small = filled(sessions, MAX_PARTITIONS - 1), filled(sessions, 1)
     assert large is not None and small is not None
     small.want(("events", ID, 0), wanted(0, offset=7))
     sessions.recount(small)
@@ -168,7 +168,7 @@ def test_a_session_that_grows_beyond_the_room_is_gone() -> None:
 
 def test_old_sessions_give_way_to_one_that_needs_room() -> None:
     sessions = FetchSessions(10)
-    assert filled(sessions, MOST_PARTITIONS) is not None
+    assert filled(sessions, MAX_PARTITIONS) is not None
     assert filled(sessions, 1, now_ms=EVICTION_MS - 1) is None
     assert filled(sessions, 1, now_ms=EVICTION_MS) is not None
     assert len(sessions) == 1

@@ -140,7 +140,7 @@ def test_the_same_seed_is_the_same_outcome_and_another_is_not():
 def test_too_many_events_end_it_with_a_word_of_how_far_it_came():
     load = scenario(group(request_bytes=100), limits=(limit(10_000),))
     with pytest.raises(TooManyEventsError, match="1,000 requests were simulated"):
-        play(load, most_events=1_000)
+        play(load, max_events=1_000)
 
 
 def test_a_token_bucket_is_played_where_the_settings_say_so():

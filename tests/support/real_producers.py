@@ -27,7 +27,7 @@ TICK_S: Final = 0.02
 WANTED: Final = 10_000_000
 """Bytes per second: ten seconds' worth of a quota of 500 kB/s is sent in half a second."""
 
-MOST_IN_HAND: Final = 400
+MAX_IN_HAND: Final = 400
 """Records that a client may hold while the broker holds it back."""
 
 
@@ -75,7 +75,7 @@ class RealProducer:
     def _due(self, seconds: float) -> int:
         """How many records to send `seconds` after the last time, with those in hand not too many."""
         in_hand = self._sent - self.delivered // len(VALUE)
-        due = min(int(min(seconds, 0.1) * WANTED / len(VALUE)), MOST_IN_HAND - in_hand)
+        due = min(int(min(seconds, 0.1) * WANTED / len(VALUE)), MAX_IN_HAND - in_hand)
         self._sent += due
         return due
 

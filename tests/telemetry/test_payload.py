@@ -7,7 +7,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
-from broker.telemetry.payload import MOST_POINTS, Point, Reading, Shape, parse, read, unpack
+from broker.telemetry.payload import MAX_POINTS, Point, Reading, Shape, parse, read, unpack
 from tests.telemetry.scene import CUMULATIVE, counter, gauge, metrics
 
 
@@ -118,22 +118,22 @@ def test_a_difference_that_is_no_number_is_counted_and_any_other_value_is_told()
 
 def test_points_beyond_the_limit_are_counted() -> None:
     metric = Metric(name="a")
-    for _ in range(MOST_POINTS + 1):
+    for _ in range(MAX_POINTS + 1):
         metric.gauge.data_points.add()
     reading = read_all(metric)
-    assert (len(reading.points), reading.left_out) == (MOST_POINTS, 1)
+    assert (len(reading.points), reading.left_out) == (MAX_POINTS, 1)
 
 
 def test_metrics_beyond_the_limit_are_counted_without_being_read() -> None:
     full = Metric(name="a")
-    for _ in range(MOST_POINTS):
+    for _ in range(MAX_POINTS):
         full.gauge.data_points.add()
     histogram, summary = Metric(name="h"), Metric(name="s")
     histogram.histogram.data_points.add()
     for _ in range(2):
         summary.summary.data_points.add()
     reading = read_all(full, gauge("b", 1), histogram, summary, Metric(name="c"))
-    assert (len(reading.points), reading.left_out) == (MOST_POINTS, 1 + 2 + 4)
+    assert (len(reading.points), reading.left_out) == (MAX_POINTS, 1 + 2 + 4)
 
 
 @pytest.mark.parametrize(("count", "rests"), [(84, 0), (85, 0), (86, 1), (172, 2)])

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
-from broker.telemetry.piecewise_parse import MOST_NESTED, PIECE_BYTES, merge
+from broker.telemetry.piecewise_parse import MAX_NESTED, PIECE_BYTES, merge
 from tests.telemetry.scene import counter, gauge, metrics
 
 PIECE_SIZES = [1, 2, 7, 64, 300, PIECE_BYTES]
@@ -103,7 +103,7 @@ def test_an_embedded_message_is_parsed_in_pieces_when_it_is_longer_than_one(size
 @pytest.mark.parametrize("excess", [-2, 0, 2])
 def test_messages_in_each_other_have_a_bound(excess: int) -> None:
     body = b""
-    for _ in range((MOST_NESTED + excess) // 2):
+    for _ in range((MAX_NESTED + excess) // 2):
         values = b"\x0a" + _length(len(body)) + body
         body = b"\x2a" + _length(len(values)) + values
     message = AnyValue()

@@ -1,6 +1,6 @@
 """The queue of pushes is bounded by number and by bytes."""
 
-from broker.telemetry.push import MOST_WAITING, MOST_WAITING_BYTES, Intake, Push
+from broker.telemetry.push import MAX_WAITING, MAX_WAITING_BYTES, Intake, Push
 from tests.telemetry.scene import Scene
 
 
@@ -22,7 +22,7 @@ def test_what_comes_first_is_taken_first_and_wakes_the_reader() -> None:
 
 def test_there_is_room_for_so_many() -> None:
     intake, small = Intake(), push(1)
-    for _ in range(MOST_WAITING):
+    for _ in range(MAX_WAITING):
         assert intake.has_space(1)
         intake.add(small)
     assert not intake.has_space(1)
@@ -32,7 +32,7 @@ def test_there_is_room_for_so_many() -> None:
 
 def test_there_is_room_for_so_many_bytes_and_always_for_one() -> None:
     intake = Intake()
-    assert intake.has_space(2 * MOST_WAITING_BYTES)
+    assert intake.has_space(2 * MAX_WAITING_BYTES)
     intake.add(push(10))
-    assert intake.has_space(MOST_WAITING_BYTES - 10)
-    assert not intake.has_space(MOST_WAITING_BYTES - 9)
+    assert intake.has_space(MAX_WAITING_BYTES - 10)
+    assert not intake.has_space(MAX_WAITING_BYTES - 9)

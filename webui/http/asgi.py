@@ -29,7 +29,7 @@ SEND_LIMIT_S = 15.0
 SENT_AT_ONCE: Final = 131_072
 """Bytes of a body per send."""
 
-MOST_RECEIVED: Final = 8
+MAX_RECEIVED: Final = 8
 """Messages kept for a waiting request. A closed connection is not detected after more messages than that."""
 
 OVERLOADED: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
@@ -110,7 +110,7 @@ async def waited(wait_s: float, receive: ASGIReceiveCallable, received: list[ASG
 
     async def receive_messages() -> None:
         nonlocal gone
-        while len(received) < MOST_RECEIVED:
+        while len(received) < MAX_RECEIVED:
             message = await receive()
             received.append(message)
             if message["type"] == "http.disconnect":

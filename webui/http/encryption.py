@@ -1,6 +1,6 @@
 """TLS handshakes of the console's connections.
 
-Used by http.http_server if `console.ssl.*` is set. A handshake has a time limit. Beyond `MOST_AT_ONCE`, the
+Used by http.http_server if `console.ssl.*` is set. A handshake has a time limit. Beyond `MAX_AT_ONCE`, the
 oldest handshake of the address with the most is cancelled, so stalled handshakes of one address block no
 other. Like a request, a handshake waits for a turn in the queue of its address, since a signature takes a
 millisecond of the broker's thread. A client that sends HTTP without TLS receives an error response.
@@ -16,7 +16,7 @@ import trio
 from webui.http.fair_queue import FairQueue
 
 HANDSHAKE_S: Final = 5.0
-MOST_AT_ONCE: Final = 64
+MAX_AT_ONCE: Final = 64
 GOODBYE_S: Final = 1.0
 
 _HANDSHAKE: Final = b"\x16"
@@ -43,7 +43,7 @@ class Encryption:
         self, stream: trio.SocketStream, address: str
     ) -> trio.SSLStream[trio.SocketStream] | None:
         """Return the encrypted stream, or None if the handshake failed; the caller closes `stream`."""
-        if sum(map(len, self._begun.values())) >= MOST_AT_ONCE:
+        if sum(map(len, self._begun.values())) >= MAX_AT_ONCE:
             most = max(self._begun, key=lambda each: len(self._begun[each]))
             eldest = next(iter(self._begun[most]))
             self._end(most, eldest)

@@ -12,7 +12,7 @@ import trio
 
 from webui.http.rate_limit import CHANGES_PER_S, HEALTH_BURST, HEALTH_PER_S, LONGEST_WAIT_S, RateLimit
 
-MOST_AT_ONCE: Final = 32
+MAX_AT_ONCE: Final = 32
 """Requests of one client without a response so far. A browser has six connections to a host, and a tool that
 applies a plan sends ten to twenty requests at once.
 """
@@ -97,7 +97,7 @@ class FairQueue:
         if line is None:
             line = self._lines[identity] = _ClientQueue(identity)
         line.count += 1
-        if line.count > MOST_AT_ONCE:
+        if line.count > MAX_AT_ONCE:
             now = trio.current_time()
             at = max(line.next_at, now + FLOOD_TURN_S)
             if at - now > FLOOD_WAIT_S:

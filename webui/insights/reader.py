@@ -26,8 +26,8 @@ STATE_FRESH_S: Final = 1.0
 """Short, because users reload after starting the pipeline, and reading only logs is fast."""
 
 IDLE_S: Final = 60.0
-MOST_KEPT_BYTES: Final = 16 << 20
-MOST_KEPT: Final = 256
+MAX_KEPT_BYTES: Final = 16 << 20
+MAX_KEPT: Final = 256
 LONGEST_LINE: Final = 65_536
 LARGEST_BODY: Final = 8 << 20
 REAPED_WITHIN_S: Final = 2.0
@@ -144,7 +144,7 @@ class Reader:
     def _forget(self) -> None:
         """Drop the least recently used answers."""
         size = sum(len(each.body) for each in self._kept.values())
-        while size > MOST_KEPT_BYTES or len(self._kept) > MOST_KEPT:
+        while size > MAX_KEPT_BYTES or len(self._kept) > MAX_KEPT:
             size -= len(self._kept.pop(next(iter(self._kept))).body)
 
     async def _exchange(

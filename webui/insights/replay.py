@@ -25,16 +25,16 @@ from broker.simulation.limits import read_limits
 from broker.simulation.reading import read_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSION
 from broker.simulation.summary import GroupRow, groups, not_played, rules
-from webui.insights.worker import ENGINE, MOST_MEMORY
+from webui.insights.worker import ENGINE, MAX_MEMORY
 
 REQUESTS: Final = "__weir_requests"
-MOST_RECORDS: Final = 4_000_000
+MAX_RECORDS: Final = 4_000_000
 """Maximum number of recorded seconds per client and API; each takes 56 bytes."""
 
-MOST_PLAYED: Final = 20_000_000
+MAX_PLAYED: Final = 20_000_000
 """Maximum number of requests simulated one by one, for each set of rules: about two minutes."""
 
-MOST_CLIENTS: Final = 200
+MAX_CLIENTS: Final = 200
 
 Found = dict[str, Any]
 
@@ -119,10 +119,10 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
             raise Nothing(
                 "nodes", f"Several brokers have clients in this period: choose one of {_listed(nodes)}."
             )
-        if len(load) > MOST_RECORDS:
+        if len(load) > MAX_RECORDS:
             raise Nothing(
                 "too many",
-                f"Clients have more than {MOST_RECORDS:,} recorded seconds in this period: request fewer "
+                f"Clients have more than {MAX_RECORDS:,} recorded seconds in this period: request fewer "
                 "days, or use `weir pipeline what-if`.",
             )
     if not len(load):
@@ -190,7 +190,7 @@ def played(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tup
         (root / "what-if.yaml").write_text(json.dumps({"recorded": "load.jsonl", "quotas": "now.yaml"}))
         before = read_scenario(root / "what-if.yaml")
         after = replace(before, limits=read_limits(root / "proposed.yaml"))
-        return play(before, MOST_PLAYED), play(after, MOST_PLAYED)
+        return play(before, MAX_PLAYED), play(after, MAX_PLAYED)
 
 
 def comparison(before: Outcome, after: Outcome) -> Found:
@@ -208,8 +208,8 @@ def comparison(before: Outcome, after: Outcome) -> Found:
         "held_now": sum(1 for row, _ in pairs if row.account.throttles),
         "held_proposed": sum(1 for _, row in pairs if row.account.throttles),
         "rules_met": len(rules(after)),
-        "not_played": not_played(after)[:MOST_CLIENTS],
-        "items": [_item(party, row, other) for _, party, row, other in throttled[:MOST_CLIENTS]],
+        "not_played": not_played(after)[:MAX_CLIENTS],
+        "items": [_item(party, row, other) for _, party, row, other in throttled[:MAX_CLIENTS]],
     }
 
 
@@ -259,7 +259,7 @@ def main() -> None:
     os.nice(10)
     # The parent has gone: raise an exception, so that the temporary directory is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     json.dump(answer(Path(sys.argv[1]), json.load(sys.stdin)), sys.stdout)
 
 

@@ -21,8 +21,8 @@ from webui.insights.tables import KINDS, TABLES, TEXTS
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MOST_MEMORY: Final = 2 << 30
-MOST_BODY: Final = 2 << 20
+MAX_MEMORY: Final = 2 << 30
+MAX_BODY: Final = 2 << 20
 """Maximum size of a body; the page ends here, with `next`, even if it has fewer rows than requested."""
 
 GAPS: Final = 20
@@ -130,7 +130,7 @@ def _that_fit(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     size = 0
     for count, item in enumerate(items):
         size += len(_json(item))
-        if size > MOST_BODY and count:
+        if size > MAX_BODY and count:
             return items[:count]
     return items
 
@@ -239,7 +239,7 @@ def answer(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
 
 def main() -> None:
     os.nice(10)
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     warehouse = Warehouse(Path(sys.argv[1]))
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:

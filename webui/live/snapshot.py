@@ -30,7 +30,7 @@ EXAMINED_EVERY_MS: Final = 2_000
 GATHERED_EVERY_S: Final = 0.9
 """Every beat, unless collecting takes too long; at once after a change."""
 
-MOST_THROTTLED: Final = 500
+MAX_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` is the number of all rows."""
 
 
@@ -68,7 +68,7 @@ class Snapshot:
     async def throttled(self) -> bytes:
         if not self._throttled:
             rows = self._views.throttled()
-            items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
+            items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
             self._throttled = encode({"items": items, "total": len(rows)})
             await step_back()
         return self._throttled

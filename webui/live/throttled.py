@@ -13,8 +13,8 @@ from webui.tables.listing import Table
 from webui.tables.shapes import finite, utc
 
 KEPT_MS: Final = 3_600_000
-MOST_CLIENTS: Final = 1_000
-MOST_CONNECTIONS: Final = 10_000
+MAX_CLIENTS: Final = 1_000
+MAX_CONNECTIONS: Final = 10_000
 
 Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
@@ -63,7 +63,7 @@ class ThrottledLately:
             held.last_ms, held.address = now_ms, row.address
             held.longest_ms = max(held.longest_ms, row.throttle_ms)
             held.worst = max(held.worst, row.observed / row.bound)
-        if len(self._clients) > MOST_CLIENTS or len(self._counted) > MOST_CONNECTIONS:
+        if len(self._clients) > MAX_CLIENTS or len(self._counted) > MAX_CONNECTIONS:
             self._evict()
 
     def rows(self, now_ms: int) -> list[Held]:
@@ -80,7 +80,7 @@ class ThrottledLately:
 
     def _evict(self) -> None:
         """Remove the half that was throttled longest ago, and reset the counts of connections."""
-        kept = sorted(self._clients.items(), key=lambda each: each[1].last_ms)[-MOST_CLIENTS // 2 :]
+        kept = sorted(self._clients.items(), key=lambda each: each[1].last_ms)[-MAX_CLIENTS // 2 :]
         self._clients = dict(kept)
         self._counted = {}
 

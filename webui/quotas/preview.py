@@ -16,7 +16,7 @@ from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.views import ConnectionRow, ResolvedLimit, Views
 from webui.tables.slices import sliced
 
-MOST_CLIENTS: Final = 2_000
+MAX_CLIENTS: Final = 2_000
 """Maximum number of distinct clients; bounds the work of one keystroke."""
 
 
@@ -55,7 +55,7 @@ async def preview(
     """Return one Reach for each key, in the order of the operations, then one for each limit that only enters
     or leaves shadow mode. Evaluates all edits together. Yields to other tasks in between.
     """
-    clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
+    clients = list({Client(row.principal, row.client_id): None for row in connections})[:MAX_CLIENTS]
     wanted = _wanted(views, edits)
     reaches = {key: Reach(key) for key in wanted}
     names = [(client.principal, client.client_id) for client in clients]

@@ -12,7 +12,7 @@ from webui.tables.shapes import utc
 STEP_MS: Final = 5_000
 """Time step of the history."""
 
-MOST_UNLIMITED: Final = 8
+MAX_UNLIMITED: Final = 8
 """Number of unlimited clients shown on the quotas page."""
 
 
@@ -61,4 +61,4 @@ USAGE: Final = Table(
     },
 )
 
-UNLIMITED: Final = Page(shape="unlimited", limit=MOST_UNLIMITED)
+UNLIMITED: Final = Page(shape="unlimited", limit=MAX_UNLIMITED)

@@ -21,8 +21,8 @@ from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_text import encode
 from webui.tables.slices import gathered
 
-MOST_ROWS: Final = 1_000
-MOST_EXPORTED: Final = 100_000
+MAX_ROWS: Final = 1_000
+MAX_EXPORTED: Final = 100_000
 LONGEST_VALUE: Final = 1_000_000
 JSON_LINES: Final = "application/jsonl; charset=utf-8"
 CSV: Final = "text/csv; charset=utf-8"
@@ -48,7 +48,7 @@ ENTRY: Final = Record(
     }
 )
 TRAIL: Final = Record(
-    {"items": Listing(ENTRY, most=MOST_ROWS), "next": Number(integer=True, least=1, nullable=True)}
+    {"items": Listing(ENTRY, most=MAX_ROWS), "next": Number(integer=True, least=1, nullable=True)}
 )
 UNDONE: Final = Record(
     {
@@ -96,14 +96,14 @@ async def export_changes(call: Call) -> Reply:
 async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before"], 0
-    while written < MOST_EXPORTED and call.signed_in():
-        rows = await gathered(await call.console.backend.views.audit(_wanted(call, MOST_ROWS, before)))
+    while written < MAX_EXPORTED and call.signed_in():
+        rows = await gathered(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
             yield b"".join(await gathered(lines if written else chain([CSV_HEAD], lines)))
         else:
             yield b"".join(await gathered(encode(entry_json(row)) + b"\n" for row in rows))
-        if len(rows) < MOST_ROWS:
+        if len(rows) < MAX_ROWS:
             return
         before, written = rows[-1].seq, written + len(rows)
 
@@ -163,7 +163,7 @@ ROUTES: Final = (
             *_ORDER,
             Query(
                 "limit",
-                Number(integer=True, least=1, most=MOST_ROWS),
+                Number(integer=True, least=1, most=MAX_ROWS),
                 "Maximum number of changes.",
                 default=100,
             ),
@@ -177,7 +177,7 @@ ROUTES: Final = (
         export_changes,
         {
             200: Answer(
-                f"At most {MOST_EXPORTED} changes, newest first, as JSON lines or CSV",
+                f"At most {MAX_EXPORTED} changes, newest first, as JSON lines or CSV",
                 media=JSON_LINES,
                 also=(CSV,),
             )

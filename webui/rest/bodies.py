@@ -21,7 +21,7 @@ AT_ONCE: Final = 4_096
 ELEMENTS_AT_ONCE: Final = 128
 """Elements per slice: finding the end of even a short element takes a microsecond."""
 
-MOST_SPACE: Final = 65_536
+MAX_SPACE: Final = 65_536
 """Maximum white space between two parts of a body, in characters: a quarter of a millisecond."""
 
 LONGEST_PART: Final = 34_816
@@ -29,11 +29,11 @@ LONGEST_PART: Final = 34_816
 names of a quota entity have up to 3,072 characters, the value of a setting up to 32,767.
 """
 
-MOST_BRACKETS: Final = 2_048
+MAX_BRACKETS: Final = 2_048
 """Maximum number of arrays and objects in one element; each takes longer to parse than a character."""
 
 _USUAL_PART: Final = 1_024
-_SPACE: Final = re.compile(rf"[ \t\n\r]{{0,{MOST_SPACE}}}")
+_SPACE: Final = re.compile(rf"[ \t\n\r]{{0,{MAX_SPACE}}}")
 _SPACES: Final = " \t\n\r"
 _value_at: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # as json.decoder does
 
@@ -157,7 +157,7 @@ class _Reader:
         self._at = found.end()
         following = self._text[self._at : self._at + 1]
         if following and following in _SPACES:
-            raise self._wrong(f"Expecting at most {MOST_SPACE} characters of white space")
+            raise self._wrong(f"Expecting at most {MAX_SPACE} characters of white space")
         return following
 
     def _wrong(self, words: str) -> NotJson:
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _before_too_many(window: str) -> str:
-    """Cut the text to roughly MOST_BRACKETS arrays and objects."""
-    while window.count("[") + window.count("{") > MOST_BRACKETS:
+    """Cut the text to roughly MAX_BRACKETS arrays and objects."""
+    while window.count("[") + window.count("{") > MAX_BRACKETS:
         window = window[: len(window) // 2]
     return window

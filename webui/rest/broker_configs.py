@@ -38,7 +38,7 @@ TYPES: Final = {1: "boolean", 2: "string", 3: "int", 5: "long", 6: "double", 7: 
 """DescribeConfigs' ConfigType."""
 
 LONGEST_VALUE: Final = 32_767
-MOST_OPS: Final = 100
+MAX_OPS: Final = 100
 
 _KEY: Final = Text(longest=256, shortest=1)
 _VALUE: Final = Text(longest=LONGEST_VALUE)
@@ -55,7 +55,7 @@ _PATCH: Final = Record(
                 )
             ),
             least=1,
-            most=MOST_OPS,
+            most=MAX_OPS,
         ),
     },
     optional=frozenset({"level"}),

@@ -26,7 +26,7 @@ from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.telemetry.command_line import kafka_client_metrics
 from webui.telemetry.listing import INSTANCES, SUBSCRIPTIONS, instance_json, metric_json, subscription_json
 
-MOST_ITEMS: Final = 100
+MAX_ITEMS: Final = 100
 
 _ITEM: Final = Text(longest=1_024, shortest=1)
 _SUBSCRIPTION: Final = Record(
@@ -215,9 +215,9 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         body=Record(
             {
-                "metrics": Listing(_ITEM, most=MOST_ITEMS),
+                "metrics": Listing(_ITEM, most=MAX_ITEMS),
                 "interval.ms": Number(integer=True),
-                "match": Listing(_ITEM, most=MOST_ITEMS),
+                "match": Listing(_ITEM, most=MAX_ITEMS),
             },
             optional=frozenset({"interval.ms", "match"}),
         ),

@@ -23,8 +23,8 @@ from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.slices import gathered
 
-MOST_ENTRIES: Final = 1_000
-MOST_PREVIEWS: Final = 8
+MAX_ENTRIES: Final = 1_000
+MAX_PREVIEWS: Final = 8
 """Maximum number of entries with a separate preview; each one examines all connected clients."""
 BEYOND: Final = 2.0**63
 
@@ -56,7 +56,7 @@ _PATCH: Final = Record(
         "entries": Listing(
             Record({**EDIT, **_VERSION}, optional=EDIT_OPTIONAL | _VERSION.keys()),
             least=1,
-            most=MOST_ENTRIES,
+            most=MAX_ENTRIES,
         )
     }
 )
@@ -88,7 +88,7 @@ async def alter_quotas(call: Call) -> Reply:
     if not validate_only:
         call.console.live.refresh()
     results = await _results(call, entries, outcomes)
-    if validate_only and len(entries) <= MOST_PREVIEWS:
+    if validate_only and len(entries) <= MAX_PREVIEWS:
         await _add_reach(call, entries, results)
     refused = [outcome for outcome in outcomes if not outcome.ok]
     if len(refused) == len(outcomes):

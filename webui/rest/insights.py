@@ -19,9 +19,9 @@ from webui.rest.problem import Problem
 from webui.rest.routing import Call, Reply
 from webui.rest.schema import Invalid
 
-MOST_DAYS: Final = 92
+MAX_DAYS: Final = 92
 USUAL_DAYS: Final = 7
-MOST_MINUTE_DAYS: Final = 1
+MAX_MINUTE_DAYS: Final = 1
 SETTING: Final = "insights.warehouse"
 STALE_AFTER_GAPS: Final = 2
 LEAST_STALE_MS: Final = 300_000
@@ -43,8 +43,8 @@ def _days_of(call: Call) -> Days:
     )
     if first > last:
         raise Invalid("from", "must not be after `to`")
-    if (last - first).days >= MOST_DAYS:
-        raise Invalid("from", f"must be less than {MOST_DAYS} days before `to`")
+    if (last - first).days >= MAX_DAYS:
+        raise Invalid("from", f"must be less than {MAX_DAYS} days before `to`")
     return Days(first, last)
 
 
@@ -82,9 +82,9 @@ def listed(ask: Ask) -> Callable[[Call], Any]:
 def drawn(ask: Ask) -> Callable[[Call], Any]:
     async def handle(call: Call) -> Reply:
         days, step = _days_of(call), call.query["step"]
-        if step == "minute" and (days.last - days.first).days >= MOST_MINUTE_DAYS:
+        if step == "minute" and (days.last - days.first).days >= MAX_MINUTE_DAYS:
             raise Invalid("step", "`minute` requires a single day")
-        return await _reply(call, ask(call, days), {"step": step}, None, 0, answers.MOST_POINTS, paged=False)
+        return await _reply(call, ask(call, days), {"step": step}, None, 0, answers.MAX_POINTS, paged=False)
 
     return handle
 

@@ -10,8 +10,8 @@ from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]
 
-MOST_ROWS: Final = 1_000
-MOST_POINTS: Final = 2_400
+MAX_ROWS: Final = 1_000
+MAX_POINTS: Final = 2_400
 LONGEST_TEXT: Final = 1_000_000
 
 DAY: Final = Text(form="date")
@@ -47,7 +47,7 @@ def listing(*parts: Fields) -> Record:
             "to": DAY,
             "version": COUNT,
             "written_at": _MAYBE_AT,
-            "items": Listing(Record(fields), most=MOST_ROWS),
+            "items": Listing(Record(fields), most=MAX_ROWS),
             "next": Text(nullable=True),
         }
     )
@@ -61,7 +61,7 @@ def series(fields: Fields) -> Record:
             "step": Text(choices=("minute", "hour", "day")),
             "version": COUNT,
             "written_at": _MAYBE_AT,
-            "items": Listing(Record({"at": AT} | fields), most=MOST_POINTS),
+            "items": Listing(Record({"at": AT} | fields), most=MAX_POINTS),
         }
     )
 

@@ -31,7 +31,7 @@ _DAYS: Final = (
 _PAGE: Final = (
     Query(
         "limit",
-        Number(integer=True, least=1, most=answers.MOST_ROWS),
+        Number(integer=True, least=1, most=answers.MAX_ROWS),
         "Maximum number of rows.",
         default=100,
     ),

@@ -14,7 +14,7 @@ from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Invalid, Listing, Names, Number, Record, Text
 from webui.tables.slices import gathered, in_order, outcome
 
-MOST_DAYS: Final = 7
+MAX_DAYS: Final = 7
 
 ASKED: Final = Record(
     {
@@ -66,8 +66,8 @@ PLAYED: Final = Record(
 async def what_if(call: Call) -> Reply:
     first = _day(call.body["from"], "/from")
     last = _day(call.body.get("to", call.body["from"]), "/to")
-    if not 0 <= (last - first).days < MOST_DAYS:
-        raise Invalid("/to", f"must be one of the {MOST_DAYS} days from `from` on")
+    if not 0 <= (last - first).days < MAX_DAYS:
+        raise Invalid("/to", f"must be one of the {MAX_DAYS} days from `from` on")
     try:
         wanted = await outcome(wanted_by(call.body["quotas"]))
     except ValueError as error:

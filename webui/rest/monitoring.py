@@ -16,10 +16,10 @@ from webui.tables.slices import gathered
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
-MOST_ROWS: Final = 5_000
+MAX_ROWS: Final = 5_000
 
 _LIMIT = Query(
-    "limit", Number(integer=True, least=1, most=MOST_ROWS), "Maximum number of rows.", default=1_000
+    "limit", Number(integer=True, least=1, most=MAX_ROWS), "Maximum number of rows.", default=1_000
 )
 
 
@@ -96,7 +96,7 @@ ROUTES: Final = (
         throttled_channels,
         {
             200: Answer(
-                "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MOST_ROWS)
+                "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MAX_ROWS)
             )
         },
         query=(_LIMIT,),

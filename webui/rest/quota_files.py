@@ -17,7 +17,7 @@ from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
 from webui.tables.slices import gathered, in_order, keyed, outcome
 
-MOST_ENTITIES: Final = 10_000
+MAX_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
 
 _LIMITS: Final = Record(
@@ -26,15 +26,15 @@ _LIMITS: Final = Record(
 _ENTRY: Final = Record(
     {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
 )
-ENTRIES: Final = Listing(_ENTRY, most=MOST_ENTITIES)
+ENTRIES: Final = Listing(_ENTRY, most=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES})
 _CHANGES: Final = Listing(
-    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MOST_ENTITIES
+    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MAX_ENTITIES
 )
-_SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), most=MOST_ENTITIES)
+_SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), most=MAX_ENTITIES)
 _REFUSED: Final = Listing(
     Record({"entity": ENTITY, "error": Text(), "message": Text(longest=4096, nullable=True)}),
-    most=MOST_ENTITIES,
+    most=MAX_ENTITIES,
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(_IMPORTED)

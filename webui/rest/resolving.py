@@ -20,7 +20,7 @@ from webui.tables.shapes import finite, tags_json
 from webui.tables.slices import outcome
 
 PATH: Final = "/api/v1/client-quotas:resolve"
-MOST_EDITS: Final = 8
+MAX_EDITS: Final = 8
 
 _NAME: Final = Text(longest=LONGEST_NAME)
 _STATE: Final[Mapping[str, Schema]] = {
@@ -58,7 +58,7 @@ QUESTION: Final = Record(
         "user": _NAME,
         "client_id": _NAME,
         "ip": _NAME,
-        "if": Listing(Record(EDIT, optional=EDIT_OPTIONAL), least=1, most=MOST_EDITS),
+        "if": Listing(Record(EDIT, optional=EDIT_OPTIONAL), least=1, most=MAX_EDITS),
     },
     optional=frozenset({"user", "client_id", "ip"}),
 )

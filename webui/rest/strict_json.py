@@ -16,7 +16,7 @@ from typing import Any, Final, Never
 
 import msgspec
 
-MOST_DIGITS: Final = 20
+MAX_DIGITS: Final = 20
 
 _COLON: Final = b":"
 _DOUBTFUL: Final = re.compile(rb"\\u003[aA]|[0-9]{20}")
@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    if len(text) > MOST_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise NotJson("a number is out of range")
     return int(text)
 

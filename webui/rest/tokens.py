@@ -19,7 +19,7 @@ from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Listing, Maybe, Number, Record, Text
 from webui.tables.shapes import utc
 
-MOST_TOKENS: Final = 1_000
+MAX_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")
 LONGEST_NAME: Final = 64
 SHORTEST_LIFE_MS: Final = 60_000
@@ -42,7 +42,7 @@ TOKEN: Final = Record(
         "version": COUNT,
     }
 )
-TOKENS: Final = Record({"items": Listing(TOKEN, most=MOST_TOKENS), "mine": NAME})
+TOKENS: Final = Record({"items": Listing(TOKEN, most=MAX_TOKENS), "mine": NAME})
 ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
 REFUSED: Final = Record(
     {**PROBLEM_FIELDS, "current": Maybe(TOKEN)}, optional=frozenset({"code", "where", "current"})
@@ -51,7 +51,7 @@ PLACE: Final = (Query("name", _NEW, "The token's name."),)
 
 
 async def list_tokens(call: Call) -> Reply:
-    rows = call.console.backend.views.tokens()[:MOST_TOKENS]
+    rows = call.console.backend.views.tokens()[:MAX_TOKENS]
     return Reply({"items": [token_json(call, row) for row in rows], "mine": call.actor.name})
 
 

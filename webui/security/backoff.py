@@ -24,8 +24,8 @@ FREE_GUESSES: Final = 5
 FIRST_WAIT_MS: Final = 1_000
 LONGEST_WAIT_MS: Final = 60_000
 FORGET_AFTER_MS: Final = 900_000
-MOST_ADDRESSES: Final = 4_096
-MOST_REMEMBERED: Final = 8
+MAX_ADDRESSES: Final = 4_096
+MAX_REMEMBERED: Final = 8
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Guess:
                 offender.right.remove(hashed)
             if hashed in offender.wrong:
                 return
-            offender.wrong = [*offender.wrong[1 - MOST_REMEMBERED :], hashed]
+            offender.wrong = [*offender.wrong[1 - MAX_REMEMBERED :], hashed]
         offender.guesses += 1
         offender.last_ms = now_ms
 
@@ -92,7 +92,7 @@ class Guess:
         if offender is not None and secret is not None:
             hashed = _hashed(secret)
             others = [each for each in offender.right if each != hashed]
-            offender.right = [*others[1 - MOST_REMEMBERED :], hashed]
+            offender.right = [*others[1 - MAX_REMEMBERED :], hashed]
 
     def withdraw(self) -> None:
         """Remove a guess whose request ended before its secret was compared."""
@@ -130,7 +130,7 @@ class Backoff:
         offender = self._offenders.get(key)
         if offender is None:
             offender = self._offenders[key] = Offender()
-            if len(self._offenders) > MOST_ADDRESSES:
+            if len(self._offenders) > MAX_ADDRESSES:
                 self._offenders.popitem(last=False)
         else:
             self._offenders.move_to_end(key)

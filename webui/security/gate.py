@@ -21,7 +21,7 @@ from webui.security.sessions import Session
 LONGEST_HEAD: Final = 16 * 1024
 """Bytes of the address and all headers."""
 
-MOST_PARAMETERS: Final = 64
+MAX_PARAMETERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
 
 def check_query(query: bytes) -> None:
     """Refuse too many parameters before parsing them; no route has as many. Raises Problem."""
-    if query.count(b"&") >= MOST_PARAMETERS:
-        raise Problem(400, f"Too many parameters: at most {MOST_PARAMETERS} are allowed.")
+    if query.count(b"&") >= MAX_PARAMETERS:
+        raise Problem(400, f"Too many parameters: at most {MAX_PARAMETERS} are allowed.")
 
 
 def check_framing(request_info: RequestInfo) -> None:

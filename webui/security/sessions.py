@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.control.views import TokenRow
 
-MOST_SESSIONS: Final = 1_024
+MAX_SESSIONS: Final = 1_024
 
 
 @dataclass(slots=True)
@@ -34,12 +34,12 @@ class Sessions:
     since a browser that was left open would lock out its owner.
     """
 
-    __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_most_per_token")
+    __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_max_per_token")
 
-    def __init__(self, idle_ms: int, max_ms: int, most_per_token: int = MOST_SESSIONS) -> None:
+    def __init__(self, idle_ms: int, max_ms: int, max_per_token: int = MAX_SESSIONS) -> None:
         self._idle_ms = idle_ms
         self._max_ms = max_ms
-        self._most_per_token = most_per_token
+        self._max_per_token = max_per_token
         self._by_hash: dict[bytes, Session] = {}
 
     def __len__(self) -> int:
@@ -47,12 +47,12 @@ class Sessions:
 
     def open(self, token: TokenRow, now_ms: int) -> tuple[str, Session]:
         """Open a session. Return its secret, which is the cookie's value, and the session."""
-        if len(self._by_hash) >= MOST_SESSIONS:
+        if len(self._by_hash) >= MAX_SESSIONS:
             self._drop_ended(now_ms)
-        if len(self._by_hash) >= MOST_SESSIONS:
+        if len(self._by_hash) >= MAX_SESSIONS:
             self._drop_longest_idle(self._by_hash)
         of_token = [key for key, each in self._by_hash.items() if each.token.name == token.name]
-        if len(of_token) >= self._most_per_token:
+        if len(of_token) >= self._max_per_token:
             self._drop_longest_idle(of_token)
         secret = secrets.token_urlsafe(32)
         session = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)

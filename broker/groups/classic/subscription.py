@@ -5,7 +5,7 @@ Used by `group`. Reads only the start of ConsumerProtocolSubscription, which all
 
 import struct
 
-MOST_TOPICS = 10_000
+MAX_TOPICS = 10_000
 """Maximum topics read from one subscription; ours.
 
 A longer one counts as unreadable.
@@ -23,7 +23,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
         (count,) = _INT32.unpack_from(metadata, _INT16.size)
         at = _INT16.size + _INT32.size
         # Every name takes at least two bytes, so an invalid count fails here instead of causing a long loop.
-        if not 0 <= count <= min((len(metadata) - at) // _INT16.size, MOST_TOPICS):
+        if not 0 <= count <= min((len(metadata) - at) // _INT16.size, MAX_TOPICS):
             return None
         topics = set()
         for _ in range(count):

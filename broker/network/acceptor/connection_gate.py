@@ -78,7 +78,7 @@ class ConnectionGate:
         self.observers = observers
         self.rechecks = True
         """ip.throttle.mode=kip: check a throttled socket again after its wait instead of closing it."""
-        self.most_throttled = 0
+        self.max_throttled = 0
         """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
         self._config = ConnectionConfig()
@@ -105,7 +105,7 @@ class ConnectionGate:
         """Apply the limits immediately; `run` resolves host names later."""
         self._config = config
         self.rechecks = config.ip_throttle_mode == "kip"
-        self.most_throttled = config.max_throttled_connections
+        self.max_throttled = config.max_throttled_connections
         self.quotas.per_ip.maximum = config.max_connections_per_ip
         self._hosts.follow(config.max_connections_per_ip_overrides)
         self.quotas.users.set_limits(
@@ -254,7 +254,7 @@ class ListenerGate:
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
                 parked = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
-                for evicted in self.throttled_sockets.add(parked, self._gate.most_throttled):
+                for evicted in self.throttled_sockets.add(parked, self._gate.max_throttled):
                     self._close(evicted, IP_RATE, evicted.bound)
                 self._wake.set()
 

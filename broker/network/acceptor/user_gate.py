@@ -50,7 +50,7 @@ class UserGate:
             connection.counted_as = user
         elif isinstance(refusal, TooManyOfUser):
             self.refuse(connection, user, refusal)
-        elif len(self._held) >= self._gate.most_throttled:
+        elif len(self._held) >= self._gate.max_throttled:
             self.refuse(connection, user, refusal)
             return TooFastOfUser(0, refusal.bound)
         return refusal

@@ -7,7 +7,7 @@ Called by `processor` for every new connection. Independent of sockets.
 from collections.abc import Container
 from typing import Final
 
-MOST_INDEX: Final = 0x7FFFFFFF
+MAX_INDEX: Final = 0x7FFFFFFF
 """Int.MaxValue; the next index is 0."""
 
 
@@ -28,7 +28,7 @@ class ConnectionIds:
         """
         ends = f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{self._processor}"
         while True:
-            index, self.next_index = self.next_index, (self.next_index + 1) & MOST_INDEX
+            index, self.next_index = self.next_index, (self.next_index + 1) & MAX_INDEX
             connection_id = f"{ends}-{index}"
             if connection_id not in in_use:
                 return connection_id

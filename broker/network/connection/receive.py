@@ -24,7 +24,7 @@ from broker.network.connection.transport import Transport
 SIZE: Final = struct.Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024
 
-MOST_AT_ONCE: Final = 1024 * 1024
+MAX_AT_ONCE: Final = 1024 * 1024
 """Bytes of a large frame to read at once; ours. The kernel may hold several megabytes, and a megabyte takes
 0.3 ms, mostly to fault in new memory.
 """
@@ -170,7 +170,7 @@ class Receive:
             frame = self._frame = self._pool.grow(frame, wanted)
         with memoryview(frame) as view:
             try:
-                n = sock.recv_into(view[filled : min(wanted, len(frame), filled + MOST_AT_ONCE)])
+                n = sock.recv_into(view[filled : min(wanted, len(frame), filled + MAX_AT_ONCE)])
             except BlockingIOError:
                 return None
         if n == 0:

@@ -28,7 +28,7 @@ SaslAuthenticate.
 HANDSHAKE_FRAMES: Final = 4
 """Requests that a TLS handshake counts as; its signature costs as much as a login without TLS."""
 
-MOST_EXAMINED: Final = 16
+MAX_EXAMINED: Final = 16
 """The number of oldest connections examined to find one to close."""
 
 
@@ -81,7 +81,7 @@ class UnauthenticatedConnections:
         for each in [each for each in found if each.authenticated]:
             del found[each]
         if len(found) > maximum:
-            closing = next(filter(_awaits_peer, islice(found, MOST_EXAMINED)), channel)
+            closing = next(filter(_awaits_peer, islice(found, MAX_EXAMINED)), channel)
             self._reject(closing.listener, closing.address, CONNECTIONS, maximum)
             reason = f"beyond {CONNECTIONS}"
             found[closing].close_channel(closing, reason)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from broker.network.processor import Processor
 
-MOST_CLIENTS: Final = 100
+MAX_CLIENTS: Final = 100
 """The maximum number of distinct client software versions, and of ciphers; clients choose these values.
 (Kafka: IntGaugeSuite)
 """
@@ -67,14 +67,14 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
 
 
 def client_software(processor: Processor) -> dict[tuple[str, str], int]:
-    """Return the number of connections by client software name and version; those beyond MOST_CLIENTS are
+    """Return the number of connections by client software name and version; those beyond MAX_CLIENTS are
     left out, as in Kafka.
     """
     return _counted((channel.software_name, channel.software_version) for channel in processor.selector)
 
 
 def ciphers(processor: Processor) -> dict[tuple[str, str], int]:
-    """Return the number of connections by cipher suite and TLS version, up to MOST_CLIENTS; without those
+    """Return the number of connections by cipher suite and TLS version, up to MAX_CLIENTS; without those
     that do not use TLS or are still in their handshake.
     """
     return _counted(channel.tls for channel in processor.selector if channel.tls is not None)
@@ -85,6 +85,6 @@ def _counted(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
     for kind in kinds:
         if kind in found:
             found[kind] += 1
-        elif len(found) < MOST_CLIENTS:
+        elif len(found) < MAX_CLIENTS:
             found[kind] = 1
     return found

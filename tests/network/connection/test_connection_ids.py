@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.network.connection.connection_ids import MOST_INDEX
+from broker.network.connection.connection_ids import MAX_INDEX
 from broker.network.processor import Processor
 from broker.network.selector import ASIDE
 from tests.support.connections import LOOPBACK, channel_of, settle
@@ -77,7 +77,7 @@ async def test_an_index_is_not_used_again_when_its_connection_has_ended(tmp_path
     ],
 )
 async def test_behind_int_max_the_index_begins_at_0(tmp_path: Path, first: int, following: list[int]) -> None:
-    assert MOST_INDEX == INT_MAX
+    assert MAX_INDEX == INT_MAX
     async with running_broker(tmp_path, "num.network.threads=1") as broker:
         only_processor(broker)._ids.next_index = first
         assert await indices(broker, 3) == following

@@ -12,7 +12,7 @@ import pytest
 
 from broker.errors import ProtocolViolation
 from broker.network.connection.frame_pool import TRUSTED_FRAME, FramePool
-from broker.network.connection.receive import MOST_AT_ONCE, SCRATCH_BYTES, EndOfStream, Receive
+from broker.network.connection.receive import MAX_AT_ONCE, SCRATCH_BYTES, EndOfStream, Receive
 
 LIMIT = 300_000
 
@@ -185,4 +185,4 @@ def test_no_more_than_a_megabyte_is_taken_from_the_kernel_in_one_go() -> None:
     receive = new_receive(limit=3_000_000)
     while receive.read(sock) is None:
         pass
-    assert sock.taken == [MOST_AT_ONCE, MOST_AT_ONCE, 3_000_000 - 2 * MOST_AT_ONCE]
+    assert sock.taken == [MAX_AT_ONCE, MAX_AT_ONCE, 3_000_000 - 2 * MAX_AT_ONCE]

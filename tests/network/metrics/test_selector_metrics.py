@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.network.metrics.selector_metrics import MOST_CLIENTS, SelectorTotals, client_software, totals_of
+from broker.network.metrics.selector_metrics import MAX_CLIENTS, SelectorTotals, client_software, totals_of
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -139,12 +139,12 @@ async def test_connections_are_told_apart_by_their_software(broker: RunningBroke
 async def test_no_more_than_a_hundred_kinds_of_software_are_told_apart(
     broker: RunningBroker, more: int
 ) -> None:
-    for number in range(MOST_CLIENTS + more):
+    for number in range(MAX_CLIENTS + more):
         client = await broker.connect()
         await client.ask(ApiVersionsRequest(f"kind-{number}", "1"), 3)
     known = await broker.connect()
     await known.ask(ApiVersionsRequest("kind-0", "1"), 3)
     (processor,) = broker.server.socket_server.processors()
     found = client_software(processor)
-    assert len(found) == min(MOST_CLIENTS + more, MOST_CLIENTS)
+    assert len(found) == min(MAX_CLIENTS + more, MAX_CLIENTS)
     assert found["kind-0", "1"] == 2

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from broker.network.connection.channel import Channel
-from broker.network.metrics.selector_metrics import MOST_CLIENTS, ciphers, totals_of
+from broker.network.metrics.selector_metrics import MAX_CLIENTS, ciphers, totals_of
 from tests.network.test_login import MODULE, log_in
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import until
@@ -73,10 +73,10 @@ async def test_connections_are_told_apart_by_their_cipher(tmp_path: Path) -> Non
 @pytest.mark.parametrize("more", [-1, 0, 1])
 async def test_no_more_than_a_hundred_ciphers_are_told_apart(tmp_path: Path, more: int) -> None:
     async with running_broker(tmp_path) as broker:
-        for number in range(MOST_CLIENTS + more):
+        for number in range(MAX_CLIENTS + more):
             await broker.connect()
             await until(lambda wanted=number + 1: len(connections(broker)) == wanted)  # type: ignore[misc]
             connections(broker)[number].tls = (f"cipher-{number}", "TLSv1.3")
         (processor,) = broker.server.socket_server.processors()
         found = ciphers(processor)
-        assert len(found) == min(MOST_CLIENTS + more, MOST_CLIENTS)
+        assert len(found) == min(MAX_CLIENTS + more, MAX_CLIENTS)

@@ -15,7 +15,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, FairQueue, Turn
+from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue, Turn
 from webui.http.rate_limit import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
 from webui.http.web_request import ENTRY, WEBSOCKET
 from webui.security.headers import ALWAYS
@@ -32,15 +32,15 @@ async def test_a_flood_waits_and_others_do_not(
         answered.append(trio.current_time())
 
     async with trio.open_nursery() as nursery:
-        for _ in range(MOST_AT_ONCE + 10):
+        for _ in range(MAX_AT_ONCE + 10):
             nursery.start_soon(ask)
         await trio.sleep(1.2)
         before = trio.current_time()
         for token in ("viewer-token", None):
             assert (await http.get("/readyz", token=token)).status_code == 200
         assert trio.current_time() == before
-    assert answered[:MOST_AT_ONCE] == [0.0] * MOST_AT_ONCE
-    assert answered[MOST_AT_ONCE:] == [FLOOD_TURN_S * turn for turn in range(1, 11)]
+    assert answered[:MAX_AT_ONCE] == [0.0] * MAX_AT_ONCE
+    assert answered[MAX_AT_ONCE:] == [FLOOD_TURN_S * turn for turn in range(1, 11)]
 
 
 async def test_a_flood_that_never_ends_is_told_to_come_back(
@@ -54,7 +54,7 @@ async def test_a_flood_that_never_ends_is_told_to_come_back(
             refused.append((trio.current_time(), answer))
 
     async with trio.open_nursery() as nursery:
-        for _ in range(MOST_AT_ONCE + round(FLOOD_WAIT_S / FLOOD_TURN_S) + 3):
+        for _ in range(MAX_AT_ONCE + round(FLOOD_WAIT_S / FLOOD_TURN_S) + 3):
             nursery.start_soon(ask)
     assert [at for at, _ in refused] == [FLOOD_WAIT_S] * 3
     _, answer = refused[0]
@@ -95,7 +95,7 @@ async def test_who_asks_is_told_by_session_token_and_address(
 async def test_what_arrives_while_a_request_waits_is_not_lost(
     autojump_clock: MockClock, http: Browserless, console: Console, broker: FakeBroker
 ) -> None:
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_AT_ONCE):
         console.lines.turn(f"token {ADMIN.name}")
     body = {"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1}]}]}
     answer = await http.patch("/api/v1/client-quotas", body)
@@ -143,7 +143,7 @@ async def test_a_connection_whose_request_waits_counts_as_idle(
 async def test_a_health_check_waits_behind_no_other_request(
     autojump_clock: MockClock, http: Browserless, console: Console
 ) -> None:
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_AT_ONCE):
         console.lines.turn("address 10.0.0.1")
     for number in range(BURST + TURNS_PER_S):
         console.lines.turn(f"visitor {number}")

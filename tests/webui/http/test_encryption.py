@@ -15,7 +15,7 @@ from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.console import monotonic_ms
 from webui.http import encryption, http_server
-from webui.http.fair_queue import FLOOD_WAIT_S, MOST_AT_ONCE, FairQueue
+from webui.http.fair_queue import FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue
 
 GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n"
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -129,7 +129,7 @@ async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
 async def test_of_too_many_handshakes_the_eldest_makes_room(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encryption, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(encryption, "MAX_AT_ONCE", 3)
     await ask(server, b"/healthz")  # connections wait in the backlog until the console is loaded
     stalled = []
     for _ in range(3):
@@ -190,7 +190,7 @@ async def test_a_peer_that_does_not_read_is_given_up(server: Served, monkeypatch
 
 async def test_a_handshake_waits_for_a_turn_of_its_address_and_is_refused_without_one() -> None:
     lines = FairQueue()
-    waiting = [lines.turn("handshake 127.0.0.1") for _ in range(MOST_AT_ONCE + round(FLOOD_WAIT_S))]
+    waiting = [lines.turn("handshake 127.0.0.1") for _ in range(MAX_AT_ONCE + round(FLOOD_WAIT_S))]
     begin = encryption.Encryption(context, lines).begin
     async with trio.open_nursery() as nursery:
         for address, is_begun in (("127.0.0.1", False), ("127.0.0.2", True)):
@@ -217,7 +217,7 @@ async def test_a_handshake_waits_for_a_turn_of_its_address_and_is_refused_withou
 async def test_stalled_handshakes_of_one_address_push_out_none_of_another(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encryption, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(encryption, "MAX_AT_ONCE", 3)
     await ask(server, b"/healthz")
     other = await server.open(source="127.0.0.2")
     await other.send_all(CLIENT_HELLO)

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, FairQueue
+from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue
 from webui.http.rate_limit import BURST, CHANGES_PER_S, LONGEST_WAIT_S, TURNS_PER_S
 
 
@@ -18,8 +18,8 @@ async def test_more_at_once_than_a_browser_asks_for_is_a_flood(
 
 async def test_a_flood_gets_one_turn_a_second_and_nobody_else_notices(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    waits = [lines.turn("flood").wait_s for _ in range(MOST_AT_ONCE + 4)]
-    assert waits[MOST_AT_ONCE:] == [1.0, 2.0, 3.0, 4.0]
+    waits = [lines.turn("flood").wait_s for _ in range(MAX_AT_ONCE + 4)]
+    assert waits[MAX_AT_ONCE:] == [1.0, 2.0, 3.0, 4.0]
     assert lines.turn("somebody else").wait_s == 0
 
 
@@ -36,12 +36,12 @@ async def test_a_flood_that_asks_again_at_once_gets_no_more(mock_clock: MockCloc
         turn.done()
         turn = lines.turn("flood")
         due.append((at + turn.wait_s, turn))
-    assert answered == MOST_AT_ONCE + 20 / FLOOD_TURN_S
+    assert answered == MAX_AT_ONCE + 20 / FLOOD_TURN_S
 
 
 async def test_a_flood_beyond_its_patience_is_refused_and_not_early(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    within = MOST_AT_ONCE + round(FLOOD_WAIT_S / FLOOD_TURN_S)
+    within = MAX_AT_ONCE + round(FLOOD_WAIT_S / FLOOD_TURN_S)
     turns = [lines.turn("flood") for _ in range(within + 1)]
     assert turns[-2].granted and turns[-2].wait_s == FLOOD_WAIT_S
     assert not turns[-1].granted and turns[-1].wait_s == FLOOD_WAIT_S
@@ -49,7 +49,7 @@ async def test_a_flood_beyond_its_patience_is_refused_and_not_early(mock_clock: 
 
 async def test_a_flood_is_over_when_its_line_is_short_again(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    turns = [lines.turn("flood") for _ in range(MOST_AT_ONCE + 42)]
+    turns = [lines.turn("flood") for _ in range(MAX_AT_ONCE + 42)]
     for turn in turns[:43]:
         turn.done()
     assert lines.turn("flood").wait_s == 0
@@ -58,7 +58,7 @@ async def test_a_flood_is_over_when_its_line_is_short_again(mock_clock: MockCloc
 
 async def test_an_answer_begins_once(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    first, *_ = [lines.turn("one") for _ in range(MOST_AT_ONCE)]
+    first, *_ = [lines.turn("one") for _ in range(MAX_AT_ONCE)]
     for _ in range(5):
         first.done()
     assert lines.turn("one").wait_s == 0
@@ -97,5 +97,5 @@ async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
 
 async def test_a_flood_of_changes_is_a_flood(mock_clock: MockClock) -> None:
     lines = FairQueue()
-    waits = [lines.turn_for_change("one").wait_s for _ in range(MOST_AT_ONCE + 1)]
-    assert waits == [0] * MOST_AT_ONCE + [FLOOD_TURN_S]
+    waits = [lines.turn_for_change("one").wait_s for _ in range(MAX_AT_ONCE + 1)]
+    assert waits == [0] * MAX_AT_ONCE + [FLOOD_TURN_S]

@@ -12,7 +12,7 @@ from broker.control.views import TokenRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui import console
-from webui.http.fair_queue import MOST_AT_ONCE
+from webui.http.fair_queue import MAX_AT_ONCE
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (
@@ -133,7 +133,7 @@ async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
     broker.compared.clear()
     # With so many requests in progress, a request in the queue of its address waits and one in the queue of a
     # token does not: without the rule under test the wait would reveal the right token.
-    held = [await unfinished_login(server) for _ in range(MOST_AT_ONCE)]
+    held = [await unfinished_login(server) for _ in range(MAX_AT_ONCE)]
     for index in range(ATTACKS):
         stream = await server.ask("/api/v1/tasks", bearer(f"guess{index}"))
         await trio.aclose_forcefully(stream)
@@ -206,7 +206,7 @@ async def test_a_token_that_is_revoked_while_its_request_waits_opens_nothing(
     server: Served, broker: Comparing
 ) -> None:
     held = []
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_AT_ONCE):
         stream = await server.open()
         body = b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
         head = b"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: localhost\r\n"

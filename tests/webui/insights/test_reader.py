@@ -85,11 +85,11 @@ async def test_different_questions_go_one_after_the_other_to_one_process(reader:
 
 
 async def test_what_is_kept_has_a_bound(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webui.insights.reader.MOST_KEPT", 2)
+    monkeypatch.setattr("webui.insights.reader.MAX_KEPT", 2)
     for word in ("a", "b", "a", "c", "a", "b"):
         await ask(reader, f"say {word}")
     assert [what for _, what in questions(reader)] == ["say a", "say b", "say c", "say b"]
-    monkeypatch.setattr("webui.insights.reader.MOST_KEPT_BYTES", 10)
+    monkeypatch.setattr("webui.insights.reader.MAX_KEPT_BYTES", 10)
     await ask(reader, f"say {'x' * 20}")
     await ask(reader, f"say {'x' * 20}")
     assert len(questions(reader)) == 6

@@ -148,7 +148,7 @@ def test_a_record_that_is_no_event_ends_it_with_its_place(tmp_path: Path, value:
 def test_more_seconds_than_fit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, outcome: str
 ) -> None:
-    monkeypatch.setattr(replay, "MOST_RECORDS", most)
+    monkeypatch.setattr(replay, "MAX_RECORDS", most)
     record(tmp_path, DAY, [event(at, DAY) for at in range(3)])
     assert ask(tmp_path)["outcome"] == outcome
 
@@ -156,7 +156,7 @@ def test_more_seconds_than_fit_are_refused(
 def test_more_requests_than_can_be_played_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "MOST_PLAYED", 1)
+    monkeypatch.setattr(replay, "MAX_PLAYED", 1)
     record(tmp_path, DAY, [event(at, DAY, requests=20, bytes_in=20_000) for at in range(9)])
     assert ask(tmp_path)["outcome"] == "too many"
 

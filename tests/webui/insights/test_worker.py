@@ -239,7 +239,7 @@ def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
 
 
 def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webui.insights.worker.MOST_BODY", 1_000)
+    monkeypatch.setattr("webui.insights.worker.MAX_BODY", 1_000)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
     _, body = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert len(body["items"]) == 1 and body["next"] == "0-1"

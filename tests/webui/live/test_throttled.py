@@ -4,7 +4,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from webui.console import Console
-from webui.live.throttled import KEPT_MS, MOST_CLIENTS, ThrottledLately
+from webui.live.throttled import KEPT_MS, MAX_CLIENTS, ThrottledLately
 from webui.rest.answers import HELD_LATELY
 
 
@@ -32,10 +32,10 @@ def test_an_hour_later_it_is_forgotten() -> None:
 
 def test_there_is_an_end_to_what_is_remembered() -> None:
     held = ThrottledLately()
-    for index in range(MOST_CLIENTS + 1):
+    for index in range(MAX_CLIENTS + 1):
         held.add([throttled(f"c{index}", connection_id=str(index))], index)
-    rows = held.rows(MOST_CLIENTS)
-    assert len(rows) == MOST_CLIENTS // 2 and rows[-1].client_id == f"c{MOST_CLIENTS}"
+    rows = held.rows(MAX_CLIENTS)
+    assert len(rows) == MAX_CLIENTS // 2 and rows[-1].client_id == f"c{MAX_CLIENTS}"
 
 
 async def test_it_is_asked_for_the_latest_first(

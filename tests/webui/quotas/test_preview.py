@@ -9,7 +9,7 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls
 from tests.webui.rows import connection
-from webui.quotas.preview import MOST_CLIENTS, Reach, preview
+from webui.quotas.preview import MAX_CLIENTS, Reach, preview
 from webui.tables import slices
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
@@ -90,10 +90,10 @@ async def test_the_work_is_bounded_and_others_have_a_turn_after_each_client(
     polls: Polls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
-    broker = broker_with(*(("alice", f"app {index}") for index in range(MOST_CLIENTS + 5)))
+    broker = broker_with(*(("alice", f"app {index}") for index in range(MAX_CLIENTS + 5)))
     polls.since()
     answer = await reach(broker, ALICE, 10.0)
-    assert answer.clients == MOST_CLIENTS and polls.since() >= MOST_CLIENTS
+    assert answer.clients == MAX_CLIENTS and polls.since() >= MAX_CLIENTS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.webui.polls import Polls, WorkClock
 from webui.rest import bodies
-from webui.rest.bodies import AT_ONCE, ELEMENTS_AT_ONCE, LONGEST_PART, MOST_SPACE, read
+from webui.rest.bodies import AT_ONCE, ELEMENTS_AT_ONCE, LONGEST_PART, MAX_SPACE, read
 from webui.rest.schema import Flag, Invalid, Listing, Number, Record, Text
 from webui.rest.strict_json import NotJson, parse
 from webui.tables.slices import SLICE_S
@@ -149,9 +149,9 @@ async def test_a_list_is_left_at_the_first_element_that_is_wrong(monkeypatch: py
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("body", ['{{"list":{}[{{"a": 1}}]}}', '{}{{"list": [{{"a": 1}}]}}'])
 async def test_white_space_has_a_bound(body: str, more: int) -> None:
-    text = body.format(" " * (MOST_SPACE + more)).encode()
+    text = body.format(" " * (MAX_SPACE + more)).encode()
     if more == 1:
-        with pytest.raises(NotJson, match=f"at most {MOST_SPACE} characters of white space"):
+        with pytest.raises(NotJson, match=f"at most {MAX_SPACE} characters of white space"):
             await read(text, SCHEMA)
     else:
         assert await read(text, SCHEMA) == {"list": [{"a": 1}]}

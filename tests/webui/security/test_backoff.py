@@ -6,8 +6,8 @@ from webui.security.backoff import (
     FORGET_AFTER_MS,
     FREE_GUESSES,
     LONGEST_WAIT_MS,
-    MOST_ADDRESSES,
-    MOST_REMEMBERED,
+    MAX_ADDRESSES,
+    MAX_REMEMBERED,
     Backoff,
     network_of,
 )
@@ -59,7 +59,7 @@ def test_the_same_wrong_token_again_is_no_guess() -> None:
 def test_more_wrong_tokens_than_are_remembered_count_again() -> None:
     backoff = Backoff()
     for round_ in range(2):
-        for index in range(MOST_REMEMBERED + 1):
+        for index in range(MAX_REMEMBERED + 1):
             fail(backoff, HERE, f"guess {index}", round_)
     assert backoff.wait_ms(HERE, 1) == LONGEST_WAIT_MS
 
@@ -156,7 +156,7 @@ def test_the_table_is_bounded_and_drops_whoever_was_silent_longest() -> None:
     backoff = guesses(FREE_GUESSES, "first")
     for index in range(FREE_GUESSES):
         fail(backoff, "second", f"guess {index}", 1)
-    for index in range(MOST_ADDRESSES - 1):
+    for index in range(MAX_ADDRESSES - 1):
         fail(backoff, f"other {index}", "x", 2)
     assert backoff.wait_ms("first", 2) == 0
     assert backoff.wait_ms("second", 2) > 0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webui.fake_access import ADMIN, VIEWER
-from webui.security.sessions import MOST_SESSIONS, Sessions
+from webui.security.sessions import MAX_SESSIONS, Sessions
 
 IDLE_MS, MAX_MS = 1_000, 5_000
 
@@ -82,17 +82,17 @@ def test_only_its_own_csrf_token_is_owned(sessions: Sessions) -> None:
 
 def test_the_one_that_is_idle_longest_makes_room(sessions: Sessions) -> None:
     first, second = sessions.open(ADMIN, 0)[0], sessions.open(ADMIN, 0)[0]
-    for _ in range(MOST_SESSIONS - 2):
+    for _ in range(MAX_SESSIONS - 2):
         sessions.open(ADMIN, 2)[0]
     sessions.find(first, 1)
     sessions.open(ADMIN, 3)[0]
-    assert len(sessions) == MOST_SESSIONS
+    assert len(sessions) == MAX_SESSIONS
     assert sessions.find(first, 3) is not None and sessions.find(second, 3) is None
 
 
 @pytest.mark.parametrize(("opened", "first_is_open"), [(2, True), (3, True), (4, False)])
 def test_of_one_token_the_one_that_is_idle_longest_makes_room(opened: int, first_is_open: bool) -> None:
-    sessions = Sessions(IDLE_MS, MAX_MS, most_per_token=3)
+    sessions = Sessions(IDLE_MS, MAX_MS, max_per_token=3)
     other = sessions.open(VIEWER, 0)[0]
     first, *_ = [sessions.open(ADMIN, at)[0] for at in range(1, opened + 1)]
     assert (sessions.find(first, 9) is not None) is first_is_open
@@ -100,7 +100,7 @@ def test_of_one_token_the_one_that_is_idle_longest_makes_room(opened: int, first
 
 
 def test_ended_ones_make_room_first(sessions: Sessions) -> None:
-    for _ in range(MOST_SESSIONS):
+    for _ in range(MAX_SESSIONS):
         sessions.open(ADMIN, 0)[0]
     sessions.open(ADMIN, IDLE_MS)[0]
     assert len(sessions) == 1

@@ -13,7 +13,7 @@ import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } fro
 
 const PAGE = 50;
 // The maximum that one request may change.
-const MOST_CHOSEN = 1000;
+const MAX_CHOSEN = 1000;
 
 const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "", add: "" });
 const box = document.getElementById("table");
@@ -134,8 +134,8 @@ function removeChosen(rows) {
 async function everyMatch() {
   const { q, shape: kind } = url.values;
   try {
-    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { shape: kind }), limit: MOST_CHOSEN })}`);
-    if (listing.total > MOST_CHOSEN) toast(`${group(MOST_CHOSEN)} rules at a time.`);
+    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { shape: kind }), limit: MAX_CHOSEN })}`);
+    if (listing.total > MAX_CHOSEN) toast(`${group(MAX_CHOSEN)} rules at a time.`);
     return items.filter(({ entity }) => !("ip" in entity));
   } catch (problem) {
     toast(problem.message, { kind: "bad" });
