@@ -4,23 +4,16 @@ Created by the store and passed to every partition. Used only from the event loo
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.log.disk import OpenFiles
+from broker.log.marks import MAX_APPENDED_MARKS, MAX_READ_MARKS, MarkLimit
 from broker.log.staged import FailedAppend
 from broker.log.windows import Transfer
 
 if TYPE_CHECKING:
     from broker.log.partition import PartitionLog
     from broker.log.segmented import SegmentedLog
-
-
-MAX_MARKS: Final = 4_096
-"""Maximum number of offsets with a cached position, over all partitions: about 1 MB.
-
-A broker with forty appends a second reaches it in two minutes. Readers of one partition often ask for the
-same offsets, one group after the other.
-"""
 
 
 class LogContext:
@@ -34,8 +27,7 @@ class LogContext:
     """
 
     __slots__ = (
-        "_marked",
-        "_marks",
+        "appended_marks",
         "dirty",
         "failed",
         "files",
@@ -43,6 +35,7 @@ class LogContext:
         "inspected",
         "offline",
         "overdue",
+        "read_marks",
         "rolled",
         "transfer",
         "unflushed",
@@ -60,23 +53,12 @@ class LogContext:
         self.offline: dict[SegmentedLog, None] = {}
         self.gapped: dict[SegmentedLog, None] = {}
         self.went_offline: Callable[[SegmentedLog], None] | None = None
-        self._marked: dict[SegmentedLog, None] = {}
-        self._marks = 0
+        self.read_marks = MarkLimit(MAX_READ_MARKS)
+        self.appended_marks = MarkLimit(MAX_APPENDED_MARKS)
         self.inspected = 0
-
-    def count_mark(self, partition: "SegmentedLog") -> None:
-        """Count a position that the partition is about to cache; drop all cached positions at the limit."""
-        if self._marks >= MAX_MARKS:
-            for each in self._marked:
-                each.forget_marks()
-            self._marked.clear()
-            self._marks = 0
-        self._marks += 1
-        self._marked[partition] = None
 
     def forget(self, partition: "SegmentedLog") -> None:
         """Remove a deleted or offline partition from the work lists."""
         self.unflushed.pop(partition, None)
         self.overdue.pop(partition, None)
         self.rolled.pop(partition, None)
-        self._marked.pop(partition, None)

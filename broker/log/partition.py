@@ -16,11 +16,12 @@ from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.checkpoints import OffsetFile
 from broker.log.log_context import LogContext
+from broker.log.marks import Mark
 from broker.log.producers import TakenBatch, sequence_after
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten
-from broker.log.segmented import Mark, Place, SegmentedLog
-from broker.log.slice import CHECKED_FROM, EMPTY, FileSlice
+from broker.log.segmented import Place, SegmentedLog
+from broker.log.slice import CHECKED_ABOVE, EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
 from broker.records.header import (
@@ -183,7 +184,9 @@ class PartitionLog(SegmentedLog):
         self.high_watermark = self.next_offset
         self.traffic.appends += len(staged)
         first = staged[0]
-        self._remember(first.base_offset, Mark(segment, position, first.size))
+        self._context.appended_marks.add(
+            self._appended_marks, first.base_offset, Mark(segment, position, first.size)
+        )
         if segment.index_bytes >= self.settings.segment_index_bytes:
             self._roll_bytes = -1
         if self._flushes:
@@ -198,7 +201,7 @@ class PartitionLog(SegmentedLog):
         page cache lacks them (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE,
         UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
-        mark = self._marks.get(offset)
+        mark = self._read_marks.get(offset) or self._appended_marks.get(offset)
         if mark is None:
             return self._read_found(offset, max_bytes, min_one_batch)
         segment, position, batch_bytes = mark
@@ -214,7 +217,7 @@ class PartitionLog(SegmentedLog):
             if segment.verified.doubtful:
                 _, length = segment.verified.clip(segment, position, length)
             found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
-            if length >= CHECKED_FROM:
+            if length > CHECKED_ABOVE:
                 found.check_readable(batch_bytes)
         except OSError as error:
             raise self.unreadable(error) from error
@@ -228,7 +231,7 @@ class PartitionLog(SegmentedLog):
         if self._find(offset) is None:
             return EMPTY
         found = self.read(offset, max_bytes, min_one_batch=min_one_batch)
-        if 0 < len(found) < CHECKED_FROM:
+        if 0 < len(found) <= CHECKED_ABOVE:
             self.check_lent(found)
         return found
 
@@ -262,15 +265,11 @@ class PartitionLog(SegmentedLog):
                 found = segment.locate(offset)
                 if found is not None:
                     mark = Mark(segment, *found)
-                    self._remember(offset, mark)
+                    self._context.read_marks.add(self._read_marks, offset, mark)
                     return mark
         except OSError as error:
             raise self.unreadable(error) from error
         return None
-
-    def _remember(self, offset: int, mark: Mark) -> None:
-        self._context.count_mark(self)
-        self._marks[offset] = mark
 
     def delete(self) -> None:
         """Refuse all further use and fail the staged batches. The store removes the files."""

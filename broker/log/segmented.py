@@ -16,6 +16,7 @@ from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
 from broker.log.layout import DELETED, SNAPSHOT, segment_file
 from broker.log.log_context import LogContext
+from broker.log.marks import Mark
 from broker.log.partition_metrics import PartitionMetrics
 from broker.log.recovery import Gap, Loaded
 from broker.log.segment import Segment
@@ -40,14 +41,6 @@ class Place(NamedTuple):
     starts: OffsetFile
 
 
-class Mark(NamedTuple):
-    """Cached start position for reads at one offset."""
-
-    segment: Segment
-    position: int
-    batch_bytes: int
-
-
 class SegmentedLog:
     """A partition's segments and state. `recovery_point`: this process has flushed everything before it."""
 
@@ -65,7 +58,8 @@ class SegmentedLog:
         self.deleted = False
         self.adopted = False
         self._context = context
-        self._marks: dict[int, Mark] = {}
+        self._read_marks: dict[int, Mark] = {}
+        self._appended_marks: dict[int, Mark] = {}
         self._snapshot_at = loaded.snapshot_at
         self.traffic = PartitionMetrics()
         self._end_at_opening = loaded.end_offset
@@ -161,7 +155,7 @@ class SegmentedLog:
             except OSError as error:
                 raise storage_error(error) from error
             self.log_start_offset = offset
-            self._marks.clear()
+            self._forget_marks()
             self._forget_passed_gaps()
         return self.log_start_offset
 
@@ -191,7 +185,7 @@ class SegmentedLog:
             return []
         del self.segments[:count]
         self._bytes_before -= sum(segment.size for segment in gone)
-        self._marks.clear()
+        self._forget_marks()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self._forget_passed_gaps()
         removable = []
@@ -278,7 +272,7 @@ class SegmentedLog:
     def delete(self) -> None:
         """Refuse all further use. The store removes the files."""
         self.deleted = True
-        self._marks.clear()
+        self._forget_marks()
         self._context.offline.pop(self, None)
         self._context.gapped.pop(self, None)
         self._context.forget(self)
@@ -290,9 +284,9 @@ class SegmentedLog:
         for path in segment.paths:
             self._context.files.forget(path)
 
-    def forget_marks(self) -> None:
-        """Drop the cached positions when the store's limit is reached."""
-        self._marks.clear()
+    def _forget_marks(self) -> None:
+        self._read_marks.clear()
+        self._appended_marks.clear()
 
     def refusal(self) -> ApiError:
         """Return the error for a deleted or offline partition."""
@@ -305,7 +299,7 @@ class SegmentedLog:
         """Refuse appends and reads until the next start has recovered what is on disk."""
         was_online = self.offline is None
         self.offline = error
-        self._marks.clear()
+        self._forget_marks()
         context = self._context
         context.forget(self)
         if was_online and not self.deleted:

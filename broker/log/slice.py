@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from broker.errors import UnreadableRegion
 from broker.log import disk
 from broker.log.disk import NOTHING, OpenFile, Sender
-from broker.log.windows import COPIED, IN_COPIES, MAPPED_FROM, Transfer
+from broker.log.windows import COPIED, IN_COPIES, NEVER_MAPPED, Transfer
 
 DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 """Errors that sendfile reports for the file; no socket operation fails with one of these."""
@@ -18,8 +18,9 @@ DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 READ_AHEAD: Final = 1_048_576
 """Uncached bytes read at once before a response promises them; the default of max.partition.fetch.bytes."""
 
-CHECKED_FROM: Final = MAPPED_FROM
-"""Smaller slices are copied before the first byte of their response is sent, unless many bytes precede them.
+CHECKED_ABOVE: Final = NEVER_MAPPED
+"""Slices up to this size are copied before the first byte of their response is sent, unless many bytes
+precede them.
 """
 
 _SAMPLED: Final = 262_144

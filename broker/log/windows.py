@@ -25,13 +25,13 @@ The kernel maps pages on first access, so a large window costs no more than the 
 system calls.
 """
 
-MAPPED_FROM: Final = 65_536
-"""Smaller slices (in bytes) never use a mapping."""
+NEVER_MAPPED: Final = 65_536
+"""Slices up to this many bytes never use a mapping."""
 
 _LARGE: Final = 262_144
 """Slices of at least this many bytes create a mapping, because it pays off even for a single slice.
 
-Slices between MAPPED_FROM and this size use an existing window but create none: many readers at many
+Slices between NEVER_MAPPED and this size use an existing window but create none: many readers at many
 positions would map and unmap for every response.
 """
 
@@ -110,7 +110,7 @@ class MappedWindows:
             piece.release()
 
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
-        if used or length < MAPPED_FROM:
+        if used or length <= NEVER_MAPPED:
             # All pieces of one call are read before the first is sent; a mapping is only read during the
             # send.
             return _copy(file, position, length, used) if used + length <= COPIED else None

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
+from broker.log.marks import MarkLimit
 from tests.log.harness import (
     NOW,
     TOPIC_ID,
@@ -101,19 +102,32 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
     assert len(log.read(1, 10_000, min_one_batch=True)) == 400
 
 
-def test_more_remembered_places_than_allowed_are_all_forgotten(log, monkeypatch):
-    monkeypatch.setattr("broker.log.log_context.MAX_MARKS", 100)
+def test_more_positions_of_readers_than_allowed_are_all_dropped(log):
     fill(log, 101)
-    log._context.count_mark(log)  # drop the positions cached while filling
-    log.forget_marks()
-    log._context._marks = 0
+    log._forget_marks()
+    log._context.read_marks = MarkLimit(100)
     for offset in range(99):
         log.read(offset, 100, min_one_batch=True)
-    assert len(log._marks) == 99
+    assert len(log._read_marks) == 99
     log.read(99, 100, min_one_batch=True)
-    assert len(log._marks) == 100
+    assert len(log._read_marks) == 100
     log.read(100, 100, min_one_batch=True)
-    assert len(log._marks) == 1
+    assert len(log._read_marks) == 1
+
+
+def test_positions_of_appended_batches_take_no_place_of_those_of_readers(log):
+    log._context.appended_marks = MarkLimit(10)
+    fill(log, 10)
+    assert len(log._appended_marks) == 10
+    for offset in range(10):
+        log.read(offset, 100, min_one_batch=True)
+    assert not log._read_marks
+    fill(log, 1)
+    assert list(log._appended_marks) == [10]
+    log.read(3, 100, min_one_batch=True)
+    fill(log, 10)
+    assert list(log._read_marks) == [3]
+    assert list(log._appended_marks) == [20]
 
 
 def test_a_deleted_partition_cannot_be_read_but_slices_of_it_can(store, log):
