@@ -16,7 +16,6 @@ from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_director
 from broker.log.log_context import LogContext
 from broker.log.partition import PartitionLog
 from broker.log.report import DuplicatePartition, OfflineDirectory, Recovery
-from broker.log.segmented import SegmentedLog
 
 MAX_PREFERRED: Final = 10_000
 """Maximum number of nonexistent partitions with a preferred directory.
@@ -30,7 +29,7 @@ Found = dict[tuple[str, int], PartitionLog]
 class LogDirectories:
     """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths."""
 
-    def __init__(self, paths: Iterable[str], context: LogContext) -> None:
+    def __init__(self, paths: Iterable[str], context: LogContext[PartitionLog]) -> None:
         self._all = [LogDirectory(path, context) for path in paths]
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         self.removable: list[str] = []
@@ -100,7 +99,7 @@ class LogDirectories:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         return found
 
-    def of(self, partition: SegmentedLog) -> LogDirectory:
+    def of(self, partition: PartitionLog) -> LogDirectory:
         """Return the directory that holds the partition."""
         parent = os.path.dirname(partition.directory)
         return next(each for each in self._all if each.path == parent)

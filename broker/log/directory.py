@@ -12,13 +12,12 @@ from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile
 from broker.log.disk import OpenFile
 from broker.log.log_context import LogContext
-from broker.log.partition import PartitionLog
+from broker.log.partition import PartitionLog, Place
 from broker.log.permissions import tighten
 from broker.log.producers import Producers
 from broker.log.recovery import Gap, Loaded, load
 from broker.log.report import CutTail, Missing, Recovery, UnreadablePartition
 from broker.log.segment import Segment
-from broker.log.segmented import Place
 
 NO_TOPIC_ID: Final = bytes(16)
 """Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
@@ -32,7 +31,7 @@ class LogDirectory:
     partitions without a folder that had flushed records before the given offset.
     """
 
-    def __init__(self, path: str, context: LogContext) -> None:
+    def __init__(self, path: str, context: LogContext[PartitionLog]) -> None:
         self.path = os.path.abspath(path)
         self.count = 0
         self.offline: OSError | None = None

@@ -23,10 +23,9 @@ from broker.log.layout import (
     parse_segment_file,
     segment_file,
 )
-from broker.log.producers import Producers, TakenBatch, sequence_after
+from broker.log.producers import Producers, TakenBatch, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
-from broker.log.snapshot import parse_snapshot
 from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
 
 _MAX_RECOVERY_POINT: Final = 1 << 62

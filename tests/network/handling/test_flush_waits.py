@@ -13,7 +13,6 @@ from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import SILENT, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
-from broker.log.segmented import SegmentedLog
 from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
@@ -234,17 +233,17 @@ async def test_what_could_not_even_begin_to_be_flushed_is_not_acknowledged(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No descriptor is left to flush with. That says nothing about the disk, so the partition stays."""
-    flush = SegmentedLog.flush
+    flush = PartitionLog.flush
     refusal = OSError(24, "Too many open files")
 
-    def refused(log: SegmentedLog, now_ms: int, **rest: bool) -> Flush:
+    def refused(log: PartitionLog, now_ms: int, **rest: bool) -> Flush:
         return Flush(log, (), log.high_watermark, now_ms, refusal)
 
-    monkeypatch.setattr(SegmentedLog, "flush", refused)
+    monkeypatch.setattr(PartitionLog, "flush", refused)
     client = await broker.connect()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == REQUEST_TIMED_OUT
-    monkeypatch.setattr(SegmentedLog, "flush", flush)
+    monkeypatch.setattr(PartitionLog, "flush", flush)
     disk.goes_on.set()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == 0
