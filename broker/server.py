@@ -37,9 +37,9 @@ from broker.disk.log_mover import LogMover
 from broker.disk.tasks import MetadataWriter
 from broker.events.writer import EventWriter
 from broker.groups.requests import Now
-from broker.log.folders import PartitionFolder, partition_folders
+from broker.log.directories import PartitionFolder, partition_folders
 from broker.log.permissions import Exposure
-from broker.log.report import Recovery
+from broker.log.recovery import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles

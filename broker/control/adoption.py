@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.log.folders import PartitionFolder
+from broker.log.directories import PartitionFolder
 from broker.metadata.changes import Change, Kind
 from broker.metadata.store import WAY_OUT, MetadataStore, MetadataUnusable
 

@@ -14,16 +14,14 @@ from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
-from broker.log.clock_steps import ClockSteps
-from broker.log.directories import Found, LogDirectories
-from broker.log.directory import NO_TOPIC_ID, LogDirectory
+from broker.log.directories import NO_TOPIC_ID, Found, LogDirectories, LogDirectory
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.log_context import LogContext
-from broker.log.move import Move, Step
-from broker.log.moves import Moves
+from broker.log.moves import Move, Moves, Step
 from broker.log.partition import PartitionLog, storage_error
-from broker.log.report import Missing, Recovery
+from broker.log.recovery import Missing, Recovery
+from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
 
