@@ -1,8 +1,8 @@
 """Compares the partition folders on disk with the metadata at start.
 
 A broker whose metadata does not list the topics on its disk has lost its metadata and must not start as a new
-one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and `log.folders`
-lists the folders.
+one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and
+`log.directories` lists the folders.
 """
 
 import os

@@ -11,7 +11,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
 from broker.log.windows import COPIED
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""

@@ -20,7 +20,7 @@ from broker.network.handling.request import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.purgatory import purgatory_metrics
+from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from tests.support.hostile import is_served, until
@@ -288,7 +288,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
 
 
 def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
-    families: list[FamilySamples] = list(purgatory_metrics.families(broker.server.broker.purgatories))
+    families: list[FamilySamples] = list(purgatory.families(broker.server.broker.purgatories))
     return {
         family.name.rpartition("_")[2]: {
             dict(each.labels)["delayedOperation"]: each.value for each in family.samples
