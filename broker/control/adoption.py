@@ -13,7 +13,8 @@ from typing import Final
 
 from broker.log.directories import PartitionFolder
 from broker.metadata.changes import Change, Kind
-from broker.metadata.store import WAY_OUT, MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import WAY_OUT, MetadataUnusable
 
 KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""
