@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from broker.disk.background import BackgroundThreads
+from broker.disk.tasks import BackgroundThreads
 from broker.errors import ApiError
 from broker.log.moves import Move, Original
 from broker.log.store import LogStore
