@@ -32,14 +32,14 @@ from broker.control.forgetting import blaming_dynamic, changes_to_forget, not_fo
 from broker.control.inert import warn_of_kept
 from broker.control.reading import ControlViews
 from broker.control.views import Place
-from broker.disk.background import BackgroundThreads
 from broker.disk.log_mover import LogMover
-from broker.disk.tasks import MetadataWriter
+from broker.disk.metadata_writer import MetadataWriter
+from broker.disk.tasks import BackgroundThreads
 from broker.events.writer import EventWriter
 from broker.groups.requests import Now
-from broker.log.folders import PartitionFolder, partition_folders
+from broker.log.directories import PartitionFolder, partition_folders
 from broker.log.permissions import Exposure
-from broker.log.report import Recovery
+from broker.log.recovery import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles

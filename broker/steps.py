@@ -1,6 +1,6 @@
 """Long operations of the pure packages, as generators that yield after each bounded piece of work.
 
-`broker.disk.tasks` runs other tasks between the pieces; tests run all pieces at once.
+`broker.disk.metadata_writer` runs other tasks between the pieces; tests run all pieces at once.
 """
 
 from collections.abc import Generator

@@ -15,8 +15,8 @@ from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.log import disk
-from broker.log.directory import LogDirectory
-from broker.log.move import Move
+from broker.log.directories import LogDirectory
+from broker.log.moves import Move
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.protocol.api_key import ApiKey

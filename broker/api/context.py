@@ -5,7 +5,7 @@
 
 from typing import Protocol
 
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.purgatory import DelayedOperation
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 

@@ -2,7 +2,7 @@
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.purgatory import DelayedOperation
 
 
 class DelayedAnswer(DelayedOperation):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from broker.api.context import RequestContext
 from broker.api.outcome import AfterCommit
 from broker.log.background_jobs import Flush
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.purgatory import DelayedOperation
 
 
 class DelayedProduce(DelayedOperation):

@@ -141,9 +141,9 @@ class FetchCache:
         if len(records) < shape.min_bytes:
             return None
         context.client_id = shape.client_id
-        traffic = log.traffic
-        traffic.reads += 1
-        traffic.bytes_out += records.remaining
+        metrics = log.metrics
+        metrics.reads += 1
+        metrics.bytes_out += records.remaining
         return Encoded(shape.answer.fill(context.correlation_id, log, records), None)
 
     def learn(

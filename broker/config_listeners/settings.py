@@ -16,8 +16,8 @@ from broker.config.sections import (
     SecurityConfig,
     TlsConfig,
 )
-from broker.disk.background import BackgroundThreads
 from broker.disk.log_mover import LogMover
+from broker.disk.tasks import BackgroundThreads
 from broker.events.writer import EventWriter
 from broker.log.store import LogStore
 from broker.network.metrics.request_log import RequestLog

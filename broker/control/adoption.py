@@ -1,8 +1,8 @@
 """Compares the partition folders on disk with the metadata at start.
 
 A broker whose metadata does not list the topics on its disk has lost its metadata and must not start as a new
-one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and `log.folders`
-lists the folders.
+one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and
+`log.directories` lists the folders.
 """
 
 import os
@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.log.folders import PartitionFolder
+from broker.log.directories import PartitionFolder
 from broker.metadata.changes import Change, Kind
-from broker.metadata.store import WAY_OUT, MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import WAY_OUT, MetadataUnusable
 
 KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""

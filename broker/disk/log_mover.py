@@ -12,10 +12,9 @@ from typing import Final
 
 import trio
 
-from broker.disk.background import BackgroundThreads
+from broker.disk.tasks import BackgroundThreads
 from broker.errors import ApiError
-from broker.log.move import Move
-from broker.log.moves import Original
+from broker.log.moves import Move, Original
 from broker.log.store import LogStore
 from broker.network.clock import TrioClock
 from broker.quotas.replication import ReplicationQuotaManager

@@ -1,10 +1,20 @@
 """Sequence numbers of idempotent producers, per partition (KIP-98; Kafka's ProducerStateManager).
 
 Owned by a PartitionLog: `check` before a batch is staged, `add` when it is staged, `undo` when staged batches
-could not be written. Pure; `snapshot` defines the file format. Transactions are not tracked yet.
+could not be written. Pure. Transactions are not tracked yet.
+
+`snapshot` and `parse_snapshot` define the content of Kafka's `.snapshot` file (ProducerSnapshot, version 1),
+which is written when a segment is rolled and at a clean shutdown, and read at startup:
+
+    version i16 | crc32c u32 over what follows | count i32 | count entries of 48 bytes
+
+It stores only the last batch of each producer, as Kafka's; recovery restores earlier ones from the log.
 """
 
+from struct import Struct
 from typing import Final, NamedTuple
+
+from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
 
@@ -15,6 +25,15 @@ Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN.
 """
 
 _SEQUENCE_MAX: Final = 0x7FFF_FFFF
+
+_HEAD: Final = Struct(">hIi")
+_CRC_FROM: Final = 6
+_ENTRY: Final = Struct(">qhiqiqiq")
+"""Producer id, epoch, last sequence, last offset, offset delta, time, coordinator epoch, first offset of a
+transaction.
+"""
+_VERSION: Final = 1
+_NONE: Final = -1
 
 
 class TakenBatch(NamedTuple):
@@ -137,3 +156,43 @@ class Producers:
     def clear(self) -> None:
         self._producers = {}
         self._before = {}
+
+
+def snapshot(producers: Producers) -> bytes:
+    entries = []
+    for producer_id, producer in producers.items():
+        last = producer.batches[-1]
+        delta = last.last_offset - last.base_offset
+        entries.append(
+            _ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                delta,
+                producer.seen_ms,
+                _NONE,
+                _NONE,
+            )
+        )
+    body = len(entries).to_bytes(4, "big") + b"".join(entries)
+    return _HEAD.pack(_VERSION, crc32c(body), len(entries)) + body[4:]
+
+
+def parse_snapshot(content: bytes) -> Producers | None:
+    """Return the producers; None for a damaged file or an unknown version."""
+    if len(content) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(content)
+    if version != _VERSION or crc32c(content[_CRC_FROM:]) != crc:
+        return None
+    if len(content) != _HEAD.size + count * _ENTRY.size:
+        return None
+    producers = Producers()
+    for producer_id, epoch, sequence, offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(
+        content[_HEAD.size :]
+    ):
+        first_sequence = sequence_after(sequence, -delta)
+        batch = TakenBatch(first_sequence, sequence, offset - delta, offset, seen_ms)
+        producers.restore(producer_id, Producer(epoch, seen_ms, (batch,)))
+    return producers

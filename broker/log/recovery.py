@@ -1,8 +1,8 @@
-"""Recovers a partition's directory when the broker starts (Kafka's LogLoader).
+"""Recovers a partition's directory when the broker starts (Kafka's LogLoader), and reports what it found.
 
-Called by the store for each directory, before any append or read. After a clean shutdown only the tail is
-checked; otherwise every segment from the recovery point on is read and checked batch by batch, its indexes
-are rebuilt, and an incomplete batch at the end is cut off.
+Called by the log directories for each partition, before any append or read; the composition root logs the
+report. After a clean shutdown only the tail is checked; otherwise every segment from the recovery point on is
+read and checked batch by batch, its indexes are rebuilt, and an incomplete batch at the end is cut off.
 
 Damaged bytes before good batches stay in place, are reported, and are never sent to a reader: cutting there,
 as Kafka does, would lose acknowledged records and assign their offsets again.
@@ -10,6 +10,7 @@ as Kafka does, would lose acknowledged records and assign their offsets again.
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from broker.log import disk
@@ -23,10 +24,10 @@ from broker.log.layout import (
     parse_segment_file,
     segment_file,
 )
-from broker.log.producers import Producers, TakenBatch, sequence_after
+from broker.log.permissions import Exposure
+from broker.log.producers import Producers, TakenBatch, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
-from broker.log.snapshot import parse_snapshot
 from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
 
 _MAX_RECOVERY_POINT: Final = 1 << 62
@@ -48,6 +49,68 @@ class Gap(NamedTuple):
 
     start: int
     end: int
+
+
+class CutTail(NamedTuple):
+    """A partition that lost an incomplete batch at its end; it now ends at `end_offset`."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    bytes_cut: int
+
+
+class UnreadablePartition(NamedTuple):
+    """A partition that stays offline until the next start."""
+
+    topic: str
+    partition: int
+    error: OSError
+
+
+class Missing(NamedTuple):
+    """Flushed records of a partition that are missing, from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class OfflineDirectory(NamedTuple):
+    """A log directory that stays offline until the next start."""
+
+    directory: str
+    error: OSError
+
+
+class DuplicatePartition(NamedTuple):
+    """A partition found in two log directories after an interrupted move. The copy in `kept` is used."""
+
+    topic: str
+    partition: int
+    kept: str
+    put_aside: str
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The result of opening all log directories.
+
+    `unclean` lists log directories without a clean shutdown. `damage` lists byte ranges that stay on disk and
+    are not served.
+    """
+
+    partitions: int = 0
+    scanned_bytes: int = 0
+    unclean: list[str] = field(default_factory=list)
+    cut: list[CutTail] = field(default_factory=list)
+    damage: list[DamagedStretch] = field(default_factory=list)
+    unreadable: list[UnreadablePartition] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    lost: list[OfflineDirectory] = field(default_factory=list)
+    twice: list[DuplicatePartition] = field(default_factory=list)
+    exposed: list[Exposure] = field(default_factory=list)
 
 
 class Loaded(NamedTuple):

@@ -14,21 +14,18 @@ from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
-from broker.log.clock_steps import ClockSteps
-from broker.log.directories import Found, LogDirectories
-from broker.log.directory import NO_TOPIC_ID, LogDirectory
+from broker.log.directories import NO_TOPIC_ID, Found, LogDirectories, LogDirectory
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.log_context import LogContext
-from broker.log.move import Move, Step
-from broker.log.moves import Moves
-from broker.log.partition import PartitionLog
-from broker.log.report import Missing, Recovery
-from broker.log.segmented import SegmentedLog, storage_error
+from broker.log.moves import Move, Moves, Step
+from broker.log.partition import PartitionLog, storage_error
+from broker.log.recovery import Missing, Recovery
+from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
 
-_NONE_FAILED: Final[tuple[FailedAppend, ...]] = ()
+_NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 
 
 class LogStore:
@@ -45,7 +42,7 @@ class LogStore:
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
         most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
-        self._context = LogContext(OpenFiles(most), transfer)
+        self._context: LogContext[PartitionLog] = LogContext(OpenFiles(most), transfer)
         self.directories = LogDirectories(config.dirs, self._context)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -78,17 +75,17 @@ class LogStore:
         """Apply a new producer.id.expiration.ms from the next `retention` on. Other keys are static."""
         self.config = config
 
-    def on_offline(self, callback: Callable[[SegmentedLog], None]) -> None:
-        """Set the callback for each partition that goes offline."""
-        self._context.went_offline = callback
+    def on_offline(self, callback: Callable[[PartitionLog], None]) -> None:
+        """Register a callback for each partition that goes offline."""
+        self._context.offline_listeners.append(callback)
 
     @property
-    def gapped(self) -> Collection[SegmentedLog]:
+    def gapped(self) -> Collection[PartitionLog]:
         """Partitions with missing records."""
         return self._context.gapped.keys()
 
     @property
-    def offline(self) -> Collection[SegmentedLog]:
+    def offline(self) -> Collection[PartitionLog]:
         """Partitions that are unusable until the next start."""
         return self._context.offline.keys()
 
@@ -223,7 +220,7 @@ class LogStore:
         self.moves.forget(partition)
         return self.directories.put_aside(partition, suffix)
 
-    def commit(self) -> Sequence[FailedAppend]:
+    def commit(self) -> Sequence[FailedAppend[PartitionLog]]:
         """Write everything that is staged, one system call per partition, and return the failed appends."""
         context = self._context
         dirty, failed = context.dirty, context.failed

@@ -6,17 +6,25 @@ offsets, as in a compacted log, and the operator a report.
 """
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.log.disk import OpenFile
 from broker.log.scan import Damage, scan
 from broker.records.header import LENGTH_OVERHEAD
-
-if TYPE_CHECKING:
-    from broker.log.segment import Segment
 
 logger = logging.getLogger(__name__)
 
 _CHECKED_TOGETHER: Final = 262_144
+
+
+class SegmentFile(Protocol):
+    """The part of a Segment that a check reads."""
+
+    path: str
+    base_offset: int
+    size: int
+
+    def open(self) -> OpenFile: ...
 
 
 class VerifiedRanges:
@@ -61,7 +69,7 @@ class VerifiedRanges:
         self.damage = [stretch for stretch in self.damage if stretch.start < size]
         self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
 
-    def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
+    def clip(self, segment: SegmentFile, position: int, length: int) -> tuple[int, int]:
         """Return (position, length) of the first undamaged part of a slice.
 
         The length is 0 at the segment's end. `position` is an expected batch start; it moves past damage
@@ -79,7 +87,7 @@ class VerifiedRanges:
             else:
                 return position, max(end - position, 0)
 
-    def _check(self, segment: "Segment", position: int, end: int) -> None:
+    def _check(self, segment: SegmentFile, position: int, end: int) -> None:
         """Verify the batches from `position` to past `end`, unless already verified."""
         checked_from, checked_to = self._checked
         if (

@@ -29,7 +29,7 @@ from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
-from broker.metadata.wal import unread_commits
+from broker.metadata.wal import MetadataUnusable, check_wal, keep_damaged_wal, wal_of
 
 _FORMAT: Final = 2
 """1: secret settings are not encrypted yet, or free pages can still contain them."""
@@ -67,23 +67,12 @@ COMMIT;
 """
 _RANDOM: Final = "CREATE TABLE IF NOT EXISTS random (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT"
 
-_WAL: Final = "-wal"
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 _LATEST: Final = """
 SELECT kind, entity, key, new, seq, time_ms, actor FROM change
 WHERE seq IN (SELECT max(seq) FROM change GROUP BY kind, entity, key) ORDER BY seq
 """
-
-
-WAY_OUT: Final = (
-    "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
-    "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
-)
-
-
-class MetadataUnusable(OSError):  # noqa: N818 - describes the file
-    """The file has another format, is damaged, or is locked by another broker. Stops the start."""
 
 
 class MetadataStore:
@@ -121,11 +110,9 @@ class MetadataStore:
         Raises MetadataUnusable, ConfigError for wrong keys, OSError.
         """
         if salvage:
-            _keep_damaged_log(path)
+            keep_damaged_wal(path)
         else:
-            # Check before SQLite opens it: on close, SQLite deletes the log of an empty or damaged file.
-            _check_main_file(path)
-            _check_log(path)
+            check_wal(path)
         _create_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
@@ -247,7 +234,7 @@ def _create_private(path: Path) -> None:
     # SQLite gives its journal the mode of this file.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     # A restored copy and its log have the mode that the copying gave them.
-    for each in (path, path.with_name(path.name + _WAL)):
+    for each in (path, wal_of(path)):
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
                 each.chmod(0o600)
@@ -256,32 +243,6 @@ def _create_private(path: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _check_main_file(path: Path) -> None:
-    """Check for an empty file: SQLite would delete its log. Raises MetadataUnusable, OSError."""
-    log = path.with_name(path.name + _WAL)
-    if log.exists() and log.stat().st_size and not (path.exists() and path.stat().st_size):
-        raise MetadataUnusable(f"{path} is missing or empty, but {log.name} beside it is not. {WAY_OUT}")
-
-
-def _check_log(path: Path) -> None:
-    """Check for a damaged write-ahead log. Raises MetadataUnusable, OSError."""
-    log = path.with_name(path.name + _WAL)
-    unread = unread_commits(log.read_bytes()) if log.exists() else 0
-    if unread > 1:
-        raise MetadataUnusable(f"{log} is damaged: {unread} changes in it cannot be read. {WAY_OUT}")
-
-
-def _keep_damaged_log(path: Path) -> None:
-    """Copy the log before the checkpoint empties it, unreadable frames included. Raises OSError."""
-    log = path.with_name(path.name + _WAL)
-    content = log.read_bytes() if log.exists() else b""
-    if not content or (path.exists() and path.stat().st_size and not unread_commits(content)):
-        return
-    kept = log.with_name(log.name + ".damaged")
-    os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))
-    kept.write_bytes(content)
 
 
 def _prepare(connection: sqlite3.Connection) -> int:

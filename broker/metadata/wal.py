@@ -1,12 +1,14 @@
-"""Checks whether SQLite can read a whole write-ahead log. SQLite does not report this: it silently skips all
-frames after the first bad checksum.
+"""Checks the write-ahead log of the metadata file before SQLite opens it.
 
-MetadataStore calls it at start. Depends only on the file format (https://sqlite.org/fileformat2.html, section
-4).
+SQLite does not report a log that it cannot read completely: it silently skips all frames after the first bad
+checksum. MetadataStore calls this at start. `unread_commits` depends only on the file format
+(https://sqlite.org/fileformat2.html, section 4).
 """
 
+import os
 import struct
 from collections import Counter
+from pathlib import Path
 from typing import Final
 
 _HEADER: Final = struct.Struct(">IIII8sII")
@@ -15,6 +17,46 @@ _MAGIC: Final = 0x377F0682
 """If the lowest bit is also set, checksums are over big-endian words."""
 
 _USUAL_PAGE: Final = 4_096
+
+
+WAY_OUT: Final = (
+    "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
+    "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
+)
+
+
+class MetadataUnusable(OSError):  # noqa: N818 - describes the file
+    """The file has another format, is damaged, or is locked by another broker. Stops the start."""
+
+
+def wal_of(path: Path) -> Path:
+    """Return the path of the write-ahead log beside the metadata file."""
+    return path.with_name(path.name + "-wal")
+
+
+def check_wal(path: Path) -> None:
+    """Check for a log without its main file, and for a damaged log. Raises MetadataUnusable, OSError.
+
+    Must precede SQLite: on close, SQLite deletes the log of an empty or damaged file.
+    """
+    log = wal_of(path)
+    content = log.read_bytes() if log.exists() else b""
+    if content and not (path.exists() and path.stat().st_size):
+        raise MetadataUnusable(f"{path} is missing or empty, but {log.name} beside it is not. {WAY_OUT}")
+    unread = unread_commits(content)
+    if unread > 1:
+        raise MetadataUnusable(f"{log} is damaged: {unread} changes in it cannot be read. {WAY_OUT}")
+
+
+def keep_damaged_wal(path: Path) -> None:
+    """Copy the log before the checkpoint empties it, unreadable frames included. Raises OSError."""
+    log = wal_of(path)
+    content = log.read_bytes() if log.exists() else b""
+    if not content or (path.exists() and path.stat().st_size and not unread_commits(content)):
+        return
+    kept = log.with_name(log.name + ".damaged")
+    os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))
+    kept.write_bytes(content)
 
 
 def unread_commits(content: bytes) -> int:

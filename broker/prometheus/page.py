@@ -23,7 +23,7 @@ from broker.prometheus import (
 )
 from broker.prometheus.handlers import HandlerFamilies
 from broker.prometheus.sockets import SocketFamilies
-from broker.purgatory import purgatory_metrics as purgatory
+from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import account_metrics, shadow_metrics
 from broker.quotas import quota_metrics as quotas

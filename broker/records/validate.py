@@ -12,6 +12,8 @@ from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.header import (
+    APPEND_TIME_FLAG,
+    CONTROL_FLAG,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
@@ -19,9 +21,13 @@ from broker.records.header import (
     MAGIC,
     MAGIC_AT,
     PREFIX,
+    TRANSACTIONAL_FLAG,
     Buffer,
     HeaderFields,
 )
+
+SPECIAL_FLAGS: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
+"""Flags that a client's batch does not have."""
 
 _LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
 _unpack = HEADER.unpack_from
@@ -66,6 +72,28 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
             ErrorCode.INVALID_RECORD, f"Invalid sequence number {header[11]} with producer id {header[9]}"
         )
     return header
+
+
+def check_flags(header: HeaderFields, *, internal: bool) -> None:
+    """Check the base offset and the SPECIAL_FLAGS of a produced batch; `internal`: the broker produced it.
+
+    Raises ApiError: INVALID_RECORD (a base offset, a control batch), INVALID_TIMESTAMP (LogAppendTime),
+    INVALID_TXN_STATE.
+    """
+    base_offset, attributes = header[0], header[5]
+    if base_offset != 0:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"The base offset of a produced batch should be 0, but it is {base_offset}",
+        )
+    if attributes & APPEND_TIME_FLAG:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP, "Producers are not allowed to set the timestamp type LogAppendTime"
+        )
+    if attributes & CONTROL_FLAG and not internal:
+        raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
+    if attributes & TRANSACTIONAL_FLAG and not internal:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
 
 
 def is_whole(batch: Buffer) -> bool:

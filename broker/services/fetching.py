@@ -11,7 +11,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
 from broker.log.windows import COPIED
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""
@@ -133,7 +133,7 @@ class Reading:
                 else:
                     stop = True
                 continue
-            log.traffic.reads += 1
+            log.metrics.reads += 1
             try:
                 if wanted.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
@@ -146,11 +146,11 @@ class Reading:
                     )
                     size = len(records)
                     if total and size and (total + size > COPIED or len(found) > SENT_TOGETHER):
-                        log.check_lent(records)
+                        log.check_readable(records)
                     total += size
                     left -= size
             except ApiError as error:
-                log.traffic.failed_reads += error.code in BROKER_ERRORS
+                log.metrics.failed_reads += error.code in BROKER_ERRORS
                 found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
@@ -172,13 +172,13 @@ class Reading:
         """Count the results, or `some` of them, as sent."""
         for each in self.found if some is None else some:
             if each.records and each.wanted.log is not None:
-                each.wanted.log.traffic.bytes_out += len(each.records)
+                each.wanted.log.metrics.bytes_out += len(each.records)
 
     def count_unsent(self) -> None:
         """Undo `count_sent` for a throttled response."""
         for each in self.found:
             if each.records and each.wanted.log is not None:
-                each.wanted.log.traffic.bytes_out -= len(each.records)
+                each.wanted.log.metrics.bytes_out -= len(each.records)
 
     def drop(self) -> None:
         """Release slices that will not be sent."""

@@ -15,7 +15,6 @@ from broker.config.topic import topic_settings
 from broker.errors import ApiError
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
-from broker.log.segmented import SegmentedLog
 from broker.log.staged import FailedAppend
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
@@ -149,14 +148,14 @@ class HostedTopic:
         for number, log in enumerate(list(self._logs.values())):
             if number % TRAFFIC_AT_ONCE == 0:
                 yield
-            traffic = log.traffic
+            metrics = log.metrics
             messages_in += log.messages_in
             bytes_in += log.bytes_in
-            bytes_out += traffic.bytes_out
-            appends += traffic.appends
-            failed += traffic.failed_appends
-            reads += traffic.reads
-            failed_reads += traffic.failed_reads
+            bytes_out += metrics.bytes_out
+            appends += metrics.appends
+            failed += metrics.failed_appends
+            reads += metrics.reads
+            failed_reads += metrics.failed_reads
         return TopicTraffic(messages_in, bytes_in, bytes_out, failed + appends, failed, reads, failed_reads)
 
     def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
@@ -208,11 +207,11 @@ class Partitions:
         if failed or self._failing:
             self._log_failures(failed)
 
-    def _log_failures(self, failed: Sequence[FailedAppend]) -> None:
+    def _log_failures(self, failed: Sequence[FailedAppend[PartitionLog]]) -> None:
         """Log when a partition's writes start to fail and when they succeed again, once each."""
         for partition, staged, error in failed:
             self.failed_appends += len(staged)
-            partition.traffic.failed_appends += len(staged)
+            partition.metrics.failed_appends += len(staged)
             if partition not in self._failing:
                 self._failing[partition] = partition.high_watermark
                 logger.error(
@@ -225,7 +224,7 @@ class Partitions:
             elif partition.deleted:
                 del self._failing[partition]
 
-    def _log_offline(self, log: SegmentedLog) -> None:
+    def _log_offline(self, log: PartitionLog) -> None:
         logger.error(
             "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
         )
@@ -312,5 +311,5 @@ def _no_listener() -> None:
     return
 
 
-def _place(log: SegmentedLog) -> dict[str, str]:
+def _place(log: PartitionLog) -> dict[str, str]:
     return {"partition": f"{log.topic}-{log.index}"}

@@ -66,7 +66,7 @@ class ReplicaReading(Reading):
 def _without_records(wanted: Wanted) -> Found:
     log = wanted.log
     assert log is not None
-    log.traffic.reads += 1
+    log.metrics.reads += 1
     try:
         log.read(wanted.offset, 0, min_one_batch=False)
     except ApiError as error:

@@ -30,8 +30,7 @@ from broker.protocol.api_key import response_header_version
 from broker.protocol.header import parse_request_header, parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
-from broker.purgatory.operation import DelayedOperation
-from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.purgatory import DelayedOperation, Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch

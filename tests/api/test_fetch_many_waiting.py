@@ -14,7 +14,7 @@ from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.purgatory.operation import Outcome
+from broker.purgatory.purgatory import Outcome
 from broker.records.slices import SLICE, run_through
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
 from tests.api.harness import WALL_MS, Asking, Connection, Harness

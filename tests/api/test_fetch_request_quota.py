@@ -48,7 +48,7 @@ def told(answer: FetchResponse) -> list[str]:
 def bytes_out(harness: Harness) -> int:
     log = harness.partitions.log("busy", 0)
     assert log is not None
-    return log.traffic.bytes_out
+    return log.metrics.bytes_out
 
 
 @SESSIONS

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.config.sections.log import LogConfig
-from broker.log.move import Move
+from broker.log.moves import Move
 from broker.log.partition import PartitionLog
-from broker.log.report import Recovery
+from broker.log.recovery import Recovery
 from broker.log.store import LogStore
 from tests.log.harness import NOW
 

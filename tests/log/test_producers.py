@@ -3,8 +3,14 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.producers import REMEMBERED_BATCHES, Producers, TakenBatch, sequence_after
-from broker.log.snapshot import parse_snapshot, snapshot
+from broker.log.producers import (
+    REMEMBERED_BATCHES,
+    Producers,
+    TakenBatch,
+    parse_snapshot,
+    sequence_after,
+    snapshot,
+)
 from tests.log.harness import NOW, after_kill, all_records, append, batch, make, open_store
 
 LAST = 2**31 - 1

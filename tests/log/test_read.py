@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.marks import MarkLimit
+from broker.log.log_context import MarkLimit
 from tests.log.harness import (
     NOW,
     TOPIC_ID,

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from broker.log.layout import CLEAN_SHUTDOWN
-from broker.log.report import CutTail, Missing
+from broker.log.recovery import CutTail, Missing
 from tests.log.harness import (
     NOW,
     after_kill,

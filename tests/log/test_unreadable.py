@@ -115,8 +115,8 @@ def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
         how = "send_to"
     with pytest.raises(UnreadableRegion, match="truncated"):
         {"send_to": lambda: lent.send_to(pair[0]), "piece": lent.piece, "read": lent.read}[how]()
-    assert log.offline is not None and log.traffic.failed_reads == 1
-    assert well.offline is None and well.traffic.failed_reads == 0
+    assert log.offline is not None and log.metrics.failed_reads == 1
+    assert well.offline is None and well.metrics.failed_reads == 0
     with pytest.raises(ApiError) as refused:
         log.read(0, size, min_one_batch=True)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -284,4 +284,4 @@ def test_a_reader_that_hangs_up_takes_nothing_offline(
     pair[1].close()
     with pytest.raises(BrokenPipeError):
         lent.send_to(pair[0])
-    assert log.offline is None and log.traffic.failed_reads == 0
+    assert log.offline is None and log.metrics.failed_reads == 0

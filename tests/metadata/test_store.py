@@ -14,7 +14,8 @@ from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change, Kind, write_pairs
 from broker.metadata.sealing import Seals
 from broker.metadata.secret_key import SecretKey
-from broker.metadata.store import MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import MetadataUnusable
 
 ALICE = write_pairs((("user", "alice"),))
 EVE = Actor("eve", Role.EDITOR, "10.0.0.9", ChangeOrigin.PAGE)

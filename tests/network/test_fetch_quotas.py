@@ -100,7 +100,7 @@ async def append(broker: RunningBroker, size: int = 100) -> bytearray:
 def bytes_out(broker: RunningBroker, topic: str) -> int:
     log = broker.server.broker.partitions.log(topic, 0)
     assert log is not None
-    return log.traffic.bytes_out
+    return log.metrics.bytes_out
 
 
 async def limit(broker: RunningBroker, key: str, value: float | None, **entity: str) -> None:

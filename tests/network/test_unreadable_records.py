@@ -95,7 +95,7 @@ async def test_partitions_whose_small_records_cannot_be_read_fail_alone(
         for index in range(PARTITIONS):
             log = logs.opened_log(index)
             assert log is not None and (log.offline is not None) is (index in broken)
-            assert log.traffic.failed_reads == (2 if index in broken else 0)
+            assert log.metrics.failed_reads == (2 if index in broken else 0)
         assert cut_off(running) == 0
 
 

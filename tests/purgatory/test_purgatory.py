@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from broker.purgatory.operation import DelayedOperation, Outcome
-from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.purgatory import DelayedOperation, Outcome, Purgatory
 
 NOW = 1_700_000_000_000
 

@@ -13,7 +13,7 @@ from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.handling.request import Request
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 
 THROTTLE: Final = 1
 """A quota throttles the connection."""

@@ -16,7 +16,7 @@ from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
 from broker.network.tls.tls_receive import TlsReceive
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 

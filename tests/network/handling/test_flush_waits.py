@@ -13,7 +13,6 @@ from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import SILENT, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
-from broker.log.segmented import SegmentedLog
 from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
@@ -21,7 +20,7 @@ from broker.network.handling.request import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.purgatory import purgatory_metrics
+from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from tests.support.hostile import is_served, until
@@ -234,17 +233,17 @@ async def test_what_could_not_even_begin_to_be_flushed_is_not_acknowledged(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No descriptor is left to flush with. That says nothing about the disk, so the partition stays."""
-    flush = SegmentedLog.flush
+    flush = PartitionLog.flush
     refusal = OSError(24, "Too many open files")
 
-    def refused(log: SegmentedLog, now_ms: int, **rest: bool) -> Flush:
+    def refused(log: PartitionLog, now_ms: int, **rest: bool) -> Flush:
         return Flush(log, (), log.high_watermark, now_ms, refusal)
 
-    monkeypatch.setattr(SegmentedLog, "flush", refused)
+    monkeypatch.setattr(PartitionLog, "flush", refused)
     client = await broker.connect()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == REQUEST_TIMED_OUT
-    monkeypatch.setattr(SegmentedLog, "flush", flush)
+    monkeypatch.setattr(PartitionLog, "flush", flush)
     disk.goes_on.set()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == 0
@@ -289,7 +288,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
 
 
 def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
-    families: list[FamilySamples] = list(purgatory_metrics.families(broker.server.broker.purgatories))
+    families: list[FamilySamples] = list(purgatory.families(broker.server.broker.purgatories))
     return {
         family.name.rpartition("_")[2]: {
             dict(each.labels)["delayedOperation"]: each.value for each in family.samples
