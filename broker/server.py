@@ -36,7 +36,7 @@ from broker.disk.log_mover import LogMover
 from broker.disk.metadata_writer import MetadataWriter
 from broker.disk.tasks import BackgroundThreads
 from broker.events.writer import EventWriter
-from broker.groups.requests import Now
+from broker.groups.messages import Now
 from broker.log.directories import PartitionFolder, partition_folders
 from broker.log.permissions import Exposure
 from broker.log.recovery import Recovery
@@ -167,9 +167,6 @@ class BrokerServer:
                 mode,
             )
         self.partitions.offline_changed = self.socket_server.forget_answers
-        self.broker.groups.coordinator.on_failure = lambda group, error: self.socket_server.failures.report(
-            FailurePlace.GROUP_TIMER, error, group=group
-        )
         self.socket_server.limit_connections(config.connections)
         hold_back_retries(self.broker, self.socket_server, config.broker_quotas)
         self.socket_server.log_requests(config.request_log)
@@ -268,8 +265,11 @@ class BrokerServer:
             expire_delayed_answers(broker, now_ms)
             self.socket_server.handlers.deliver()
 
+        def report_timer(group: str, error: Exception) -> None:
+            self.socket_server.failures.report(FailurePlace.GROUP_TIMER, error, group=group)
+
         def expire_members(now_ms: int) -> None:
-            expire_groups(broker, now_ms, self.clock.wall_ms())
+            expire_groups(broker, now_ms, self.clock.wall_ms(), report_timer)
             self.socket_server.handlers.deliver()
 
         node = self.config.broker.node_id

@@ -18,8 +18,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import CommitReply, Effects, Token
-from broker.groups.requests import CommitRequest, OffsetToCommit
+from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_commit import (

@@ -15,7 +15,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.committed import CommittedOffset
+from broker.groups.messages import CommittedOffset
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

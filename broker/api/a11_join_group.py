@@ -14,8 +14,7 @@ from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinReply
-from broker.groups.requests import JoinRequest
+from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,

@@ -15,8 +15,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import Effects, LeaveReply, Token
-from broker.groups.requests import Leaving
+from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from broker.records.slices import Slices
@@ -33,13 +32,13 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) 
     if not broker.groups.is_available:
         return Answered(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version < 3:
-        leaving = [Leaving(message.member_id)]
+        leaving = [LeavingMember(message.member_id)]
     else:
         leaving = yield from mapped(
-            lambda each: Leaving(each.member_id, each.group_instance_id), message.members, Pace()
+            lambda each: LeavingMember(each.member_id, each.group_instance_id), message.members, Pace()
         )
     answer = LeaveGroupResponse()
-    asked: Sequence[Leaving] = ()
+    asked: Sequence[LeavingMember] = ()
 
     def take(reply: LeaveReply) -> None:
         answer.error_code = reply.error
@@ -49,7 +48,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) 
         for each, error in zip(asked, reply.errors, strict=False):  # a whole-request error has none
             answer.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
-    def leave(some: Sequence[Leaving], token: Token) -> Effects:
+    def leave(some: Sequence[LeavingMember], token: Token) -> Effects:
         nonlocal asked
         asked = some
         return broker.groups.coordinator.leave(message.group_id, some, token, now_of(context))

@@ -13,8 +13,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import SyncReply
-from broker.groups.requests import SyncRequest
+from broker.groups.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from broker.records.slices import Slices

@@ -13,7 +13,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups import replies
+from broker.groups.messages import DescribedGroup as GroupDescription
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -47,7 +47,7 @@ def _respond(message: DescribeGroupsRequest, context: RequestContext, broker: Br
     return Answered(DescribeGroupsResponse(groups=groups))
 
 
-def _group(group: replies.DescribedGroup) -> DescribedGroup:
+def _group(group: GroupDescription) -> DescribedGroup:
     return DescribedGroup(
         group.error,
         group.message,

@@ -16,7 +16,7 @@ from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
-from broker.groups.replies import DeleteReply, Effects, Token
+from broker.groups.messages import DeleteReply, Effects, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (

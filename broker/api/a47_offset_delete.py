@@ -16,7 +16,7 @@ from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
-from broker.groups.replies import Effects, OffsetDeleteReply, Token
+from broker.groups.messages import Effects, OffsetDeleteReply, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (

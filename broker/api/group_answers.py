@@ -12,8 +12,8 @@ from typing import Any, Final
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
-from broker.groups.replies import Effects, Token
-from broker.groups.requests import Now
+from broker.groups.coordinator import OnTimerFailure
+from broker.groups.messages import Effects, Now, Token
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
@@ -92,9 +92,14 @@ def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
     return _Settling(writing, asked, broker)
 
 
-def expire_groups(broker: Broker, now_ms: int, wall_ms: int) -> None:
-    """Expire members and rebalances that are due. Never called from a handler's batch."""
-    _deliver(broker.groups.expire(Now(now_ms, wall_ms)), None, broker)
+def expire_groups(
+    broker: Broker, now_ms: int, wall_ms: int, on_failure: OnTimerFailure | None = None
+) -> None:
+    """Expire members and rebalances that are due. Never called from a handler's batch.
+
+    `on_failure`: see `GroupCoordinator.expire`.
+    """
+    _deliver(broker.groups.expire(Now(now_ms, wall_ms), on_failure), None, broker)
 
 
 def forget_topics(

@@ -3,11 +3,12 @@
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.control.commands import Actor, ChangeOrigin, Role
+from broker.principal import Principal
 
 
 def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = False) -> Actor:
     """Return the client as an actor; `automatic` marks a derived change such as topic auto-creation."""
-    name = f"User:{context.connection.principal}"
+    name = str(Principal(context.connection.principal))
     if automatic or name in broker.security_config.super_users:
         role = Role.ADMIN
     else:

@@ -16,12 +16,11 @@ from broker.config.properties import Property, parse
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
+from broker.principal import ANONYMOUS, Principal
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _SHORT_TOKEN: Final = 16
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
 _MISNOMERS: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
     "connection.creation.rate.window.ms": "quota.window.size.seconds",
@@ -204,6 +203,7 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
 def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
     """Yield a warning for each listener that gives remote clients more rights than a viewer's."""
     security = config.security
+    anonymous = str(Principal(ANONYMOUS))
     for listener in config.network.resolved_listeners():
         if listener.is_loopback:
             continue
@@ -213,8 +213,8 @@ def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
         setting = f"{key}={role}"
         by_certificate = listener.protocol.is_encrypted and config.tls.of(listener).client_auth == "required"
         authenticates = listener.protocol.has_login or by_certificate
-        if not authenticates and ANONYMOUS in security.super_users:
-            setting, role = f"super.users={ANONYMOUS}", "admin"
+        if not authenticates and anonymous in security.super_users:
+            setting, role = f"super.users={anonymous}", "admin"
         if role == "viewer":
             continue
         unauthenticated = "" if authenticates else " without authentication"

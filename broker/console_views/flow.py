@@ -2,7 +2,7 @@
 
 from broker.api.broker import Broker
 from broker.control.rows.flow import Flow, SelectorRow
-from broker.metrics.counter_rate import CounterRate
+from broker.metrics.rate import CounterRate
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.metrics.flow import deepest, flow_totals, idle_connections, oversized
 from broker.network.socket_server import SocketServer
@@ -19,7 +19,7 @@ class FlowViews:
     def look(self, now_ns: int, now_ms: int) -> Flow:
         server, broker = self._server, self._broker
         processors = list(server.processors())
-        mutes, unmutes = self._rate.look(now_ns, flow_totals(server))
+        mutes, unmutes = self._rate.update(now_ns, flow_totals(server))
         requests = server.requests
         sizes = requests.sizes if isinstance(requests, RequestQueues) else None
         callbacks = broker.callbacks

@@ -33,7 +33,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
-from broker.metrics.counter_rate import CounterRate
+from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
@@ -115,11 +115,11 @@ class LiveViews:
         bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
         bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
-        rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
+        rates = self._traffic.update(now, (bytes_in, bytes_out, requests))
         memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
-        (blocked_rate,) = self._blocked.look(now, (blocked,))
+        (blocked_rate,) = self._blocked.update(now, (blocked,))
         idle = self._idle.look(now)
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,

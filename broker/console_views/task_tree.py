@@ -15,7 +15,7 @@ import trio
 from trio.lowlevel import Task
 
 from broker.control.rows.tasks import Owned, TaskRow
-from broker.metrics.counter_rate import CounterRate
+from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 
 NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
@@ -107,7 +107,7 @@ class TaskTree:
         if window is None:
             age_ms = self._clock.wall_ms() - began_ms
             window = self._shares[name] = CounterRate(now_ns - age_ms * 1_000_000)
-        share = min(window.look(now_ns, (total_ns,))[0] / 1e9, 1.0)
+        share = min(window.update(now_ns, (total_ns,))[0] / 1e9, 1.0)
         return share if holding.idle_ns is not None else 1.0 - share
 
 

@@ -51,13 +51,11 @@ from broker.errors import ApiError
 from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, Image, Topic
 from broker.metadata.sealing import is_secret
+from broker.principal import ANONYMOUS
 from broker.quotas import filters
 from broker.quotas.entity import Entity
 from broker.steps import Steps
 from broker.telemetry.state import Telemetry
-
-ANONYMOUS: Final = "ANONYMOUS"
-"""The user of a connection before login, as in Kafka."""
 
 _MATCHES: Final = {
     MatchType.EXACT: filters.MatchType.EXACT,

@@ -361,6 +361,8 @@ class Responder:
                 counts.logins_without_reauth += 1
         elif channel.session is not None:
             counts.renewals += 1
-            counts.renewal_ms.add(channel.session.latency_ms, self._clock.ns() // 1_000_000)
+            now_ms = self._clock.ns() // 1_000_000
+            counts.renewal_ms_avg.record(channel.session.latency_ms, now_ms)
+            counts.renewal_ms_max.record(channel.session.latency_ms, now_ms)
         channel.receive.limit = self._frame_limit
         return True

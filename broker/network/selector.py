@@ -11,7 +11,7 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.metrics.lately import Lately
+from broker.metrics.window import Avg, Max, Window
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
@@ -39,15 +39,15 @@ class ConnectionCounts:
     """Counters of a selector's connections since its creation. `closed_...` are the bytes and requests of
     closed connections; `unanswered` counts requests not answered in full because their connection closed.
     `logins_without_reauth` counts clients that do not support re-authentication (KIP-368), `renewals`
-    re-authentications, `renewal_ms` their duration, `expired` connections closed after their login expired,
-    `oversized` connections closed for the size of a request, `cut_off` connections closed within a response
-    whose records could not be read.
+    re-authentications, `renewal_ms_avg` and `renewal_ms_max` their recent durations, `expired` connections
+    closed after their login expired, `oversized` connections closed for the size of a request, `cut_off`
+    connections closed within a response whose records could not be read.
     """
 
     __slots__ = (
         *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
-        *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms"),
-        *("cut_off", "renewals"),
+        *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms_avg"),
+        *("cut_off", "renewal_ms_max", "renewals"),
         "unanswered",
     )
 
@@ -58,7 +58,7 @@ class ConnectionCounts:
         self.logins = self.failed_logins = self.logins_without_reauth = 0
         self.renewals = self.failed_renewals = self.expired = self.oversized = 0
         self.cut_off = 0
-        self.renewal_ms = Lately()
+        self.renewal_ms_avg, self.renewal_ms_max = Avg(Window()), Max(Window())
 
 
 class Selector:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from broker.api.broker import Broker
-from broker.metrics.families import FamilySamples, Steps
-from broker.metrics.prometheus import pieces
+from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.automq import queue_metrics as automq
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import IdleShare, LoopIdle
@@ -25,7 +24,7 @@ from broker.prometheus.handlers import HandlerFamilies
 from broker.prometheus.sockets import SocketFamilies
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas import account_metrics, shadow_metrics
+from broker.quotas import accounts, shadow_metrics
 from broker.quotas import quota_metrics as quotas
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
@@ -87,7 +86,7 @@ class PrometheusPage:
         yield from shadow_metrics.families(self._quotas)
         yield from throttle_compliance.families(self._quotas.throttle_compliance)
         yield from connections.families(self._server, now_ms, self._max_entities())
-        yield from account_metrics.families(self._server.accounts.look(), now_ms)
+        yield from accounts.families(self._server.accounts.look(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         idle = self._idle.look(now_ns)

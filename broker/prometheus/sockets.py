@@ -8,8 +8,8 @@ start.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.metrics.counter_rate import CounterRate
 from broker.metrics.families import FamilySamples, Kind, Sample
+from broker.metrics.rate import CounterRate
 from broker.network.metrics.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
 from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
@@ -67,12 +67,12 @@ GAUGES: Final[tuple[tuple[str, str, Figure], ...]] = (
     (
         "reauthentication_latency_avg",
         "Mean milliseconds of recent re-authentications",
-        lambda look: look.renewal_ms[0],
+        lambda look: look.renewal_ms_avg,
     ),
     (
         "reauthentication_latency_max",
         "Maximum milliseconds of recent re-authentications",
-        lambda look: look.renewal_ms[1],
+        lambda look: look.renewal_ms_max,
     ),
     (
         "expired_connections_killed_count",
@@ -89,7 +89,8 @@ class Look(NamedTuple):
     labels: Labels
     totals: SelectorTotals
     rates: SelectorTotals
-    renewal_ms: tuple[float, int]
+    renewal_ms_avg: float
+    renewal_ms_max: float
 
     @property
     def waiting(self) -> float:
@@ -132,9 +133,11 @@ class SocketFamilies:
                 self._rate[each.id] = counter_rate
                 totals = totals_of(each, now_ns)
                 labels = (("listener", listener.name), ("networkProcessor", str(each.id)))
-                rates = SelectorTotals(*counter_rate.look(now_ns, totals))
-                renewal_ms = each.selector.counts.renewal_ms.look(now_ns // 1_000_000)
-                yield Look(each, labels, totals, rates, renewal_ms)
+                rates = SelectorTotals(*counter_rate.update(now_ns, totals))
+                counts, now_ms = each.selector.counts, now_ns // 1_000_000
+                renewal_ms_avg = counts.renewal_ms_avg.measure_or_zero(now_ms)
+                renewal_ms_max = counts.renewal_ms_max.measure_or_zero(now_ms)
+                yield Look(each, labels, totals, rates, renewal_ms_avg, renewal_ms_max)
 
 
 def _figures(

@@ -81,7 +81,7 @@ class RateSensor(ClientSensor):
 
     def debt(self, now_ms: int) -> float | None:
         """Return the debt of the sensor's clients, negative if they have credit, or None if they are not
-        paced and have not exceeded what was allowed lately.
+        paced and have not exceeded what was allowed in the windows.
         """
         if self._is_paced(now_ms):
             assert self.pace is not None

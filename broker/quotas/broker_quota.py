@@ -9,7 +9,6 @@ The throttle time is Kafka's formula, limited to the length of all windows, whic
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import isnan
 from sys import float_info
 from typing import Final, Protocol
 
@@ -221,8 +220,7 @@ class BrokerQuota:
 
     def mean_throttle_ms(self, kind: QuotaKind, now_ms: int) -> float:
         """Return the mean throttle time of the last minute, 0 without a throttle."""
-        mean = self._sensors[kind].throttle_time.measure(now_ms)
-        return 0.0 if isnan(mean) else mean
+        return self._sensors[kind].throttle_time.measure_or_zero(now_ms)
 
     def use(self, now_ms: int) -> list[BrokerQuotaUse]:
         """Return the current use of all four rates. Changes nothing."""

@@ -11,7 +11,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Final
 
-from broker.quotas.callback import ClientQuotaCallback, Cluster, Principal
+from broker.principal import Principal
+from broker.quotas.callback import ClientQuotaCallback, Cluster
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 

@@ -7,13 +7,9 @@ where there are too many, the busiest are included.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import isnan
 from typing import Final
 
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
-from broker.metrics.prometheus import label_name
-from broker.metrics.top_k import AT_ONCE
-from broker.metrics.window import Avg
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps, label_name
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
@@ -21,6 +17,7 @@ from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor, S
+from broker.steps import MEASURED_AT_ONCE
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -79,7 +76,7 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
             yield None
         busiest: dict[Governing, float] = {}
         for number, sensor in enumerate(manager.sensors()):
-            if number % AT_ONCE == 0:
+            if number % MEASURED_AT_ONCE == 0:
                 yield None
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
@@ -148,7 +145,7 @@ def _sensor_families(
     yield family(
         "throttle_time",
         "Mean throttle time of the last minute in milliseconds, 0 without a throttle",
-        lambda sensor: decayed(sensor.throttle_time, now_ms),
+        lambda sensor: sensor.throttle_time.measure_or_zero(now_ms),
     )
     yield family(
         "quota_bound", "The present limit", lambda sensor: None if sensor.rule is None else sensor.bound
@@ -169,12 +166,6 @@ def _by_labels(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
     for sensor in sensors:
         shown.setdefault(labels_of(sensor), sensor)
     return shown
-
-
-def decayed(mean: Avg, now_ms: int) -> float:
-    """Return a mean throttle time, with 0 instead of NaN if there was no throttle lately."""
-    value = mean.measure(now_ms)
-    return 0.0 if isnan(value) else value
 
 
 def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[FamilySamples]:

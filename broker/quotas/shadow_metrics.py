@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
-from broker.metrics.top_k import largest
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF
 from broker.quotas.quota_metrics import GROUPS
 from broker.quotas.shadow import ShadowTotal
+from broker.steps import nlargest_in_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def families(quotas: ClientQuotas) -> Steps:
         times, held = [], []
         if manager.shadows:
             marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
-            busiest = yield from largest(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
+            busiest = yield from nlargest_in_steps(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
             for sensor in busiest:
                 labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
                 assert sensor.shadow is not None

@@ -12,12 +12,11 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from broker.metrics.rate import Rate
-from broker.metrics.top_k import AT_ONCE, largest
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
-from broker.steps import Steps
+from broker.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
 
 IDLE_MS: Final = 3_600_000
 """A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -317,12 +316,12 @@ class Usage(Generic[S]):
 
     def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
         """Return the `most` busiest sensors in descending order, with updated limits. Yields between, as
-        `metrics.top_k`.
+        `nlargest_in_steps`.
         """
         sensors = list(self._sensors.values())
-        chosen = yield from largest(most, sensors, lambda sensor: sensor.observed(now_ms))
+        chosen = yield from nlargest_in_steps(most, sensors, lambda sensor: sensor.observed(now_ms))
         for number, sensor in enumerate(chosen):
-            if number % AT_ONCE == 0:
+            if number % MEASURED_AT_ONCE == 0:
                 yield None
             self._refresh(sensor)
         return chosen

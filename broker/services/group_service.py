@@ -11,10 +11,9 @@ from typing import Final
 
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
-from broker.groups.coordinator import GroupCoordinator
+from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
+from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import UnreadableRecord, decode_key
-from broker.groups.replies import Effects, Record
-from broker.groups.requests import Now
 from broker.log.staged import Staged
 from broker.services.coordinator_partition import coordinator_partition
 from broker.services.offsets_log import OffsetsLog
@@ -91,7 +90,7 @@ class GroupService:
             written = self._sort(effects.records)
             staged = [each for log, added in written for each in log.stage(added, now.wall_ms)]
         except ApiError as error:
-            return Writing(self.coordinator.failed(effects, error.code, now), [], ())
+            return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
         writing = Writing(effects, written, staged)
         self._open.append(writing)
         return writing
@@ -102,7 +101,7 @@ class GroupService:
             for each in reversed(self._open):
                 error = each.error
                 if error is not None:
-                    each.effects = self.coordinator.failed(each.effects, error, now)
+                    each.effects = self.coordinator.roll_back(each.effects, error, now)
                     each.written, each.staged = [], ()
         if writing in self._open:
             self._open.remove(writing)
@@ -111,12 +110,12 @@ class GroupService:
             log.tidy(now.wall_ms, self._partitions.commit)
         return writing.effects
 
-    def expire(self, now: Now) -> Effects:
-        """Handle due timers and commit their records.
+    def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
+        """Handle due timers and commit their records. `on_failure`: see `GroupCoordinator.expire`.
 
         Never call it between staging and commit of another append.
         """
-        return self._write_now(self.coordinator.expire(now), now)
+        return self._write_now(self.coordinator.expire(now, on_failure), now)
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for deleted partitions. Commits as `expire` does."""

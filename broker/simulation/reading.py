@@ -9,12 +9,12 @@ from typing import Final
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
 from broker.errors import ConfigError
+from broker.principal import ANONYMOUS
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.fields import Fields, Place, document
 from broker.simulation.limits import limits_of, read_limits, read_text
 from broker.simulation.recorded import read_recorded
 from broker.simulation.scenario import (
-    ANONYMOUS,
     BATCH_BYTES,
     NUMBER,
     SECOND_US,

@@ -14,7 +14,6 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 
 SECOND_US: Final = 1_000_000
-ANONYMOUS: Final = "ANONYMOUS"
 BATCH_BYTES: Final = 1_048_576
 """The most that clients put into one request: max.request.size, and max.partition.fetch.bytes."""
 

@@ -18,7 +18,7 @@ from broker.api.group_answers import expire_groups, forget_topics
 from broker.api.outcome import AfterCommit, Answered, Delayed, Outcome, Sliced
 from broker.config.load import load
 from broker.control.control import Control
-from broker.groups.requests import Now
+from broker.groups.messages import Now
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
 from broker.metadata.changes import Delta

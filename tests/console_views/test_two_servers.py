@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.prometheus import connections as connection_families
 from broker.prometheus import memory as memory_families
 from tests.support.connections import (

@@ -58,9 +58,11 @@ def figures(broker: RunningBroker) -> dict[str, int]:
     return {name: total for name in names if (total := sum(getattr(each, name) for each in counts))}
 
 
-def latency(broker: RunningBroker) -> tuple[float, int]:
+def latency(broker: RunningBroker) -> tuple[float, float]:
+    all_counts = [processor.selector.counts for processor in broker.server.socket_server.processors()]
     looks = [
-        processor.selector.counts.renewal_ms.look(0) for processor in broker.server.socket_server.processors()
+        (counts.renewal_ms_avg.measure_or_zero(0), counts.renewal_ms_max.measure_or_zero(0))
+        for counts in all_counts
     ]
     return max(looks, key=lambda look: look[1])
 

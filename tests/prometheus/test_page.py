@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from broker.api.outcome import Outcome
 from broker.config.sections import RequestLogConfig
 from broker.metadata.audit import AuditFilter
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.network.handling.request import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest

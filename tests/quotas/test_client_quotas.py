@@ -3,7 +3,7 @@
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.metrics.window import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity

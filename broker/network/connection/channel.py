@@ -9,22 +9,20 @@ from collections.abc import Callable
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
 from broker.network.tls.tls_receive import TlsReceive
+from broker.principal import ANONYMOUS
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 
 if TYPE_CHECKING:
     from broker.network.responder import Responder
-
-ANONYMOUS: Final = "ANONYMOUS"
-"""The principal of a connection on a listener without authentication, as Kafka names it (User:ANONYMOUS)."""
 
 
 class Channel:

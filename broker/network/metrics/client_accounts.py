@@ -29,7 +29,7 @@ class ClientAccounts:
 
     def look(self) -> Accounts:
         """Update and return the accounts."""
-        self._accounts.look(self._channels(), self._clock.ms())
+        self._accounts.update(self._channels(), self._clock.ms())
         return self._accounts
 
     def closed(self, channel: Channel) -> None:

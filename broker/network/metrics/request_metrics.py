@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.metrics.histogram import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
+from broker.metrics.histogram import (
+    BUCKET_OF,
+    Counts,
+    RecentHistogram,
+    bucket_of,
+    merged,
+    no_counts,
+    quantiles,
+)
 
 if TYPE_CHECKING:
     from broker.network.handling.request import Request
@@ -201,7 +209,7 @@ class ApiMetrics:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parts: list[RequestMetrics] = []
-        self._recent = {phase: Recent() for phase in (*PHASES.values(), "size")}
+        self._recent = {phase: RecentHistogram() for phase in (*PHASES.values(), "size")}
 
     @property
     def requests(self) -> int:

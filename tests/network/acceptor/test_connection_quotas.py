@@ -13,7 +13,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker.errors import ConfigError
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.network.acceptor import connection_gate
 from broker.prometheus.connections import families
 from broker.quotas.connections import PER_IP

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.failure import COORDINATOR_ERRORS
-from broker.groups.requests import OffsetToCommit
+from broker.groups.messages import OffsetToCommit
+from broker.groups.rollback import COORDINATOR_ERRORS
 
 GONE = ErrorCode.NOT_COORDINATOR
 

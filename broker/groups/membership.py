@@ -1,27 +1,37 @@
-"""JoinGroup: a member joins, rejoins, or rejoins with changes.
+"""What members request: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Called by `coordinator` with an existing group. Answers the request or keeps it pending in the group. (Kafka:
-GroupCoordinator.handleJoinGroup; KIP-394 member ids, KIP-345 static members, KIP-814 skipped assignment.)
+Called by `coordinator` with an existing group. Replies to the request or keeps it pending in the group.
+(Kafka: GroupCoordinator.handleJoinGroup, doSyncGroup, handleHeartbeat and handleLeaveGroup; KIP-394 member
+ids, KIP-345 static members and batches of leaving members, KIP-814 skipped assignment.)
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.groups.classic.group import Group
-from broker.groups.classic.member import Member, Protocols, protocols_of
-from broker.groups.classic.rebalance import (
+from broker.groups.group import Group, Member, Protocols, State, protocols_of
+from broker.groups.messages import (
+    JoinReply,
+    JoinRequest,
+    LeaveReply,
+    LeavingMember,
+    SyncReply,
+    SyncRequest,
+    Token,
+)
+from broker.groups.persistence import record_of
+from broker.groups.rebalance import (
+    REBALANCING,
     complete_if_all_joined,
+    hand_out_assignments,
     join_reply,
     joined_members,
     prepare,
     rebalance,
     remove,
     start_session,
+    sync_reply,
 )
-from broker.groups.classic.state import State
-from broker.groups.classic.stored import record_of
-from broker.groups.replies import JoinReply, SyncReply, Token
-from broker.groups.requests import JoinRequest
 from broker.groups.timers import Kind, Timer
 from broker.groups.transition import Transition
 
@@ -112,7 +122,7 @@ def _join_again(
         transition.reply(token, join_reply(group, member.member_id))
     else:
         _update(group, member, request, protocols)
-        _park(transition, group, member, token)
+        _add_pending(transition, group, member, token)
         rebalance(transition, group)
 
 
@@ -127,9 +137,9 @@ def _add(
     member = _member(group, request, protocols, member_id)
     member.is_new = True
     if group.initial is not None:
-        group.initial.members_came = True
+        group.initial.has_new_members = True
     group.add(member, request.protocol_type)
-    _park(transition, group, member, token)
+    _add_pending(transition, group, member, token)
     transition.set_timer(member.session, NEW_MEMBER_TIMEOUT_MS)
     rebalance(transition, group)
 
@@ -145,8 +155,10 @@ def _replace_static(
 ) -> None:
     """Replace a static member that rejoined without its id after a restart. Fences users of the old id."""
     leader_before = group.leader_id or ""
-    transition.answer(group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-    transition.answer(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+    transition.complete_pending(
+        group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id)
+    )
+    transition.complete_pending(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
     transition.timers.cancel(old.session)
     member = _member(group, request, protocols, new_id)
     group.replace(old, member)
@@ -155,7 +167,7 @@ def _replace_static(
         transition.record(record_of(group))
         transition.reply(token, _unchanged_reply(group, request, new_id, leader_before))
         return
-    _park(transition, group, member, token)
+    _add_pending(transition, group, member, token)
     if group.state is State.PREPARING_REBALANCE:
         complete_if_all_joined(transition, group)
     else:
@@ -197,6 +209,90 @@ def _update(group: Group, member: Member, request: JoinRequest, protocols: Proto
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
 
-def _park(transition: Transition, group: Group, member: Member, token: Token) -> None:
+def _add_pending(transition: Transition, group: Group, member: Member, token: Token) -> None:
     superseded = JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-    transition.park(group.joining, member.member_id, token, superseded)
+    transition.add_pending(group.joining, member.member_id, token, superseded)
+
+
+def sync(transition: Transition, group: Group, request: SyncRequest, token: Token) -> None:
+    """Reply to the request, or keep it pending until the leader's assignment arrives."""
+    error = _check_sync(group, request)
+    if error:
+        transition.reply(token, SyncReply(error))
+        return
+    member = group.members[request.member_id]
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        transition.timers.cancel(group.sync_timer)
+    if group.state is State.STABLE:
+        transition.reply(token, sync_reply(group, member))
+        start_session(transition, member)
+        return
+    transition.add_pending(group.syncing, member.member_id, token, REBALANCING)
+    if member.member_id == group.leader_id:
+        assigned = request.assignments
+        assignments = {each: bytes(assigned[each]) for each in group.members if each in assigned}
+        group.enter(State.STABLE, transition.wall_ms)
+        hand_out_assignments(transition, group, assignments)
+        transition.record(record_of(group))
+
+
+def heartbeat(
+    transition: Transition, group: Group, generation_id: int, member_id: str, instance_id: str | None
+) -> ErrorCode:
+    """Restart the session and return NONE, or the error that tells the member what to do next."""
+    error = group.check_member(member_id, instance_id)
+    if error:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    start_session(transition, group.members[member_id])
+    if group.state is State.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _check_sync(group: Group, request: SyncRequest) -> ErrorCode:
+    error = group.check_member(request.member_id, request.instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if _differs(request.protocol_name, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is State.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _differs(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current
+
+
+def leave(transition: Transition, group: Group, leaving: Sequence[LeavingMember], token: Token) -> None:
+    """Remove all listed members, then rebalance once."""
+    before = len(group.members)
+    errors = tuple(_leave_one(transition, group, one) for one in leaving)
+    transition.reply(token, LeaveReply(ErrorCode.NONE, errors))
+    if len(group.members) < before:
+        rebalance(transition, group)
+    else:
+        # The group may have been waiting only for an id that was never used.
+        complete_if_all_joined(transition, group)
+
+
+def _leave_one(transition: Transition, group: Group, leaving: LeavingMember) -> ErrorCode:
+    member_id = leaving.member_id
+    if not member_id:
+        if leaving.instance_id not in group.static_ids:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = group.static_ids[leaving.instance_id]
+    elif member_id in group.pending_join:
+        transition.timers.cancel(group.pending_join.pop(member_id))
+        return ErrorCode.NONE
+    elif error := group.check_member(member_id, leaving.instance_id):
+        return error
+    remove(transition, group, group.members[member_id])
+    return ErrorCode.NONE

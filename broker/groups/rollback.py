@@ -9,11 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.groups.classic.group import Group
-from broker.groups.classic.rebalance import hand_out_assignments, prepare
-from broker.groups.classic.state import State
-from broker.groups.records import GroupKey, decode_key
-from broker.groups.replies import (
+from broker.groups.group import Group, State
+from broker.groups.messages import (
     CommitReply,
     DeleteReply,
     Effects,
@@ -22,6 +19,8 @@ from broker.groups.replies import (
     Reply,
     SyncReply,
 )
+from broker.groups.rebalance import hand_out_assignments, prepare
+from broker.groups.records import GroupKey, decode_key
 from broker.groups.transition import Transition
 
 COORDINATOR_ERRORS: Final = {

@@ -1,19 +1,143 @@
-"""A classic group: its members, leader and protocol.
+"""A classic group: its states, members, leader and protocol. (Kafka: ClassicGroup, ClassicGroupMember,
+ClassicGroupState)
 
-Used by the transitions of this package. Independent of requests, responses, records and timeouts. (Kafka:
-ClassicGroup.)
+Used by the transitions of this package. Independent of records and timeouts.
 """
 
+import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
+from enum import Enum
+from typing import Final
 
 from broker.errors import BrokerBug, ErrorCode
-from broker.groups.classic.member import Member, Protocols
-from broker.groups.classic.state import VALID_PREVIOUS_STATES, State
-from broker.groups.classic.subscription import subscribed_topics
-from broker.groups.committed import Offsets
+from broker.groups.messages import Buffer, Offsets
 from broker.groups.timers import Kind, Timer
-from broker.groups.transition import Waiting
+from broker.groups.transition import PendingTokens
+
+
+class State(Enum):
+    """States by the names that DescribeGroups and ListGroups use."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+VALID_PREVIOUS_STATES: Final = {
+    # Members join, leave or change; the group waits for all members.
+    State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.COMPLETING_REBALANCE}),
+    # A generation has begun; the group waits for the leader's assignment.
+    State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
+    State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
+    # No member joined the rebalance.
+    State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
+    # Only an empty group can be deleted.
+    State.DEAD: frozenset({State.EMPTY}),
+}
+"""Allowed previous states of each state."""
+
+
+Protocols = dict[str, bytes]
+"""Metadata by protocol name, in the member's order of preference."""
+
+
+def protocols_of(pairs: Iterable[tuple[str, Buffer]]) -> Protocols:
+    """Copy a request's protocols out of its buffer; the first entry of a duplicate name wins."""
+    protocols: Protocols = {}
+    for name, metadata in pairs:
+        if name not in protocols:
+            protocols[name] = bytes(metadata)
+    return protocols
+
+
+class Member:
+    """A member.
+
+    `is_new` until the first generation includes it; a pending request does not keep a new member's session
+    alive.
+    """
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocols: Protocols,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.protocols = protocols
+        self.assignment = b""
+        self.is_new = False
+        self.session = Timer(Kind.SESSION, group_id, member_id)
+
+    def prefers(self, protocols: Protocols) -> bool:
+        """Return whether these are the member's protocols, in the same order."""
+        return list(protocols.items()) == list(self.protocols.items())
+
+    def vote(self, candidates: Set[str]) -> str:
+        for name in self.protocols:
+            if name in candidates:
+                return name
+        raise BrokerBug(f"member {self.member_id} supports none of {sorted(candidates)}")
+
+
+MAX_TOPICS = 10_000
+"""Maximum topics read from one subscription; ours. A longer one counts as unreadable.
+
+Each topic takes a third of a microsecond and is read at every rebalance.
+"""
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """Return a consumer's subscribed topics; None for other metadata, which is not an error.
+
+    Reads only the start of ConsumerProtocolSubscription, which all versions share.
+    """
+    try:
+        (count,) = _INT32.unpack_from(metadata, _INT16.size)
+        at = _INT16.size + _INT32.size
+        # Every name takes at least two bytes, so an invalid count fails here instead of causing a long loop.
+        if not 0 <= count <= min((len(metadata) - at) // _INT16.size, MAX_TOPICS):
+            return None
+        topics = set()
+        for _ in range(count):
+            (size,) = _INT16.unpack_from(metadata, at)
+            start, at = at + _INT16.size, at + _INT16.size + size
+            if size < 0 or at > len(metadata):
+                return None
+            topics.add(metadata[start:at].decode())
+    except (ValueError, struct.error):
+        return None
+    return frozenset(topics)
+
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -21,12 +145,12 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class InitialDelay:
     """Delay of an empty group's first rebalance, extended if more members joined meanwhile."""
 
-    __slots__ = ("delay_ms", "members_came", "remaining_ms")
+    __slots__ = ("delay_ms", "has_new_members", "remaining_ms")
 
     def __init__(self, delay_ms: int, remaining_ms: int) -> None:
         self.delay_ms = delay_ms
         self.remaining_ms = remaining_ms
-        self.members_came = False
+        self.has_new_members = False
 
 
 class Group:
@@ -71,8 +195,8 @@ class Group:
         self.static_ids: dict[str, str] = {}
         self.support: Counter[str] = Counter()
         self.subscriptions: frozenset[str] | None = None
-        self.joining: Waiting = {}
-        self.syncing: Waiting = {}
+        self.joining: PendingTokens = {}
+        self.syncing: PendingTokens = {}
         self.pending_join: dict[str, Timer] = {}
         self.pending_sync: set[str] = set()
         self.initial: InitialDelay | None = None

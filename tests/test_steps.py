@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from broker.metrics.top_k import AT_ONCE, largest
+from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 T = TypeVar("T")
 
@@ -27,13 +27,13 @@ def run(steps: Generator[None, None, list[T]]) -> tuple[list[T], int]:
 def test_they_are_those_that_sorting_would_find(most: int) -> None:
     random = Random(most)
     items = [(random.randrange(50), number) for number in range(200)]
-    found, _ = run(largest(most, items, lambda item: item[0]))
+    found, _ = run(nlargest_in_steps(most, items, lambda item: item[0]))
     assert found == nlargest(most, items, key=lambda item: item[0])
 
 
 def test_of_nothing_there_is_nothing() -> None:
-    assert run(largest(5, [], float)) == ([], 0)
+    assert run(nlargest_in_steps(5, [], float)) == ([], 0)
 
 
 def test_there_is_a_pause_every_few_items() -> None:
-    assert run(largest(3, range(10 * AT_ONCE), float))[1] == 10
+    assert run(nlargest_in_steps(3, range(10 * MEASURED_AT_ONCE), float))[1] == 10

@@ -1,15 +1,13 @@
 """Rebalances: the transition of a classic group from one generation to the next.
 
-Called by `join`, `sync`, `leave` and, when a timer expires, by `coordinator`. (Kafka: DelayedJoin,
+Called by `membership` and, when a timer expires, by `coordinator`. (Kafka: DelayedJoin,
 InitialDelayedJoin, DelayedSync, DelayedHeartbeat.)
 """
 
 from broker.errors import ErrorCode
-from broker.groups.classic.group import Group, InitialDelay
-from broker.groups.classic.member import Member
-from broker.groups.classic.state import State
-from broker.groups.classic.stored import record_of
-from broker.groups.replies import JoinedMember, JoinReply, SyncReply
+from broker.groups.group import Group, InitialDelay, Member, State
+from broker.groups.messages import JoinedMember, JoinReply, SyncReply
+from broker.groups.persistence import record_of
 from broker.groups.transition import Transition
 
 REBALANCING = SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -54,8 +52,8 @@ def complete_if_all_joined(transition: Transition, group: Group) -> None:
 def join_phase_expired(transition: Transition, group: Group) -> None:
     """End the join phase, or extend the initial delay if members joined meanwhile."""
     initial = group.initial
-    if initial is not None and initial.members_came and initial.remaining_ms:
-        initial.members_came = False
+    if initial is not None and initial.has_new_members and initial.remaining_ms:
+        initial.has_new_members = False
         delay_ms = min(transition.config.initial_rebalance_delay_ms, initial.remaining_ms)
         initial.remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
         initial.delay_ms = delay_ms
@@ -93,21 +91,21 @@ def start_session(transition: Transition, member: Member) -> None:
 
 
 def remove(transition: Transition, group: Group, member: Member) -> None:
-    """Remove the member and answer its pending requests. The caller decides whether to rebalance."""
+    """Remove the member and complete its pending requests. The caller decides whether to rebalance."""
     member_id = member.member_id
     transition.timers.cancel(member.session)
-    transition.answer(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
-    transition.answer(group.syncing, member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    transition.complete_pending(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+    transition.complete_pending(group.syncing, member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member)
 
 
 def hand_out_assignments(
     transition: Transition, group: Group, assignments: dict[str, bytes], error: ErrorCode = ErrorCode.NONE
 ) -> None:
-    """Set every member's assignment, or the error, and answer pending SyncGroup requests."""
+    """Set every member's assignment, or the error, and complete pending SyncGroup requests."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-        if transition.answer(group.syncing, member.member_id, sync_reply(group, member, error)):
+        if transition.complete_pending(group.syncing, member.member_id, sync_reply(group, member, error)):
             start_session(transition, member)
 
 
@@ -153,7 +151,7 @@ def _complete(transition: Transition, group: Group) -> None:
         transition.record(record_of(group))
         return
     for member in group.members.values():
-        transition.answer(group.joining, member.member_id, join_reply(group, member.member_id))
+        transition.complete_pending(group.joining, member.member_id, join_reply(group, member.member_id))
         start_session(transition, member)
         member.is_new = False
         group.pending_sync.add(member.member_id)

@@ -3,8 +3,15 @@
 from collections.abc import Iterator
 from math import inf, nan
 
-from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.metrics.prometheus import LINES_AT_ONCE, SAMPLES_AT_ONCE, pieces, render
+from broker.metrics.families import (
+    LINES_AT_ONCE,
+    SAMPLES_AT_ONCE,
+    FamilySamples,
+    Kind,
+    Sample,
+    pieces,
+    render,
+)
 from tests.support.prometheus import parse
 
 

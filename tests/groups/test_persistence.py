@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.messages import LeavingMember, OffsetToCommit
 from broker.groups.records import UnreadableRecord
-from broker.groups.requests import Leaving, OffsetToCommit
 from tests.groups.conversation import Ask, Conversation, subscription
 
 
@@ -119,7 +119,7 @@ class Crowd:
 
     def leave(self, group: str) -> None:
         member_id, instance = self.somebody(group)
-        self.talk.leave(Leaving(self.chance.choice([member_id, ""]), instance), group=group)
+        self.talk.leave(LeavingMember(self.chance.choice([member_id, ""]), instance), group=group)
 
     def pass_time(self, group: str) -> None:
         self.talk.wait(self.chance.choice([10, 1_000, 1_000, 4_000, 40_000]))
