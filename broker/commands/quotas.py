@@ -1,7 +1,7 @@
 """`weir quotas`: reads and changes the quotas of a running broker, from arguments or from a versioned file.
 
 Imported by the command line. Uses the console's REST API with an administrator's token, and shares only the
-names of the quota keys with the broker. Files: broker.commands.quotas_yaml.
+names of the quota keys with the broker. Files: broker.strict_yaml.
 """
 
 import json
@@ -237,9 +237,9 @@ def _in_words(callback: Mapping[str, Any]) -> str:
 @_pass_console
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
-    from broker.commands import quotas_yaml  # yaml takes a tenth of the start, and only some commands need it
+    from broker import strict_yaml  # yaml takes a tenth of the start, and only some commands need it
 
-    click.echo(quotas_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
+    click.echo(strict_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -267,12 +267,14 @@ def apply(console: Console, file: Path, prune: bool) -> None:
 
 
 def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
-    from broker.commands import quotas_yaml
+    from broker import strict_yaml
 
     try:
-        document = quotas_yaml.read(file)
-    except quotas_yaml.NoQuotasError as error:
+        document = strict_yaml.read_file(file).json()
+    except strict_yaml.BadFileError as error:
         raise click.ClickException(str(error)) from error
+    if not isinstance(document, dict) or "quotas" not in document:
+        raise click.ClickException(f"{file} has no list `quotas`")
     query = {"prune": prune, "dry_run": dry_run}
     try:
         answer = console.ask("POST", f"{QUOTAS}:import", query, document)
