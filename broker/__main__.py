@@ -9,14 +9,14 @@ import resource
 import signal
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import trio
 
 from broker import logs
-from broker.commands.lazy_group import LazyGroup
 from broker.config.load import Configuration, load, place_of
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
@@ -29,17 +29,32 @@ SAME_SIGNAL_S: Final = 1.0
 group, and a terminal sends SIGINT and SIGHUP.
 """
 
-LATER: Final = {
+LAZY_COMMANDS: Final = {
     "quotas": "broker.commands.quotas:quotas",
     "console-link": "broker.commands.console_link:console_link",
     "top": "broker.commands.top.command:top",
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
 }
-"""Commands that load lazily, because `weir serve` does not need them."""
+"""Commands that `weir serve` does not need, as module:attribute."""
 
 
-@click.group(cls=LazyGroup, later=LATER, context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """A group that imports the commands of `LAZY_COMMANDS` when they are called or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *LAZY_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = LAZY_COMMANDS.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = place.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""

@@ -93,7 +93,8 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         raise
     token = _admin_token(environ)
     if token is not None and len(token) < _SHORT_TOKEN:
-        warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
+        source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
+        warnings.append(f"{source} has fewer than {_SHORT_TOKEN} characters and can be guessed")
     config = replace(config, security=replace(config.security, admin_token=token))
     return Configuration(
         static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
@@ -153,7 +154,10 @@ def hint(key: str) -> str:
     if key in _NO_KEYS:
         return f" ({_NO_KEYS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
-    return f" (did you mean {near[0]}?)" if near else ""
+    if not near:
+        return ""
+    prefix = f"{LISTENER_PREFIX}<name>." if SPELLINGS[near[0]].per_listener else ""
+    return f" (did you mean {prefix}{near[0]}?)"
 
 
 def _read_file(path: Path) -> list[Property]:

@@ -8,22 +8,15 @@ from pathlib import Path
 from broker.errors import ApiError
 from broker.quotas.alteration import validate_alteration
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
-from broker.simulation.fields import BadFileError, Place, document
 from broker.simulation.scenario import Limit
+from broker.simulation.values import truth
+from broker.strict_yaml import Place, read_file
 
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
     """Read a quota file. Raises BadFileError."""
-    fields = document(path.name, read_text(path)).fields("quotas")
+    fields = read_file(path, path.name).fields("quotas")
     return limits_of(fields.need("quotas"))
-
-
-def read_text(path: Path) -> str:
-    """Read a text file. Raises BadFileError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFileError(f"{path} cannot be read: {error}") from error
 
 
 def limits_of(place: Place) -> tuple[Limit, ...]:
@@ -44,7 +37,7 @@ def _limit(place: Place, seen: set[Entity]) -> Limit:
     if entity in seen:
         place.refuse(f"{entity} is given twice")
     seen.add(entity)
-    return Limit(entity, values, fields.get("shadow", Place.truth, False))
+    return Limit(entity, values, fields.get("shadow", truth, False))
 
 
 def _number(place: Place) -> float:

@@ -11,8 +11,7 @@ from broker.config.sections import QuotaConfig
 from broker.errors import ConfigError
 from broker.principal import ANONYMOUS
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.fields import Fields, Place, document
-from broker.simulation.limits import limits_of, read_limits, read_text
+from broker.simulation.limits import limits_of, read_limits
 from broker.simulation.recorded import read_recorded
 from broker.simulation.scenario import (
     BATCH_BYTES,
@@ -24,6 +23,8 @@ from broker.simulation.scenario import (
     Scenario,
 )
 from broker.simulation.schedule import DAY_US, Bursts, Constant, Diurnal, Schedule, between
+from broker.simulation.values import moment, share, size, span, truth
+from broker.strict_yaml import Fields, Place, read_file
 
 KINDS: Final = {"produce": QuotaKind.PRODUCE, "fetch": QuotaKind.FETCH}
 SETTINGS: Final = (
@@ -40,7 +41,7 @@ PATIENCE_US: Final = 120 * SECOND_US
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario. Raises BadFileError."""
-    top = document(path.name, read_text(path)).fields(
+    top = read_file(path, path.name).fields(
         "duration", "seed", "latency", "settings", "quotas", "clients", "recorded"
     )
     if ("clients" in top.by_name) is ("recorded" in top.by_name):
@@ -49,7 +50,7 @@ def read_scenario(path: Path) -> Scenario:
     if "recorded" in top.by_name:
         records = read_recorded(path.parent / top.by_name["recorded"].text())
     duration_us = _duration(top, records)
-    latency_us = top.get("latency", Place.span, LATENCY_US)
+    latency_us = top.get("latency", span, LATENCY_US)
     groups: tuple[Group, ...] = ()
     if "clients" in top.by_name:
         places = top.by_name["clients"].items()
@@ -68,7 +69,7 @@ def read_scenario(path: Path) -> Scenario:
 
 def _duration(top: Fields, records: tuple[Record, ...]) -> int:
     if "duration" in top.by_name:
-        return top.by_name["duration"].span()
+        return span(top.by_name["duration"])
     if not records:
         return DAY_US if "clients" in top.by_name else SECOND_US
     return (max(record.seconds[-1] for record in records) + 1) * SECOND_US
@@ -133,25 +134,25 @@ class _Client:
             rate,
             between(schedule.pieces(self._duration_us), *self._present()),
             connections,
-            fields.get("obeys", Place.truth, True),
-            max(fields.get("batch", lambda place: int(place.size()), BATCH_BYTES), request_bytes),
+            fields.get("obeys", truth, True),
+            max(fields.get("batch", lambda place: int(size(place)), BATCH_BYTES), request_bytes),
             patience_us,
-            fields.get("handling", Place.span, 0) * 1_000,
+            fields.get("handling", span, 0) * 1_000,
         )
 
     def _request_bytes(self) -> int:
         place = self._fields.need("request")
-        size = int(place.size())
-        if not 1 <= size <= LARGEST_REQUEST:
-            place.refuse(f"{size}: expected 1 to 2^31 - 1 bytes")
-        return size
+        request_bytes = int(size(place))
+        if not 1 <= request_bytes <= LARGEST_REQUEST:
+            place.refuse(f"{request_bytes}: expected 1 to 2^31 - 1 bytes")
+        return request_bytes
 
     def _rate(self, request_bytes: int, connections: int) -> float | None:
         """Return bytes/s, or None for `greedy`."""
         place = self._fields.need("rate")
         if place.text() == GREEDY:
             return None
-        rate = place.size()
+        rate = size(place)
         most = request_bytes * connections / self._latency_us * SECOND_US
         if rate > most:
             place.refuse(
@@ -161,15 +162,15 @@ class _Client:
         return rate
 
     def _present(self) -> tuple[int, int]:
-        start = self._fields.get("start", Place.moment, 0)
-        stop = self._fields.get("stop", Place.moment, self._duration_us)
+        start = self._fields.get("start", moment, 0)
+        stop = self._fields.get("stop", moment, self._duration_us)
         if not start < stop:
             self._place.refuse("start must be before stop and before the end")
         return start, min(stop, self._duration_us)
 
 
 def _patience(place: Place) -> int | None:
-    return None if place.text() == "forever" else place.span()
+    return None if place.text() == "forever" else span(place)
 
 
 def _schedule(place: Place, rate: float | None) -> Schedule:
@@ -185,15 +186,13 @@ def _schedule(place: Place, rate: float | None) -> Schedule:
     schedule: Schedule
     if kind == "diurnal":
         day = inner.fields("low", "peak")
-        schedule = Diurnal(
-            day.get("low", Place.share, 0.0), day.get("peak", Place.moment, 14 * 3600 * SECOND_US)
-        )
+        schedule = Diurnal(day.get("low", share, 0.0), day.get("peak", moment, 14 * 3600 * SECOND_US))
     else:
         bursts = inner.fields("every", "for", "low")
-        every_us, length_us = bursts.need("every").span(), bursts.need("for").span()
+        every_us, length_us = span(bursts.need("every")), span(bursts.need("for"))
         if every_us < SECOND_US or length_us >= every_us:
             inner.refuse("every must be at least 1 s and longer than for")
-        schedule = Bursts(every_us, length_us, bursts.get("low", Place.share, 0.0))
+        schedule = Bursts(every_us, length_us, bursts.get("low", share, 0.0))
     if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
         inner.refuse("a greedy client supports only constant, or bursts without low")
     return schedule

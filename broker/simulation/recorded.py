@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.fields import BadFileError
 from broker.simulation.scenario import Record
+from broker.strict_yaml import BadFileError
 
 VERSION: Final = 1
 CLIENT: Final = "client"

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker.commands.console_client import Console, RefusedError
-from broker.commands.event_stream import EventStream
+from broker.commands.top.streams import EventStream
 from tests.support.certificates import certificates
 
 TOKEN = "a-token-of-an-administrator"

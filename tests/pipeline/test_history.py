@@ -13,8 +13,8 @@ from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.fields import BadFileError
 from broker.simulation.report import in_json
+from broker.strict_yaml import BadFileError
 from pipeline import bronze, history
 from pipeline.formats import REQUESTS
 from pipeline.run import Pipeline

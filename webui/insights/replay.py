@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from broker.simulation.clients import Party
 from broker.simulation.engine import Outcome, TooManyEventsError, play
-from broker.simulation.fields import BadFileError
 from broker.simulation.limits import read_limits
 from broker.simulation.reading import read_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSION
 from broker.simulation.summary import GroupRow, groups, not_played, rules
+from broker.strict_yaml import BadFileError
 from webui.insights.worker import ENGINE, MAX_MEMORY
 
 REQUESTS: Final = "__weir_requests"

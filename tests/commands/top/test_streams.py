@@ -11,9 +11,7 @@ import click
 import pytest
 
 from broker.commands.console_client import Console, RefusedError
-from broker.commands.event_stream import EventStream, events_in
-from broker.commands.top.terminal import frame, keys_in
-from broker.commands.top.watch import STALE_S, Reader, Watch
+from broker.commands.top.streams import STALE_S, EventStream, Reader, Watch, events_in
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
@@ -104,38 +102,38 @@ def watching() -> tuple[Watch, Clock, Reader, Reader]:
 def test_figures_are_shown_when_all_of_them_are_there() -> None:
     watch, _, rest, rules = watching()
     for name in ("overview", "throttled", "usage"):
-        watch.hear(rest, name, name)
+        watch.receive(rest, name, name)
         assert watch.topics() == {}
-    watch.hear(rules, "quotas", 1)
+    watch.receive(rules, "quotas", 1)
     assert set(watch.topics()) == {"overview", "throttled", "usage", "quotas"}
 
 
 def test_a_console_that_says_nothing_makes_figures_stale() -> None:
     watch, clock, rest, _ = watching()
-    watch.hear(rest, "overview", 1)
+    watch.receive(rest, "overview", 1)
     clock.now = STALE_S
     assert watch.trouble() is None
     clock.now = STALE_S + 0.1
     assert watch.trouble() == "3 s old; the console sends nothing"
-    watch.hear(rest, "overview", 1)
+    watch.receive(rest, "overview", 1)
     assert watch.trouble() is None
 
 
 def test_a_lost_stream_makes_them_stale_at_once_until_it_is_back() -> None:
     watch, clock, rest, rules = watching()
-    watch.hear(rest, "overview", 1)
+    watch.receive(rest, "overview", 1)
     clock.now = 1.0
-    watch.lose(rules, click.ClickException("no console responds"))
+    watch.fail(rules, click.ClickException("no console responds"))
     assert watch.trouble() == "1 s old; no console responds"
-    watch.hear(rest, "overview", 1)  # the other stream is still broken
+    watch.receive(rest, "overview", 1)  # the other stream is still broken
     assert watch.trouble() == "0 s old; no console responds"
-    watch.hear(rules, "quotas", 1)
+    watch.receive(rules, "quotas", 1)
     assert watch.trouble() is None
 
 
 def test_a_token_that_is_revoked_ends_it() -> None:
     watch, _, rest, _ = watching()
-    watch.hear(rest, "signed-out", {})
+    watch.receive(rest, "signed-out", {})
     with pytest.raises(click.ClickException, match="no longer accepts"):
         watch.topics()
 
@@ -143,7 +141,7 @@ def test_a_token_that_is_revoked_ends_it() -> None:
 @pytest.mark.parametrize(("status", "ends"), [(401, True), (403, True), (503, False)])
 def test_only_a_refusal_that_stays_one_ends_it(status: int, ends: bool) -> None:
     watch, _, rest, _ = watching()
-    watch.lose(rest, RefusedError({"status": status, "detail": "no"}))
+    watch.fail(rest, RefusedError({"status": status, "detail": "no"}))
     assert watch.trouble() == "0 s old; no"
     if ends:
         with pytest.raises(RefusedError):
@@ -155,22 +153,6 @@ def test_only_a_refusal_that_stays_one_ends_it(status: int, ends: bool) -> None:
 def test_a_stream_that_was_replaced_is_not_listened_to() -> None:
     watch, _, rest, _ = watching()
     watch._readers["rest"] = Reader("rest", watch, lambda: EventStream(watch._console, {}))
-    watch.hear(rest, "usage", "sorted as before")
-    watch.lose(rest, click.ClickException("cut"))
+    watch.receive(rest, "usage", "sorted as before")
+    watch.fail(rest, click.ClickException("cut"))
     assert watch._topics == {} and watch.trouble() is None
-
-
-def test_keys_have_names_and_unknown_sequences_none() -> None:
-    assert keys_in("q\x1b[A\x1bOB\t\x1b[Z\x1b[5~\r\x7fä") == [
-        *("q", "up", "down", "tab", "backtab", "pageup", "enter", "backspace", "ä")
-    ]
-    assert keys_in("\x1b[24;5~\x1b[?1;2c") == []
-    assert keys_in("\x1b") == ["escape"]
-
-
-def test_a_frame_is_one_write_that_never_clears_the_screen_first() -> None:
-    from broker.commands.top.screen import Style
-
-    styles = {Style.PLAIN: "", Style.BOLD: "<b>"}
-    drawn = frame([(("a", Style.BOLD), ("b", Style.PLAIN)), ()], styles)
-    assert drawn == "\x1b[H<b>a\x1b[0mb\x1b[0m\x1b[K\r\n\x1b[0m\x1b[K\x1b[J"
