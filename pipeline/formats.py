@@ -114,6 +114,7 @@ VALUES: Final = {
         actor=StringType(),
         role=StringType(),
         address=StringType(),
+        origin=StringType(),
         door=StringType(),
         version=LongType(),
         shadow=BooleanType(),

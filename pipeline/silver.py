@@ -34,6 +34,9 @@ CACHED: Final = "cached"
 CACHED_IN_VERSION_1: Final = "by_heart"
 """The source of requests that were answered from a cache."""
 
+ORIGIN_IN_VERSION_1: Final = "door"
+"""The field `origin` of a quota change."""
+
 PLACE: Final = ("topic", "partition", "offset")
 
 TABLES: Final = {
@@ -70,7 +73,9 @@ def opened(raw: DataFrame, topic: str) -> DataFrame:
 def accepted(events: DataFrame) -> DataFrame:
     """Return rows of the topic's table, from `opened`."""
     fields = [
-        name for name in events.schema["event"].dataType.fieldNames() if name not in ("v", "time_ms", BROKEN)
+        name
+        for name in events.schema["event"].dataType.fieldNames()
+        if name not in ("v", "time_ms", ORIGIN_IN_VERSION_1, BROKEN)
     ]
     time = F.timestamp_millis("event.time_ms")
     return events.where(F.col("reason").isNull()).select(
@@ -84,10 +89,12 @@ def accepted(events: DataFrame) -> DataFrame:
 
 
 def _field(name: str) -> Column:
-    """A field of the event, in the words of the newest version of its format."""
+    """Return a field of the event with its name and values in the newest version of the format."""
     field = F.col(f"event.`{name}`")
     if name == "source":
         field = F.when(field == CACHED_IN_VERSION_1, CACHED).otherwise(field)
+    if name == "origin":
+        field = F.coalesce(field, F.col(f"event.`{ORIGIN_IN_VERSION_1}`"))
     return field.alias(name)
 
 

@@ -21,7 +21,7 @@ from broker.api.pacing import pieces
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import CreateTopics
-from broker.control.topic_names import validate_topic_name
+from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image, Topic
 from broker.protocol.api_key import ApiKey

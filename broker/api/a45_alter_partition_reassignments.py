@@ -14,7 +14,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
-from broker.control.replicas import check_replicas
+from broker.control.topics import check_replicas
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import Topic

@@ -17,7 +17,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
-from broker.control.topic_names import validate_topic_name
+from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
-from broker.control.plan import Plan, Situation
-from broker.control.replicas import repeated
+from broker.control.plan import Plan, Situation, repeated
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs

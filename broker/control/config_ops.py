@@ -6,7 +6,7 @@ APPEND and SUBTRACT start from the effective value, set or default, as in Kafka.
 from broker.config.kinds import ConfigType
 from broker.config.setting import Setting
 from broker.control.commands import ConfigOp, OpType
-from broker.control.replicas import repeated
+from broker.control.plan import repeated
 from broker.errors import ApiError, ErrorCode
 
 

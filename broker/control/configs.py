@@ -22,11 +22,9 @@ from broker.control.commands import (
 )
 from broker.control.config_ops import apply_op, check_node_id, check_ops
 from broker.control.loggers import plan_levels
-from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation
-from broker.control.replicas import repeated_in_steps
+from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation, repeated_in_steps
 from broker.control.store_locations import check_location
-from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
-from broker.control.topic_names import validate_topic_name
+from broker.control.topics import invalid_value, read_topic_config, topic_setting, validate_topic_name
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind

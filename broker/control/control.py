@@ -29,9 +29,6 @@ from broker.control.commands import (
 )
 from broker.control.committer import Committer
 from broker.control.configs import plan_alter_configs
-from broker.control.create_partitions import plan_create_partitions
-from broker.control.create_topics import plan_create_topics
-from broker.control.delete_topics import plan_delete_topics
 from broker.control.dynamic_config import DynamicConfig
 from broker.control.inert import warn_of_changes
 from broker.control.passwords import SetPassword, plan_set_password
@@ -39,6 +36,7 @@ from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
 from broker.control.tokens import plan_issue_token, plan_revoke_token
+from broker.control.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.control.undo import beside, inverse_of
 from broker.errors import ApiError, ErrorCode, FatalExitError
 from broker.metadata.audit import AuditFilter

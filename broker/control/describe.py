@@ -14,7 +14,7 @@ from broker.config.table import SETTINGS, setting_of
 from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.loggers import levels
-from broker.control.topic_names import validate_topic_name
+from broker.control.topics import validate_topic_name
 from broker.control.views import ConfigRow, ConfigSynonym
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image

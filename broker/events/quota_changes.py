@@ -24,7 +24,7 @@ class QuotaChangeEvents:
         self.left_out = 0
         self._most = most
         self._image = image
-        self._rows: list[tuple[int, dict[str, object]]] = []
+        self._rows: list[dict[str, object]] = []
         self._snapshots = QuotaSnapshots()
         self._is_on = False
 
@@ -54,11 +54,11 @@ class QuotaChangeEvents:
                 "old": _value(old, change.entity, change.key),
                 "new": change.value,
             }
-            self._add(1, "limit", fields, delta.actor, new.version)
+            self._add("limit", fields, delta.actor, new.version)
             yield
         for mark in delta.shadows:
             marked = {"entity": entity_of(mark.entity), "shadow": mark.is_shadow}
-            self._add(VERSION, "shadow", marked, delta.actor, new.version)
+            self._add("shadow", marked, delta.actor, new.version)
             yield
         if self.topic in delta.topics and self.topic not in new.topics:
             self.lost()
@@ -67,17 +67,14 @@ class QuotaChangeEvents:
         """Return the records; changes and snapshot reflect the same image."""
         rows, self._rows = self._rows, []
         parts = self._snapshots.take(self._image(), time_ms, self._most - len(rows))
-        return chain((encode(time_ms, row, version) for version, row in rows), parts)
+        return chain((encode(time_ms, row, VERSION) for row in rows), parts)
 
-    def _add(
-        self, version: int, event: str, fields: Mapping[str, object], actor: Actor, metadata_version: int
-    ) -> None:
+    def _add(self, event: str, fields: Mapping[str, object], actor: Actor, version: int) -> None:
         if len(self._rows) >= self._most:
             self.left_out += 1
             return
         by = {"actor": actor.name, "role": actor.role.name.lower(), "address": actor.address}
-        row = {"event": event, **fields, **by, "door": actor.door, "version": metadata_version}
-        self._rows.append((version, row))
+        self._rows.append({"event": event, **fields, **by, "origin": actor.origin, "version": version})
 
 
 def _value(image: Image, entity: EntityPairs, key: str) -> float | None:

@@ -13,7 +13,9 @@ from broker.events.source import encode, entity_of
 from broker.metadata.image import Image, QuotaEntry
 
 VERSION: Final = 2
-"""The version of these records: a reader that supports only version 1 must not treat a part as a change."""
+"""The version of quota changes and snapshots. Version 1 has no `event`, no shadow marks and no snapshots, and
+calls the field `origin` "door".
+"""
 
 PARTS: Final = 1_000
 """The maximum number of parts in one second."""

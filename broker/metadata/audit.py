@@ -20,7 +20,7 @@ class AuditRow:
     actor: str
     role: str
     address: str
-    door: str
+    origin: str
     kind: str
     entity: str
     key: str
@@ -30,7 +30,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Selects rows, the newest first unless `oldest_first`. `not_door` excludes one interface; `search`
+    """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
     continues after the last row of the previous page; `limit` is 1 to 1,000.
     """
@@ -38,8 +38,8 @@ class AuditFilter:
     kind: str | None = None
     entity: str | None = None
     actor: str | None = None
-    door: str | None = None
-    not_door: str | None = None
+    origin: str | None = None
+    not_origin: str | None = None
     search: str | None = None
     seq: int | None = None
     before_seq: int | None = None

@@ -31,13 +31,16 @@ from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, 
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.wal import MetadataUnusable, check_wal, keep_damaged_wal, wal_of
 
-_FORMAT: Final = 2
-"""1: secret settings are not encrypted yet, or free pages can still contain them."""
+_FORMAT: Final = 3
+"""2: the column `origin` is named `door`. 1: the same, and secret settings are not encrypted yet, or free
+pages can still contain them.
+"""
 
 _UNENCRYPTED: Final = 1
+_OLD_COLUMN: Final = 2
 _LARGEST_PAGE: Final = 1_000
 _WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
-_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
+_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
 # After a failed fsync, the state on disk is unknown. A full disk is harmless.
@@ -52,7 +55,7 @@ CREATE TABLE change (
     actor   TEXT NOT NULL,
     role    TEXT NOT NULL,
     address TEXT NOT NULL,
-    door    TEXT NOT NULL,
+    origin    TEXT NOT NULL,
     kind    TEXT NOT NULL,
     entity  TEXT NOT NULL,
     key     TEXT NOT NULL,
@@ -120,7 +123,7 @@ class MetadataStore:
             keys = keys or KeyFiles(path.with_name(DEFAULT_FILE))
             seals = open_seals(connection, keys, forget)
             connection.execute(_RANDOM)
-            if encrypt_rows(connection, path, seals, is_finished=found == _FORMAT):
+            if encrypt_rows(connection, path, seals, is_finished=found != _UNENCRYPTED) or found != _FORMAT:
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
             store = cls(connection, seals)
             connection.execute(_CHECKPOINT).fetchone()
@@ -144,9 +147,9 @@ class MetadataStore:
         if self._broken is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
         batch, written = self.image.version + 1, self._seals.written
-        origin = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.door.value)
+        common = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.origin.value)
         rows = [
-            (seq, *origin, *place, written(*place, self._current(each)), written(*place, each.new))
+            (seq, *common, *place, written(*place, self._current(each)), written(*place, each.new))
             for seq, each in enumerate(changes, batch)
             for place in ((each.kind.value, each.entity, each.key),)
         ]
@@ -165,8 +168,8 @@ class MetadataStore:
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
             "actor = ?": wanted.actor,
-            "door = ?": wanted.door,
-            "door != ?": wanted.not_door,
+            "origin = ?": wanted.origin,
+            "origin != ?": wanted.not_origin,
             f"instr(lower({_WORDS}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,
@@ -246,7 +249,7 @@ def _create_private(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> int:
-    """Return the format of the file."""
+    """Create the tables or rename the old column. Return the format that the file had."""
     # Exclusive: the start of a second broker on the directory fails; also avoids shared memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
@@ -256,8 +259,10 @@ def _prepare(connection: sqlite3.Connection) -> int:
     if found == 0 and tables == 0:
         connection.executescript(_SCHEMA)
         found = _FORMAT
-    elif found not in (_UNENCRYPTED, _FORMAT):
+    elif found not in (_UNENCRYPTED, _OLD_COLUMN, _FORMAT):
         raise MetadataUnusable(f"metadata has format {found}; this broker reads format {_FORMAT}")
+    elif "door" in {column for _, column, *_ in connection.execute("PRAGMA table_info(change)")}:
+        connection.execute("ALTER TABLE change RENAME COLUMN door TO origin")
     connection.execute(_CHECKPOINT).fetchone()
     return int(found)
 

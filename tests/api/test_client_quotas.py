@@ -157,7 +157,7 @@ async def test_names_are_taken_as_they_are(harness: Harness) -> None:
     assert await describe(harness, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
 
 
-async def test_shadow_mode_is_not_seen_through_this_door_and_stays_until_the_last_limit_goes(
+async def test_shadow_mode_is_not_seen_over_the_wire_and_stays_until_the_last_limit_goes(
     harness: Harness,
 ) -> None:
     await alter(harness, BOTH, {"producer_byte_rate": 1_000})

@@ -14,7 +14,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.configs import plan_alter_configs
-from broker.control.create_topics import plan_create_topics
+from broker.control.topics import plan_create_topics
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from tests.control.world import World

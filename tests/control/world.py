@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 Planner = Callable[[Any, Situation], Plan[Answer] | Steps[Plan[Answer]]]
 
 
-def actor(role: Role = Role.ADMIN, name: str = "ann", door: ChangeOrigin = ChangeOrigin.REST) -> Actor:
-    return Actor(name, role, "10.0.0.1", door)
+def actor(role: Role = Role.ADMIN, name: str = "ann", origin: ChangeOrigin = ChangeOrigin.REST) -> Actor:
+    return Actor(name, role, "10.0.0.1", origin)
 
 
 class World:

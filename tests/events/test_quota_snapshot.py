@@ -265,7 +265,7 @@ async def test_a_change_of_the_mark_is_an_event_like_others(tmp_path: Path, mock
         await set_limits(broker, BOB, True)
         await set_limits(broker, BOB, producer_byte_rate=None)
         await second_passes(broker, mock_clock)
-        who = {"actor": "olga", "role": "editor", "address": "10.0.0.7", "door": "rest"}
+        who = {"actor": "olga", "role": "editor", "address": "10.0.0.7", "origin": "rest"}
         entity = {"user": "bob", "client-id": None}
         marks = quota_events(broker, "shadow")
         assert [mark.pop("shadow") for mark in marks] == [True, False, True, False]

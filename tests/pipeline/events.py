@@ -80,7 +80,7 @@ def quota_change(second: float, version: int, **fields: Any) -> dict[str, Any]:
 
 
 def shadow_mark(second: float, version: int, *, shadow: bool, **fields: Any) -> dict[str, Any]:
-    usual = {"event": "shadow", "actor": "op", "role": "admin", "door": "rest", "shadow": shadow}
+    usual = {"event": "shadow", "actor": "op", "role": "admin", "origin": "rest", "shadow": shadow}
     return event(second, version=version, **(usual | fields)) | {"v": 2}
 
 

@@ -45,6 +45,13 @@ def test_records_of_both_versions_are_understood(spark):
     assert refusals(spark, [one | {"v": 3}, one | {"v": 0}]) == ["unknown version"] * 2
 
 
+def test_both_versions_name_the_origin_alike(spark):
+    one = quota_change(0, 1, entity=ALICE, new=1.0, door="wire")
+    changes, _ = taken_quotas(spark, [one, shadow_mark(0, 2, shadow=True, entity=ALICE)])
+    assert rows_of(changes, "event", "origin") == [("limit", "wire"), ("shadow", "rest")]
+    assert "door" not in changes.columns
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
@@ -112,7 +119,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     assert refusals(spark, values) == [None] * 5
     accepted = silver.accepted(silver.opened(raw(spark, rows), QUOTA_CHANGES))
     (_, changes), (_, parts) = silver.by_table(QUOTA_CHANGES, accepted)
-    assert rows_of(changes, "event", "actor", "door", "version") == [
+    assert rows_of(changes, "event", "actor", "origin", "version") == [
         ("limit", "olga", "rest", 8),
         ("limit", "olga", "rest", 8),
         ("shadow", "olga", "rest", 9),
@@ -128,15 +135,14 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     assert marks == {'[{"since": "2025-11-21T12:00:00.000Z", "until": "2025-11-21T12:02:00.000Z"}]'}
 
 
-def test_an_event_of_version_1_says_the_same_as_before(spark):
-    """A reader that supports only version 1 finds the same limits, and refuses version 2."""
+def test_a_change_of_version_2_has_these_fields(spark):
     events = QuotaChangeEvents(100, Image)
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
     mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
     list(events.follow(Image(), Image(version=4), Delta.of([change, mark])))
-    limit, marked, part = (json.loads(value) for value in events.take(NOON_MS))
-    assert limit == event(
+    limited, marked, part = (json.loads(value) for value in events.take(NOON_MS))
+    assert limited == event(
         0,
         event="limit",
         entity=ALICE,
@@ -146,7 +152,7 @@ def test_an_event_of_version_1_says_the_same_as_before(spark):
         actor="broker",
         role="admin",
         address="",
-        door="broker",
+        origin="broker",
         version=4,
-    )
+    ) | {"v": 2}
     assert (marked["v"], part["v"]) == (2, 2)

@@ -114,7 +114,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
 
 @dataclass
 class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
-    """Both halves that the console needs, Views and the door for changes."""
+    """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)

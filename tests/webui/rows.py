@@ -149,7 +149,7 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         actor=by.name,
         role=by.role.name.lower(),
         address=by.address,
-        door=by.door.value,
+        origin=by.origin.value,
         kind="client-quota",
         entity='[["client-id", "app"]]',
         key="producer_byte_rate",

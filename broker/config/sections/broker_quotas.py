@@ -1,6 +1,6 @@
 """AutoMQ's limits of the whole broker and of the cluster.
 
-For broker.quotas.broker_quota, broker.control.cluster_quota and broker.quotas.retry_storm.
+For broker.quotas.broker_quota, broker.control.topics and broker.quotas.retry_storm.
 """
 
 from dataclasses import dataclass
