@@ -43,7 +43,7 @@ class LogMover:
         self._quota = quota
         self._clock = clock
         self._poked = trio.Event()
-        self._moves.on_begun = self.poke
+        self._moves.on_begun(self.poke)
 
     def poke(self) -> None:
         self._poked.set()

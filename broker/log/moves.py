@@ -255,16 +255,20 @@ class Original(NamedTuple):
 class Moves:
     """All moves.
 
-    `running` moves have a growing copy. `originals` wait until the new files are flushed. `on_begun` is
-    called when a move is added; `remove(paths, due_wall_ms)` schedules removal.
+    `running` moves have a growing copy. `originals` wait until the new files are flushed.
+    `remove(paths, due_wall_ms)` schedules removal.
     """
 
     def __init__(self, remove: Callable[[list[str], int], None]) -> None:
         self.running: dict[PartitionLog, Move] = {}
         self.originals: list[Original] = []
         self.failed = 0
-        self.on_begun: Callable[[], None] = lambda: None
+        self._begun_listeners: list[Callable[[], None]] = []
         self._remove = remove
+
+    def on_begun(self, callback: Callable[[], None]) -> None:
+        """Register a callback for each move that is added."""
+        self._begun_listeners.append(callback)
 
     def request(self, partition: PartitionLog, source: LogDirectory, target: LogDirectory) -> None:
         """Move the partition to `target`, replacing a running move to another directory.
@@ -301,7 +305,8 @@ class Moves:
     def _add(self, move: Move) -> None:
         self.running[move.partition] = move
         move.target.count += 1
-        self.on_begun()
+        for listener in self._begun_listeners:
+            listener()
 
     def cancel(self, partition: PartitionLog) -> None:
         """Cancel the partition's move, if any, and remove the copy."""

@@ -120,9 +120,7 @@ class FileSlice:
     def _unreadable(self, error: OSError) -> UnreadableRegion:
         if self._lender is not None:
             self._lender.slice_failed(error)
-        unreadable = UnreadableRegion(error.errno, error.strerror or str(error))
-        unreadable.region = self
-        return unreadable
+        return UnreadableRegion(error.errno, error.strerror or str(error), self)
 
     def advance(self, sent: int) -> None:
         """Skip the bytes sent from the last piece."""
