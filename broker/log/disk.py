@@ -107,8 +107,10 @@ class OpenFiles:
         """Halve the capacity after the process ran out of descriptors."""
         capacity = max(len(self._files) // 2, FEWEST_OPEN)
         if capacity < self.capacity:
-            words = {"held": len(self._files), "now": capacity, "reason": str(error)}
-            logger.warning("out of file descriptors: fewer segment files are kept open", extra=words)
+            logger.warning(
+                "out of file descriptors: fewer segment files are kept open",
+                extra={"held": len(self._files), "now": capacity, "reason": str(error)},
+            )
             self.capacity = capacity
         while len(self._files) > self.capacity:
             self._files.popitem(last=False)
