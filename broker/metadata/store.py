@@ -24,8 +24,7 @@ from typing import Any, Final
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
