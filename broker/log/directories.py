@@ -34,6 +34,17 @@ from broker.log.recovery import (
 )
 from broker.log.segment import Segment
 
+NO_TOPIC_ID: Final = bytes(16)
+"""Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
+
+MAX_PREFERRED: Final = 10_000
+"""Maximum number of nonexistent partitions with a preferred directory.
+
+An administrator may name any partition.
+"""
+
+Found = dict[tuple[str, int], PartitionLog]
+
 
 class PartitionFolder(NamedTuple):
     """A partition's folder. `topic_id` has 16 bytes; None if partition.metadata is missing or unreadable."""
@@ -66,10 +77,6 @@ def _folders_in(directory: str) -> Iterator[PartitionFolder]:
             content = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
             if content is not None or any(each.endswith(layout.LOG) for each in disk.names_in(path)):
                 yield PartitionFolder(*key, parse_partition_text(content), path)
-
-
-NO_TOPIC_ID: Final = bytes(16)
-"""Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
 
 
 class LogDirectory:
@@ -121,7 +128,7 @@ class LogDirectory:
             recovery.unclean.append(self.path)
 
     def go_offline(self, error: OSError) -> None:
-        """CachedPosition the directory as unreadable; its content is unknown."""
+        """Mark the directory as unreadable; its content is unknown."""
         self.offline = error
         self.count = 0
         self.futures.clear()
@@ -243,15 +250,6 @@ class LogDirectory:
         return os.path.join(self.path, name)
 
 
-MAX_PREFERRED: Final = 10_000
-"""Maximum number of nonexistent partitions with a preferred directory.
-
-An administrator may name any partition.
-"""
-
-Found = dict[tuple[str, int], PartitionLog]
-
-
 class LogDirectories:
     """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths."""
 
@@ -307,10 +305,10 @@ class LogDirectories:
             and worse.topic_id == better.topic_id
             and worse.high_watermark <= better.high_watermark
         )
-        aside = self.rename_away(worse, DELETED_DIRECTORY if is_spare else STRAY_DIRECTORY)
+        renamed = self.rename_away(worse, DELETED_DIRECTORY if is_spare else STRAY_DIRECTORY)
         if is_spare:
-            self.removable.append(aside)
-        recovery.duplicates.append(DuplicatePartition(better.topic, better.index, better.directory, aside))
+            self.removable.append(renamed)
+        recovery.duplicates.append(DuplicatePartition(better.topic, better.index, better.directory, renamed))
         return better
 
     def named(self, path: str) -> LogDirectory:
@@ -349,9 +347,9 @@ class LogDirectories:
         """
         partition.delete()
         self.of(partition).forget(partition)
-        aside = renamed_directory(partition.directory, uuid.uuid4().hex, suffix)
-        disk.rename(partition.directory, aside)
-        return aside
+        renamed = renamed_directory(partition.directory, uuid.uuid4().hex, suffix)
+        disk.rename(partition.directory, renamed)
+        return renamed
 
 
 def _copy_rank(partition: PartitionLog) -> tuple[bool, bool, int]:

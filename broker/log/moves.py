@@ -324,12 +324,12 @@ class Moves:
 
     def discard(self, directory: str) -> None:
         """Remove an obsolete copy. If it cannot be renamed, the next start finds it again."""
-        aside = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
+        renamed = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
         try:
-            disk.rename(directory, aside)
+            disk.rename(directory, renamed)
         except OSError:
-            aside = directory
-        self._remove([aside], 0)
+            renamed = directory
+        self._remove([renamed], 0)
 
     def forget(self, partition: PartitionLog) -> None:
         """Cancel and clean up the moves of a partition that is being deleted. Raises OSError."""
@@ -390,7 +390,7 @@ class Moves:
 
     def _rename_away(self, original: Original, due_wall_ms: int) -> None:
         partition, source, directory = original
-        aside = renamed_directory(directory, uuid.uuid4().hex, DELETED_DIRECTORY)
-        disk.rename(directory, aside)
-        self._remove([aside], due_wall_ms)
+        renamed = renamed_directory(directory, uuid.uuid4().hex, DELETED_DIRECTORY)
+        disk.rename(directory, renamed)
+        self._remove([renamed], due_wall_ms)
         source.starts.drop((partition.topic, partition.index))

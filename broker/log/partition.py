@@ -133,7 +133,7 @@ class PartitionLog:
         self.configure(settings)
 
     def adopt(self, settings: TopicSettings) -> None:
-        """CachedPosition the log as claimed by an existing topic, so that retention applies to it."""
+        """Mark the log as claimed by an existing topic, so that retention applies to it."""
         self.adopted = True
         self.configure(settings)
 

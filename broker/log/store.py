@@ -143,7 +143,7 @@ class LogStore:
         return None
 
     def mark_missing_offline(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
-        """CachedPosition a partition as offline if no readable directory has it but an offline one may.
+        """Mark a partition as offline if no readable directory has it but an offline one may.
 
         A new log would start at offset 0.
         """

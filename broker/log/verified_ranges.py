@@ -45,7 +45,7 @@ class VerifiedRanges:
     )
 
     def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
-        """CachedPosition the first `unproven` bytes as unverified; bytes appended after them are good.
+        """Mark the first `unproven` bytes as unverified; bytes appended after them are good.
 
         The unverified batches start at `base_offset` and end below `ceiling`.
         """

@@ -12,7 +12,7 @@ each change; the console shows them through broker.control.views.
     broker-config   a node id; empty: all    dynamic settings
     client-metrics  a subscription's name    its settings
     producer-ids    empty                    next: the first unallocated id
-    connection      its id                   closed: the client id, after an operator closed it (for audits only)
+    connection      its id                   closed: the client id, after an operator closed it
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
 """
