@@ -183,7 +183,9 @@ class UnreadableRegion(OSError):  # noqa: N818 - describes the disk
     response.
     """
 
-    region: Any = None
+    def __init__(self, errno: int | None, reason: str, region: Any = None) -> None:
+        super().__init__(errno, reason)
+        self.region = region
 
 
 class BrokerBug(Exception):  # noqa: N818

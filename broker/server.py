@@ -362,23 +362,23 @@ def _report(recovery: Recovery) -> None:
             "the last stop was not clean",
             extra={"directory": directory, "checked_bytes": recovery.scanned_bytes},
         )
-    for gone in recovery.lost:
+    for gone in recovery.offline:
         logger.error(
             "a log directory is offline",
             extra={"directory": gone.directory, "reason": str(gone.error)},
         )
     for exposed in recovery.exposed:
         _report_exposed(exposed)
-    for two in recovery.twice:
+    for two in recovery.duplicates:
         logger.warning(
             "a partition exists in two log directories",
             extra={
                 "partition": f"{two.topic}-{two.partition}",
-                "kept": two.kept,
-                "put_aside": two.put_aside,
+                "kept": two.directory,
+                "put_aside": two.renamed_to,
             },
         )
-    for cut in recovery.cut:
+    for cut in recovery.truncated:
         logger.warning(
             "truncated an incomplete batch at the end of a log",
             extra={

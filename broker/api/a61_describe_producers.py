@@ -13,7 +13,7 @@ from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
-from broker.log.producers import Producer
+from broker.log.producer_state import ProducerStateEntry
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -62,7 +62,7 @@ def _producers(topic: str, index: int, broker: Broker, pace: Pace) -> Slices[Par
     return PartitionResponse(index, ErrorCode.NONE, None, active)
 
 
-def _state(producer_id: int, producer: Producer) -> ProducerState:
+def _state(producer_id: int, producer: ProducerStateEntry) -> ProducerState:
     last = producer.batches[-1]
     return ProducerState(
         producer_id, producer.epoch, last.last_sequence, last.max_timestamp, NO_COORDINATOR_EPOCH

@@ -11,8 +11,8 @@ from broker.api.broker import Broker
 from broker.api.delayed_fetch import complete_fetches
 from broker.api.group_answers import forget_topics
 from broker.config.topic import topic_throttles
-from broker.metadata.changes import Delta, QuotaChange, ShadowChange
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, QuotaChange, ShadowChange
 from broker.network.socket_server import SocketServer
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity

@@ -14,7 +14,7 @@ from typing import Final
 from broker.log.directories import PartitionFolder
 from broker.metadata.changes import Change, Kind
 from broker.metadata.store import MetadataStore
-from broker.metadata.wal import WAY_OUT, MetadataUnusable
+from broker.metadata.wal import RECOVERY_HINT, MetadataUnusable
 
 KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""
@@ -33,11 +33,11 @@ def check_metadata_exists(path: Path, folders: Sequence[PartitionFolder]) -> Non
     elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
     elsewhere = [each for each in elsewhere if os.path.abspath(each) != os.path.abspath(path.parent)]
     if elsewhere:
-        words = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
+        hint = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
     else:
-        words = WAY_OUT
+        hint = RECOVERY_HINT
     state = "is empty" if path.exists() else "is missing"
-    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {words}")
+    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {hint}")
 
 
 def unknown_folders(store: MetadataStore, folders: Sequence[PartitionFolder]) -> list[PartitionFolder]:
@@ -68,7 +68,7 @@ def check_all_known(path: Path, store: MetadataStore, folders: Sequence[Partitio
     unknown = unknown_folders(store, folders)
     if unknown:
         raise MetadataUnusable(
-            f"{path} does not list the topics of some folders ({_names(unknown)}). {WAY_OUT}"
+            f"{path} does not list the topics of some folders ({_names(unknown)}). {RECOVERY_HINT}"
         )
 
 

@@ -5,8 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
 
 from broker.metadata.actor import Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.steps import Steps
 

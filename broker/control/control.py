@@ -39,10 +39,9 @@ from broker.control.tokens import plan_issue_token, plan_revoke_token
 from broker.control.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.control.undo import beside, inverse_of
 from broker.errors import ApiError, ErrorCode, FatalExitError
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Delta
+from broker.metadata.changes import AuditFilter
 from broker.metadata.image import Image
-from broker.metadata.publisher import Publisher, Subscriber
+from broker.metadata.publisher import Delta, Publisher, Subscriber
 from broker.steps import Steps
 
 Answer = TypeVar("Answer")

@@ -19,8 +19,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import SHADOW, Kind, read_pairs
+from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, Kind, read_pairs
 from broker.metadata.image import Image
 from broker.metadata.sealing import Unreadable
 

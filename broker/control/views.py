@@ -40,7 +40,7 @@ from broker.control.rows.quotas import (
 from broker.control.rows.settings import ConfigRow, ConfigSynonym, TokenRow
 from broker.control.rows.tasks import TaskRow
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
-from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind
 from broker.steps import Steps
 

@@ -43,7 +43,7 @@ class LogMover:
         self._quota = quota
         self._clock = clock
         self._poked = trio.Event()
-        self._moves.on_begun = self.poke
+        self._moves.on_begun(self.poke)
 
     def poke(self) -> None:
         self._poked.set()
@@ -54,14 +54,14 @@ class LogMover:
         while True:
             self._poked = trio.Event()
             for original in list(moves.originals):
-                await self._let_go(original)
+                await self._remove_original(original)
             running = list(moves.running.values())
             if not running and not moves.originals:
                 await self._poked.wait()
             for move in running:
                 await self._wait_for_quota()
                 if moves.is_running(move):
-                    await self._carry_on(move)
+                    await self._run_step(move)
 
     async def _wait_for_quota(self) -> None:
         """Wait until the quota allows copying; a changed limit applies at once."""
@@ -71,7 +71,7 @@ class LogMover:
             if self._poked.is_set():
                 self._poked = trio.Event()
 
-    async def _carry_on(self, move: Move) -> None:
+    async def _run_step(self, move: Move) -> None:
         before = move.copied
         try:
             step = self._store.next_step_of(move, self._slice())
@@ -86,7 +86,7 @@ class LogMover:
                 self._moves.fail(move.partition)
                 logger.error("a move between log directories failed", extra=_facts(move, reason=error))
 
-    async def _let_go(self, original: Original) -> None:
+    async def _remove_original(self, original: Original) -> None:
         """Delete the source of a finished move after flushing the new files."""
         flush = self._moves.flush(original, self._clock.wall_ms())
         await self._threads.run(flush.run)
@@ -98,7 +98,7 @@ class LogMover:
             "to": partition.directory,
         }
         try:
-            self._moves.let_go(original, flush, self._clock.wall_ms())
+            self._moves.remove_original(original, flush, self._clock.wall_ms())
             if flush.error is not None:
                 raise flush.error
         except OSError as error:

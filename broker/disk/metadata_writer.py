@@ -12,8 +12,7 @@ import trio
 
 from broker.errors import FatalExitError
 from broker.metadata.actor import Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock

@@ -9,8 +9,9 @@ from itertools import chain
 from broker.events.quota_snapshot import VERSION, QuotaSnapshots
 from broker.events.source import encode, entity_of, topic_of
 from broker.metadata.actor import Actor
-from broker.metadata.changes import Delta, EntityPairs
+from broker.metadata.changes import EntityPairs
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta
 
 
 class QuotaChangeEvents:

@@ -30,8 +30,8 @@ def offsets_text(offsets: dict[PartitionKey, int]) -> bytes:
 
 def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
     offsets: dict[PartitionKey, int] = {}
-    for words in _entries(content, 3):
-        offsets[words[0], int(words[1])] = int(words[2])
+    for fields in _entries(content, 3):
+        offsets[fields[0], int(fields[1])] = int(fields[2])
     return offsets
 
 
@@ -42,7 +42,7 @@ def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
 
 
 def parse_epochs(content: bytes | None) -> list[tuple[int, int]]:
-    return [(int(words[0]), int(words[1])) for words in _entries(content, 2)]
+    return [(int(fields[0]), int(fields[1])) for fields in _entries(content, 2)]
 
 
 def _entries(content: bytes | None, width: int) -> list[list[str]]:
@@ -51,7 +51,9 @@ def _entries(content: bytes | None, width: int) -> list[list[str]]:
         version, count, *lines = (content or b"").decode().splitlines()
         entries = [line.split(" ") for line in lines]
         good = version == "0" and int(count) == len(entries)
-        good = good and all(len(words) == width and [int(word) for word in words[-2:]] for words in entries)
+        good = good and all(
+            len(fields) == width and [int(field) for field in fields[-2:]] for fields in entries
+        )
     except ValueError:
         return []
     return entries if good else []
@@ -88,10 +90,10 @@ class OffsetFile:
 
     def keep(self, keys: Container[PartitionKey]) -> None:
         """Remove all other keys. Raises OSError."""
-        kept = {key: offset for key, offset in self.offsets.items() if key in keys}
-        if kept != self.offsets:
-            self.offsets = kept
-            disk.replace_file(self.path, offsets_text(kept))
+        remaining = {key: offset for key, offset in self.offsets.items() if key in keys}
+        if remaining != self.offsets:
+            self.offsets = remaining
+            disk.replace_file(self.path, offsets_text(remaining))
 
     def drop(self, key: PartitionKey) -> None:
         """Remove a key. Raises OSError."""

@@ -16,23 +16,34 @@ from broker.errors import ApiError, ErrorCode
 from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile, parse_partition_text
 from broker.log.disk import OpenFile
-from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_directory
+from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, renamed_directory
 from broker.log.log_context import LogContext
 from broker.log.partition import PartitionLog, Place
 from broker.log.permissions import tighten
-from broker.log.producers import Producers
+from broker.log.producer_state import ProducerStates
 from broker.log.recovery import (
-    CutTail,
     DuplicatePartition,
     Gap,
     Loaded,
     Missing,
     OfflineDirectory,
     Recovery,
+    TruncatedTail,
     UnreadablePartition,
     load,
 )
 from broker.log.segment import Segment
+
+NO_TOPIC_ID: Final = bytes(16)
+"""Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
+
+MAX_PREFERRED: Final = 10_000
+"""Maximum number of nonexistent partitions with a preferred directory.
+
+An administrator may name any partition.
+"""
+
+Found = dict[tuple[str, int], PartitionLog]
 
 
 class PartitionFolder(NamedTuple):
@@ -66,10 +77,6 @@ def _folders_in(directory: str) -> Iterator[PartitionFolder]:
             content = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
             if content is not None or any(each.endswith(layout.LOG) for each in disk.names_in(path)):
                 yield PartitionFolder(*key, parse_partition_text(content), path)
-
-
-NO_TOPIC_ID: Final = bytes(16)
-"""Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
 
 
 class LogDirectory:
@@ -135,7 +142,7 @@ class LogDirectory:
         return self._offline_partition(place, settings, self.offline)
 
     def _offline_partition(self, place: Place, settings: TopicSettings, error: OSError) -> PartitionLog:
-        nothing = Loaded([Segment(self._context.files, place.directory, 0)], Producers(), 0, 0, 0)
+        nothing = Loaded([Segment(self._context.files, place.directory, 0)], ProducerStates(), 0, 0, 0)
         partition = PartitionLog(place, settings, self._context, nothing)
         partition.go_offline(error)
         return partition
@@ -164,7 +171,7 @@ class LogDirectory:
         recovery.damage += loaded.damage
         recovery.missing += [Missing(topic, index, *gap) for gap in loaded.gaps]
         if loaded.cut:
-            recovery.cut.append(CutTail(topic, index, loaded.end_offset, loaded.cut))
+            recovery.truncated.append(TruncatedTail(topic, index, loaded.end_offset, loaded.cut))
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
 
     def create(
@@ -182,11 +189,11 @@ class LogDirectory:
         self.count += 1
         gaps = [Gap(0, first_offset)] if first_offset else []
         loaded = Loaded(
-            [segment], Producers(), first_offset, first_offset, first_offset, is_new=True, gaps=gaps
+            [segment], ProducerStates(), first_offset, first_offset, first_offset, is_new=True, gaps=gaps
         )
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
 
-    def name(self, partition: PartitionLog, topic_id: bytes) -> None:
+    def set_topic_id(self, partition: PartitionLog, topic_id: bytes) -> None:
         """Store the topic id of a partition. Raises OSError."""
         path = os.path.join(partition.directory, layout.PARTITION_METADATA)
         disk.replace_file(path, checkpoints.partition_text(topic_id))
@@ -243,15 +250,6 @@ class LogDirectory:
         return os.path.join(self.path, name)
 
 
-MAX_PREFERRED: Final = 10_000
-"""Maximum number of nonexistent partitions with a preferred directory.
-
-An administrator may name any partition.
-"""
-
-Found = dict[tuple[str, int], PartitionLog]
-
-
 class LogDirectories:
     """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths."""
 
@@ -268,7 +266,7 @@ class LogDirectories:
         return [each for each in self._all if each.offline is None]
 
     @property
-    def lost(self) -> LogDirectory | None:
+    def first_offline(self) -> LogDirectory | None:
         """A directory that cannot be read, or None."""
         return next((each for each in self._all if each.offline is not None), None)
 
@@ -286,13 +284,13 @@ class LogDirectories:
                 raise
             except OSError as error:
                 directory.go_offline(error)
-                recovery.lost.append(OfflineDirectory(directory.path, error))
+                recovery.offline.append(OfflineDirectory(directory.path, error))
                 continue
             for each in partitions:
                 key = each.topic, each.index
                 found[key] = self._choose_copy(found[key], each, recovery) if key in found else each
         if not self.online:
-            raise recovery.lost[0].error
+            raise recovery.offline[0].error
         return found
 
     def _choose_copy(self, one: PartitionLog, two: PartitionLog, recovery: Recovery) -> PartitionLog:
@@ -307,10 +305,10 @@ class LogDirectories:
             and worse.topic_id == better.topic_id
             and worse.high_watermark <= better.high_watermark
         )
-        aside = self.put_aside(worse, DELETED_DIRECTORY if is_spare else STRAY_DIRECTORY)
+        renamed = self.rename_away(worse, DELETED_DIRECTORY if is_spare else STRAY_DIRECTORY)
         if is_spare:
-            self.removable.append(aside)
-        recovery.twice.append(DuplicatePartition(better.topic, better.index, better.directory, aside))
+            self.removable.append(renamed)
+        recovery.duplicates.append(DuplicatePartition(better.topic, better.index, better.directory, renamed))
         return better
 
     def named(self, path: str) -> LogDirectory:
@@ -342,16 +340,16 @@ class LogDirectories:
         preferred = self._preferred.pop((topic, index), None)
         return preferred or min(self.online, key=lambda each: each.count)
 
-    def put_aside(self, partition: PartitionLog, suffix: str) -> str:
+    def rename_away(self, partition: PartitionLog, suffix: str) -> str:
         """Rename the partition's directory so that no start opens it, and return the new path.
 
         Raises OSError.
         """
         partition.delete()
         self.of(partition).forget(partition)
-        aside = aside_directory(partition.directory, uuid.uuid4().hex, suffix)
-        disk.rename(partition.directory, aside)
-        return aside
+        renamed = renamed_directory(partition.directory, uuid.uuid4().hex, suffix)
+        disk.rename(partition.directory, renamed)
+        return renamed
 
 
 def _copy_rank(partition: PartitionLog) -> tuple[bool, bool, int]:

@@ -39,8 +39,8 @@ _one_byte: Final = bytearray(1)
 
 _serials = count(1)
 
-_FILE_MODE: Final = 0o640
-_FOLDER_MODE: Final = 0o750
+MAX_FILE_MODE: Final = 0o640
+MAX_FOLDER_MODE: Final = 0o750
 """Maximum modes, reduced further by the umask. Other users of the machine cannot read records."""
 
 
@@ -67,7 +67,7 @@ NOTHING: Final = OpenFile(-1)
 
 def open_file(path: str, *, make: bool = False) -> OpenFile:
     """Open for reading and writing; `make` creates a missing file. Raises OSError."""
-    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), _FILE_MODE))
+    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), MAX_FILE_MODE))
 
 
 class OpenFiles:
@@ -107,8 +107,10 @@ class OpenFiles:
         """Halve the capacity after the process ran out of descriptors."""
         capacity = max(len(self._files) // 2, FEWEST_OPEN)
         if capacity < self.capacity:
-            words = {"held": len(self._files), "now": capacity, "reason": str(error)}
-            logger.warning("out of file descriptors: fewer segment files are kept open", extra=words)
+            logger.warning(
+                "out of file descriptors: fewer segment files are kept open",
+                extra={"held": len(self._files), "now": capacity, "reason": str(error)},
+            )
             self.capacity = capacity
         while len(self._files) > self.capacity:
             self._files.popitem(last=False)
@@ -351,18 +353,18 @@ def lock_directory(path: str) -> OpenFile:
 
     Raises BlockingIOError when another process holds the lock.
     """
-    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MAX_FILE_MODE))
     fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
 
 
 def make_directory(path: str) -> None:
     """Create the directory and missing parents; only the last one gets a restricted mode. Raises OSError."""
-    os.makedirs(path, _FOLDER_MODE, exist_ok=True)
+    os.makedirs(path, MAX_FOLDER_MODE, exist_ok=True)
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, _FILE_MODE)
+    return os.open(path, flags, MAX_FILE_MODE)
 
 
 def rename(old: str, new: str) -> None:

@@ -170,7 +170,7 @@ class SparseIndex:
             self._unwritten = []
             _resident.extend(self, unwritten)
 
-    def let_go(self) -> None:
+    def evict(self) -> None:
         """Drop the cached entries of a deleted segment."""
         _resident.forget(self)
 

@@ -60,7 +60,7 @@ def parse_future(directory: str) -> tuple[str, int] | None:
     return parse_partition(found["name"]) if found else None
 
 
-def aside_directory(directory: str, unique: str, suffix: str) -> str:
+def renamed_directory(directory: str, unique: str, suffix: str) -> str:
     """Return another name in the same parent directory, with the old name truncated to the length limit."""
     parent, name = os.path.split(directory)
     behind = f".{unique}{suffix}"

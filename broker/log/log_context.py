@@ -14,7 +14,7 @@ from broker.log.staged import FailedAppend, Partition
 from broker.log.windows import Transfer
 
 
-class Mark(NamedTuple):
+class CachedPosition(NamedTuple):
     """Cached start position for reads at one offset, so that most reads need no index.
 
     A PartitionLog keeps them in two dictionaries by offset.
@@ -25,18 +25,18 @@ class Mark(NamedTuple):
     batch_bytes: int
 
 
-MAX_READ_MARKS: Final = 16_384
+MAX_READ_POSITIONS: Final = 16_384
 """Maximum number of cached positions of offsets that readers have asked for, over all partitions: about 4 MB.
 Readers of one partition often ask for the same offsets, one group after the other.
 """
 
-MAX_APPENDED_MARKS: Final = 4_096
+MAX_APPENDED_POSITIONS: Final = 4_096
 """The same for appended batches, which readers at the end of a log ask for next. A broker with forty appends
 a second reaches it in two minutes, with readers or without.
 """
 
 
-class MarkLimit:
+class PositionLimit:
     """Counts the cached positions of all partitions and drops all of them at the limit."""
 
     __slots__ = ("_count", "_limit", "_used")
@@ -44,18 +44,18 @@ class MarkLimit:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._count = 0
-        self._used: dict[int, dict[int, Mark]] = {}
+        self._used: dict[int, dict[int, CachedPosition]] = {}
 
-    def add(self, marks: dict[int, Mark], offset: int, mark: Mark) -> None:
-        """Cache the position of an offset in `marks`, which belongs to a partition."""
+    def add(self, positions: dict[int, CachedPosition], offset: int, position: CachedPosition) -> None:
+        """Cache the position of an offset in `positions`, which belongs to a partition."""
         if self._count >= self._limit:
             for each in self._used.values():
                 each.clear()
             self._used.clear()
             self._count = 0
         self._count += 1
-        self._used[id(marks)] = marks
-        marks[offset] = mark
+        self._used[id(positions)] = positions
+        positions[offset] = position
 
 
 class LogContext(Generic[Partition]):
@@ -69,7 +69,7 @@ class LogContext(Generic[Partition]):
     """
 
     __slots__ = (
-        "appended_marks",
+        "appended_positions",
         "dirty",
         "failed",
         "files",
@@ -78,7 +78,7 @@ class LogContext(Generic[Partition]):
         "offline",
         "offline_listeners",
         "overdue",
-        "read_marks",
+        "read_positions",
         "rolled",
         "transfer",
         "unflushed",
@@ -95,8 +95,8 @@ class LogContext(Generic[Partition]):
         self.offline: dict[Partition, None] = {}
         self.offline_listeners: list[Callable[[Partition], None]] = []
         self.gapped: dict[Partition, None] = {}
-        self.read_marks = MarkLimit(MAX_READ_MARKS)
-        self.appended_marks = MarkLimit(MAX_APPENDED_MARKS)
+        self.read_positions = PositionLimit(MAX_READ_POSITIONS)
+        self.appended_positions = PositionLimit(MAX_APPENDED_POSITIONS)
         self.inspected = 0
 
     def forget(self, partition: Partition) -> None:

@@ -33,8 +33,8 @@ from broker.log.layout import (
     LOG,
     PARTITION_METADATA,
     SNAPSHOT,
-    aside_directory,
     parse_segment_file,
+    renamed_directory,
     segment_file,
 )
 from broker.log.partition import PartitionLog
@@ -148,14 +148,15 @@ class Move:
             return None
         return active.size - self._position
 
-    def next_step(self, most: int) -> Step:
-        """Return the next step, which copies at most `most` bytes of records. Raises OSError."""
+    def next_step(self, max_bytes: int) -> Step:
+        """Return the next step, which copies at most `max_bytes` bytes of records. Raises OSError."""
         segment = self._segment()
         left = segment.size - self._position
         # Waiting for the end of a segment under constant writes would never finish.
-        is_almost_there = segment is self.partition.segments[-1] and left <= most and not self._is_prepared
-        if left and not is_almost_there:
-            return self._copy(segment, min(left, most))
+        is_active = segment is self.partition.segments[-1]
+        is_nearly_complete = is_active and left <= max_bytes and not self._is_prepared
+        if left and not is_nearly_complete:
+            return self._copy(segment, min(left, max_bytes))
         return self._complete(segment)
 
     def catch_up(self) -> None:
@@ -177,9 +178,9 @@ class Move:
 
     def stale_files(self) -> list[str]:
         """Return files of segments that retention has removed from the original meanwhile. Raises OSError."""
-        kept = {each.base_offset for each in self.partition.segments}
+        bases = {each.base_offset for each in self.partition.segments}
         found = [(name, parse_segment_file(name)) for name in disk.names_in(self.directory)]
-        return [self._path(name) for name, parsed in found if parsed is not None and parsed[0] not in kept]
+        return [self._path(name) for name, parsed in found if parsed is not None and parsed[0] not in bases]
 
     def _segment(self) -> Segment:
         """Return the segment to copy, or the next one if retention has removed it. Raises OSError."""
@@ -255,16 +256,20 @@ class Original(NamedTuple):
 class Moves:
     """All moves.
 
-    `running` moves have a growing copy. `originals` wait until the new files are flushed. `on_begun` is
-    called when a move is added; `remove(paths, due_wall_ms)` schedules removal.
+    `running` moves have a growing copy. `originals` wait until the new files are flushed.
+    `remove(paths, due_wall_ms)` schedules removal.
     """
 
     def __init__(self, remove: Callable[[list[str], int], None]) -> None:
         self.running: dict[PartitionLog, Move] = {}
         self.originals: list[Original] = []
         self.failed = 0
-        self.on_begun: Callable[[], None] = lambda: None
+        self._begun_listeners: list[Callable[[], None]] = []
         self._remove = remove
+
+    def on_begun(self, callback: Callable[[], None]) -> None:
+        """Register a callback for each move that is added."""
+        self._begun_listeners.append(callback)
 
     def request(self, partition: PartitionLog, source: LogDirectory, target: LogDirectory) -> None:
         """Move the partition to `target`, replacing a running move to another directory.
@@ -301,7 +306,8 @@ class Moves:
     def _add(self, move: Move) -> None:
         self.running[move.partition] = move
         move.target.count += 1
-        self.on_begun()
+        for listener in self._begun_listeners:
+            listener()
 
     def cancel(self, partition: PartitionLog) -> None:
         """Cancel the partition's move, if any, and remove the copy."""
@@ -318,33 +324,33 @@ class Moves:
 
     def discard(self, directory: str) -> None:
         """Remove an obsolete copy. If it cannot be renamed, the next start finds it again."""
-        aside = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
+        renamed = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
         try:
-            disk.rename(directory, aside)
+            disk.rename(directory, renamed)
         except OSError:
-            aside = directory
-        self._remove([aside], 0)
+            renamed = directory
+        self._remove([renamed], 0)
 
     def forget(self, partition: PartitionLog) -> None:
         """Cancel and clean up the moves of a partition that is being deleted. Raises OSError."""
         self.cancel(partition)
         for each in [each for each in self.originals if each.partition is partition]:
             self.originals.remove(each)
-            self._put_aside(each, 0)
+            self._rename_away(each, 0)
 
     def is_running(self, move: Move) -> bool:
         return self.running.get(move.partition) is move
 
-    def next_step(self, move: Move, most: int, source: LogDirectory) -> Step | None:
-        """Return the next step to run in a thread, at most `most` bytes of records; None after the switch.
+    def next_step(self, move: Move, max_bytes: int, source: LogDirectory) -> Step | None:
+        """Return the next step to run in a thread, at most `max_bytes` of records; None after the switch.
 
         Raises OSError, ApiError for an offline partition; the original is unchanged.
         """
         if move.partition.offline is not None:
             raise move.partition.refusal()
         missing = move.missing
-        if missing is None or missing > min(most, SWAPPED_AT_ONCE):
-            return move.next_step(most)
+        if missing is None or missing > min(max_bytes, SWAPPED_AT_ONCE):
+            return move.next_step(max_bytes)
         self._swap(move, source)
         return None
 
@@ -371,7 +377,7 @@ class Moves:
         """Return the flush that must succeed before the original is removed."""
         return original.partition.flush(now_wall_ms)
 
-    def let_go(self, original: Original, flushed: Flush, now_wall_ms: int) -> None:
+    def remove_original(self, original: Original, flushed: Flush, now_wall_ms: int) -> None:
         """Remove the original after its flush.
 
         If the flush failed, the original stays for the next start, which uses the better copy. Raises
@@ -380,11 +386,11 @@ class Moves:
         if original in self.originals:
             self.originals.remove(original)
             if flushed.error is None:
-                self._put_aside(original, now_wall_ms + original.partition.settings.file_delete_delay_ms)
+                self._rename_away(original, now_wall_ms + original.partition.settings.file_delete_delay_ms)
 
-    def _put_aside(self, original: Original, due_wall_ms: int) -> None:
+    def _rename_away(self, original: Original, due_wall_ms: int) -> None:
         partition, source, directory = original
-        aside = aside_directory(directory, uuid.uuid4().hex, DELETED_DIRECTORY)
-        disk.rename(directory, aside)
-        self._remove([aside], due_wall_ms)
+        renamed = renamed_directory(directory, uuid.uuid4().hex, DELETED_DIRECTORY)
+        disk.rename(directory, renamed)
+        self._remove([renamed], due_wall_ms)
         source.starts.drop((partition.topic, partition.index))

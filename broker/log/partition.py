@@ -22,8 +22,8 @@ from broker.log import disk, retention, timestamps
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
 from broker.log.layout import DELETED, SNAPSHOT, segment_file
-from broker.log.log_context import LogContext, Mark
-from broker.log.producers import TakenBatch, sequence_after, snapshot
+from broker.log.log_context import CachedPosition, LogContext
+from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten, Segment
 from broker.log.slice import CHECKED_ABOVE, EMPTY, FileSlice
@@ -115,8 +115,8 @@ class PartitionLog:
         self.adopted = False
         self.metrics = PartitionMetrics()
         self._context = context
-        self._read_marks: dict[int, Mark] = {}
-        self._appended_marks: dict[int, Mark] = {}
+        self._read_positions: dict[int, CachedPosition] = {}
+        self._appended_positions: dict[int, CachedPosition] = {}
         self._snapshot_at = loaded.snapshot_at
         self._end_at_opening = loaded.end_offset
         self.gaps = list(loaded.gaps)
@@ -126,9 +126,9 @@ class PartitionLog:
         """Size at opening, less the bytes that retention has removed since."""
         self._staged: list[Staged] = []
         self._buffers: list[memoryview] = []
-        self._repeats: list[Staged] = []
+        self._duplicates: list[Staged] = []
         self._staged_ms = 0
-        self._end = self.segments[-1].size
+        self._staged_end = self.segments[-1].size
         self._first_ms = _UNKNOWN
         self.configure(settings)
 
@@ -142,9 +142,9 @@ class PartitionLog:
         self.settings = settings
         self._max_bytes = settings.max_message_bytes
         self._max_records = settings.max_message_records
-        self._stamps = settings.uses_append_time
-        self._ahead_ms = _UNLIMITED if self._stamps else settings.message_timestamp_after_max_ms
-        bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._stamps
+        self._uses_append_time = settings.uses_append_time
+        self._max_ahead_ms = _UNLIMITED if self._uses_append_time else settings.message_timestamp_after_max_ms
+        bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._uses_append_time
         if settings.compacts or bounded or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
         elif settings.record_validation == "compressed":
@@ -218,21 +218,21 @@ class PartitionLog:
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
-        if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._ahead_ms:
+        if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
             check_flags(header, internal=internal)
             self._check_latest(max_timestamp, now_wall_ms)
         if producer_id >= 0:
-            taken = self.producers.check(producer_id, epoch, sequence, delta)
-            if taken is not None:
-                return self._repeat(taken)
+            original = self.producers.check(producer_id, epoch, sequence, delta)
+            if original is not None:
+                return self._duplicate_of(original)
         stamp = -1
-        if self._stamps:
+        if self._uses_append_time:
             stamp = max_timestamp = now_wall_ms
         size = length + LENGTH_OVERHEAD
         offset = self.next_offset
         last_offset = offset + delta
         if (
-            self._end + size > self._roll_bytes
+            self._staged_end + size > self._roll_bytes
             or max_timestamp > self._roll_ms
             or last_offset > self._roll_offset
         ):
@@ -244,7 +244,7 @@ class PartitionLog:
         _write_prefix(records, 0, offset, length, leader_epoch)
         if producer_id >= 0:
             last_sequence = sequence_after(sequence, delta)
-            batch = TakenBatch(sequence, last_sequence, offset, last_offset, max_timestamp)
+            batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
             self.producers.add(producer_id, epoch, batch, now_wall_ms)
         staged = Staged(offset, last_offset, self.log_start_offset, stamp, max_timestamp, size)
         if not self._staged:
@@ -252,7 +252,7 @@ class PartitionLog:
             self._staged_ms = now_wall_ms
         self._staged.append(staged)
         self._buffers.append(records)
-        self._end += size
+        self._staged_end += size
         self.next_offset = last_offset + 1
         return staged
 
@@ -275,28 +275,34 @@ class PartitionLog:
         context.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
         settings = self.settings
         earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
-        if not self._stamps:
+        if not self._uses_append_time:
             earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
-            latest_ms = min(now_wall_ms + self._ahead_ms, _UNLIMITED)
+            latest_ms = min(now_wall_ms + self._max_ahead_ms, _UNLIMITED)
         rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
         largest = yield from check_records(records, rules)
-        if largest != header[8] and not self._stamps:
+        if largest != header[8] and not self._uses_append_time:
             stamp_max_timestamp(records, largest)
 
     def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
-        if max_timestamp - now_wall_ms > self._ahead_ms:
+        if max_timestamp - now_wall_ms > self._max_ahead_ms:
             raise ApiError(
                 ErrorCode.INVALID_TIMESTAMP,
-                f"Timestamp {max_timestamp} is more than {self._ahead_ms} ms ahead of the broker's clock",
+                f"Timestamp {max_timestamp} is more than {self._max_ahead_ms} ms ahead of the broker's clock",
             )
 
-    def _repeat(self, taken: TakenBatch) -> Staged:
-        stamp = taken.max_timestamp if self._stamps else -1
-        start = self.log_start_offset
-        staged = Staged(taken.base_offset, taken.last_offset, start, stamp, taken.max_timestamp, 0, True)
-        if taken.base_offset >= self.high_watermark:
+    def _duplicate_of(self, original: BatchMetadata) -> Staged:
+        staged = Staged(
+            original.base_offset,
+            original.last_offset,
+            self.log_start_offset,
+            original.max_timestamp if self._uses_append_time else -1,
+            original.max_timestamp,
+            size=0,
+            duplicate=True,
+        )
+        if original.base_offset >= self.high_watermark:
             # The original batch is still staged: both succeed or both fail.
-            self._repeats.append(staged)
+            self._duplicates.append(staged)
         return staged
 
     def commit(self) -> bool:
@@ -320,13 +326,13 @@ class PartitionLog:
             self._roll_back(staged, error)
             return False
         self.producers.settle()
-        if self._repeats:
-            self._repeats = []
+        if self._duplicates:
+            self._duplicates = []
         self.high_watermark = self.next_offset
         self.metrics.appends += len(staged)
         first = staged[0]
-        self._context.appended_marks.add(
-            self._appended_marks, first.base_offset, Mark(segment, position, first.size)
+        self._context.appended_positions.add(
+            self._appended_positions, first.base_offset, CachedPosition(segment, position, first.size)
         )
         if segment.index_bytes >= self.settings.segment_index_bytes:
             self._roll_bytes = -1
@@ -335,12 +341,12 @@ class PartitionLog:
         return True
 
     def _roll_back(self, staged: list[Staged], error: OSError) -> None:
-        for each in (*staged, *self._repeats):
+        for each in (*staged, *self._duplicates):
             each.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self._repeats = []
+        self._duplicates = []
         self.producers.undo()
         self.next_offset = self.high_watermark
-        self._end = self.segments[-1].size
+        self._staged_end = self.segments[-1].size
         self._roll_bytes = -1
         self._first_ms = _UNKNOWN
         self._context.failed.append(FailedAppend(self, staged, error))
@@ -356,19 +362,19 @@ class PartitionLog:
         active = self.segments[-1]
         try:
             active.prepare()
-            if self._end and self._first_ms == _UNKNOWN:
+            if self._staged_end and self._first_ms == _UNKNOWN:
                 first = next(active.batches(), None)
                 self._first_ms = max_timestamp if first is None else first.header.max_timestamp
         except OSError as error:
             raise self.unreadable(error) from error
-        if self._end == 0:
+        if self._staged_end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
         self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
         self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
-        if self._end and (
+        if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
-            or self._end + size > self._roll_bytes
+            or self._staged_end + size > self._roll_bytes
             or max_timestamp > self._roll_ms
             or self.next_offset + delta > self._roll_offset
         ):
@@ -395,7 +401,7 @@ class PartitionLog:
         self.segments.append(fresh)
         self.has_new_names = True
         self._context.rolled[self] = None
-        self._end = 0
+        self._staged_end = 0
         self._first_ms = _UNKNOWN
         self._roll_bytes = -1
 
@@ -415,10 +421,10 @@ class PartitionLog:
         page cache lacks them (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE,
         UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
-        mark = self._read_marks.get(offset) or self._appended_marks.get(offset)
-        if mark is None:
+        cached = self._read_positions.get(offset) or self._appended_positions.get(offset)
+        if cached is None:
             return self._read_found(offset, max_bytes, min_one_batch)
-        segment, position, batch_bytes = mark
+        segment, position, batch_bytes = cached
         length = segment.size - position
         if length > max_bytes:
             length = max_bytes
@@ -428,7 +434,7 @@ class PartitionLog:
             length = batch_bytes
         context = self._context
         try:
-            if segment.verified.doubtful:
+            if segment.verified.needs_clipping:
                 _, length = segment.verified.clip(segment, position, length)
             found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
             if length > CHECKED_ABOVE:
@@ -449,7 +455,7 @@ class PartitionLog:
             self.check_readable(found)
         return found
 
-    def _find(self, offset: int) -> Mark | None:
+    def _find(self, offset: int) -> CachedPosition | None:
         if self.offline is not None or self.deleted:
             raise self.refusal()
         if not self.log_start_offset <= offset <= self.high_watermark:
@@ -461,16 +467,18 @@ class PartitionLog:
             return None
         for gap in self.gaps:
             if gap.start <= offset < gap.end:
-                words = f"the records from {gap.start} to {gap.end} are missing"
-                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, words)
+                raise ApiError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the records from {gap.start} to {gap.end} are missing",
+                )
         segments = self.segments
         try:
             for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
                 found = segment.locate(offset)
                 if found is not None:
-                    mark = Mark(segment, *found)
-                    self._context.read_marks.add(self._read_marks, offset, mark)
-                    return mark
+                    cached = CachedPosition(segment, *found)
+                    self._context.read_positions.add(self._read_positions, offset, cached)
+                    return cached
         except OSError as error:
             raise self.unreadable(error) from error
         return None
@@ -539,7 +547,7 @@ class PartitionLog:
             except OSError as error:
                 raise storage_error(error) from error
             self.log_start_offset = offset
-            self._forget_marks()
+            self._forget_positions()
             self._forget_passed_gaps()
         return self.log_start_offset
 
@@ -564,16 +572,16 @@ class PartitionLog:
             raise storage_error(error) from error
 
     def _remove_oldest(self, count: int) -> list[str]:
-        gone = self.segments[:count]
-        if not gone:
+        expired = self.segments[:count]
+        if not expired:
             return []
         del self.segments[:count]
-        self._bytes_before -= sum(segment.size for segment in gone)
-        self._forget_marks()
+        self._bytes_before -= sum(segment.size for segment in expired)
+        self._forget_positions()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self._forget_passed_gaps()
         removable = []
-        for segment in gone:
+        for segment in expired:
             self._forget_files(segment)
             for path in segment.paths:
                 if disk.exists(path):
@@ -650,7 +658,7 @@ class PartitionLog:
         """Refuse all further use and fail the staged batches. The store removes the files."""
         self._fail_staged(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.deleted = True
-        self._forget_marks()
+        self._forget_positions()
         self._context.offline.pop(self, None)
         self._context.gapped.pop(self, None)
         self._context.forget(self)
@@ -658,18 +666,18 @@ class PartitionLog:
             self._forget_files(segment)
 
     def _fail_staged(self, code: ErrorCode) -> None:
-        for each in (*self._staged, *self._repeats):
+        for each in (*self._staged, *self._duplicates):
             each.error = code
-        self._staged, self._buffers, self._repeats = [], [], []
+        self._staged, self._buffers, self._duplicates = [], [], []
 
     def _forget_files(self, segment: Segment) -> None:
-        segment.offsets.let_go()
+        segment.offsets.evict()
         for path in segment.paths:
             self._context.files.forget(path)
 
-    def _forget_marks(self) -> None:
-        self._read_marks.clear()
-        self._appended_marks.clear()
+    def _forget_positions(self) -> None:
+        self._read_positions.clear()
+        self._appended_positions.clear()
 
     def refusal(self) -> ApiError:
         """Return the error for a deleted or offline partition."""
@@ -702,7 +710,7 @@ class PartitionLog:
         self.next_offset = self.high_watermark
         was_online = self.offline is None
         self.offline = error
-        self._forget_marks()
+        self._forget_positions()
         context = self._context
         context.forget(self)
         if was_online and not self.deleted:

@@ -25,7 +25,7 @@ from broker.log.layout import (
     segment_file,
 )
 from broker.log.permissions import Exposure
-from broker.log.producers import Producers, TakenBatch, parse_snapshot, sequence_after
+from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
 from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
@@ -51,7 +51,7 @@ class Gap(NamedTuple):
     end: int
 
 
-class CutTail(NamedTuple):
+class TruncatedTail(NamedTuple):
     """A partition that lost an incomplete batch at its end; it now ends at `end_offset`."""
 
     topic: str
@@ -85,12 +85,14 @@ class OfflineDirectory(NamedTuple):
 
 
 class DuplicatePartition(NamedTuple):
-    """A partition found in two log directories after an interrupted move. The copy in `kept` is used."""
+    """A partition found in two log directories after an interrupted move. The copy in `directory` is
+    used; the other one was renamed.
+    """
 
     topic: str
     partition: int
-    kept: str
-    put_aside: str
+    directory: str
+    renamed_to: str
 
 
 @dataclass(slots=True)
@@ -104,12 +106,12 @@ class Recovery:
     partitions: int = 0
     scanned_bytes: int = 0
     unclean: list[str] = field(default_factory=list)
-    cut: list[CutTail] = field(default_factory=list)
+    truncated: list[TruncatedTail] = field(default_factory=list)
     damage: list[DamagedStretch] = field(default_factory=list)
     unreadable: list[UnreadablePartition] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
-    lost: list[OfflineDirectory] = field(default_factory=list)
-    twice: list[DuplicatePartition] = field(default_factory=list)
+    offline: list[OfflineDirectory] = field(default_factory=list)
+    duplicates: list[DuplicatePartition] = field(default_factory=list)
     exposed: list[Exposure] = field(default_factory=list)
 
 
@@ -122,7 +124,7 @@ class Loaded(NamedTuple):
     """
 
     segments: list[Segment]
-    producers: Producers
+    producers: ProducerStates
     log_start_offset: int
     end_offset: int
     recovery_point: int
@@ -152,7 +154,7 @@ def load(
     if not bases:
         segment = Segment(files, directory, start_offset)
         segment.open(make=True)
-        return Loaded([segment], Producers(), start_offset, start_offset, start_offset, is_new=True)
+        return Loaded([segment], ProducerStates(), start_offset, start_offset, start_offset, is_new=True)
     start_offset = max(start_offset, bases[0])
     segments = [
         Segment(
@@ -290,7 +292,7 @@ def _ends_at(active: Segment, end_offset: int) -> bool:
     return position == active.size and offset == end_offset and not active.verified.damage
 
 
-def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
+def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[ProducerStates, int]:
     """Return the newest readable snapshot up to `latest` and its offset; (no producers, 0) without one."""
     for offset in reversed(snapshots):
         if offset <= latest:
@@ -298,14 +300,14 @@ def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Produce
             producers = parse_snapshot(content or b"")
             if producers is not None:
                 return producers, offset
-    return Producers(), 0
+    return ProducerStates(), 0
 
 
-def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
+def _replay(producers: ProducerStates, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
     if header.producer_id < 0 or header.base_offset < from_offset or header.is_control:
         return
     last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
-    batch = TakenBatch(
+    batch = BatchMetadata(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )
     producers.add(header.producer_id, header.producer_epoch, batch, max(header.max_timestamp, seen_ms))
@@ -314,7 +316,7 @@ def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms
 
 def _recover(
     segment: Segment,
-    producers: Producers,
+    producers: ProducerStates,
     replayed_from: int,
     next_offset: int,
     ceiling: int | None,

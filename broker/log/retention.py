@@ -97,8 +97,9 @@ class ClockSteps:
         self._ahead_ms = ahead_ms
         if step_ms > MAX_STEP_MS:
             self._until_ms = now_ms + wait_ms
-            words = {"step_ms": step_ms, "wait_ms": wait_ms}
-            logger.warning("wall clock jumped forward: retention paused", extra=words)
+            logger.warning(
+                "wall clock jumped forward: retention paused", extra={"step_ms": step_ms, "wait_ms": wait_ms}
+            )
         elif step_ms < -MAX_STEP_MS and self._until_ms is not None:
             self._until_ms = None
             logger.warning("wall clock moved back: retention resumed", extra={"step_ms": step_ms})

@@ -222,7 +222,7 @@ class Segment:
         Raises OSError.
         """
         position, likely = self.offsets.around(offset - self.base_offset)
-        if self.verified.doubtful:
+        if self.verified.needs_clipping:
             for found in self.batches(self._checked_position(position, offset)):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
@@ -301,7 +301,7 @@ class Segment:
         file = self._files.get(self.path)
         start, chunk = position, b""
         while True:
-            if self.verified.doubtful:
+            if self.verified.needs_clipping:
                 position, _ = self.verified.clip(self, position, HEADER_BYTES)
             if self.size - position < HEADER_BYTES:
                 return

@@ -30,7 +30,7 @@ _read_ahead: Final = memoryview(bytearray(COPIED))
 """Buffer for bytes that are read only to check that they are readable."""
 
 
-class Lender(Protocol):
+class SliceOwner(Protocol):
     """The log that owns a slice."""
 
     def slice_failed(self, error: OSError) -> None:
@@ -40,19 +40,19 @@ class Lender(Protocol):
 class FileSlice:
     """Bytes of a segment file.
 
-    Reports read errors to its lender.
+    Reports read errors to its owner.
 
     `len(slice)` and `remaining` are the unsent bytes; an empty slice is false. The bytes stay readable as
     long as the slice exists, even if the segment is deleted.
     """
 
-    __slots__ = ("_file", "_lender", "_transfer", "position", "remaining")
+    __slots__ = ("_file", "_owner", "_transfer", "position", "remaining")
 
     def __init__(
-        self, file: OpenFile, position: int, length: int, transfer: Transfer, lender: Lender | None = None
+        self, file: OpenFile, position: int, length: int, transfer: Transfer, owner: SliceOwner | None = None
     ) -> None:
         self._file = file
-        self._lender = lender
+        self._owner = owner
         self._transfer = transfer
         self.position = position
         self.remaining = length
@@ -108,7 +108,7 @@ class FileSlice:
     def is_readable(self) -> bool:
         """Return whether the bytes are readable, as far as `check_readable` reads them.
 
-        Reports a failure to the lender.
+        Reports a failure to the owner.
         """
         try:
             self.check_readable(self.remaining)
@@ -118,11 +118,9 @@ class FileSlice:
         return True
 
     def _unreadable(self, error: OSError) -> UnreadableRegion:
-        if self._lender is not None:
-            self._lender.slice_failed(error)
-        unreadable = UnreadableRegion(error.errno, error.strerror or str(error))
-        unreadable.region = self
-        return unreadable
+        if self._owner is not None:
+            self._owner.slice_failed(error)
+        return UnreadableRegion(error.errno, error.strerror or str(error), self)
 
     def advance(self, sent: int) -> None:
         """Skip the bytes sent from the last piece."""
@@ -148,7 +146,7 @@ class FileSlice:
 
         Reads `READ_AHEAD` uncached bytes and shortens the slice to end after them, but not within its first
         `least` bytes: the reader requests the others next. Reads nothing if the file system cannot tell what
-        is cached. Raises OSError without reporting it to the lender.
+        is cached. Raises OSError without reporting it to the owner.
         """
         file, position = self._file, self.position
         end = position + self.remaining

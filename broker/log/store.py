@@ -41,8 +41,10 @@ class LogStore:
         transfer: Transfer = (
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
-        most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
-        self._context: LogContext[PartitionLog] = LogContext(OpenFiles(most), transfer)
+        max_files = config.max_open_files
+        if descriptors is not None:
+            max_files = min(max_files, descriptors // 2)
+        self._context: LogContext[PartitionLog] = LogContext(OpenFiles(max_files), transfer)
         self.directories = LogDirectories(config.dirs, self._context)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -103,7 +105,7 @@ class LogStore:
     ) -> PartitionLog:
         """Return the partition with these settings, creating it if missing.
 
-        A log of this name with another topic id is put aside first. Raises ApiError KAFKA_STORAGE_ERROR.
+        A log of this name with another topic id is renamed first. Raises ApiError KAFKA_STORAGE_ERROR.
         """
         try:
             known = self._open_or_make(topic, topic_id, index, settings)
@@ -134,20 +136,20 @@ class LogStore:
         if known is None or known.topic_id == topic_id or known.offline is not None:
             return known
         if known.topic_id == NO_TOPIC_ID:
-            self.directories.of(known).name(known, topic_id)
+            self.directories.of(known).set_topic_id(known, topic_id)
             return known
         # Its topic may be deleted, or its partition.metadata damaged: neither justifies deleting records.
-        self._put_aside(known, STRAY_DIRECTORY)
+        self._rename_away(known, STRAY_DIRECTORY)
         return None
 
-    def give_up(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
+    def mark_missing_offline(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
         """Mark a partition as offline if no readable directory has it but an offline one may.
 
         A new log would start at offset 0.
         """
-        lost = self.directories.lost
-        if lost is not None and (topic, index) not in self._partitions:
-            self._partitions[topic, index] = lost.placeholder(topic, topic_id, index, settings)
+        directory = self.directories.first_offline
+        if directory is not None and (topic, index) not in self._partitions:
+            self._partitions[topic, index] = directory.placeholder(topic, topic_id, index, settings)
 
     def restore_absent(
         self, topic: str, topic_id: bytes, count: int, settings: TopicSettings
@@ -191,9 +193,9 @@ class LogStore:
         except OSError as error:
             raise storage_error(error) from error
 
-    def next_step_of(self, move: Move, most: int) -> Step | None:
+    def next_step_of(self, move: Move, max_bytes: int) -> Step | None:
         """Return `Moves.next_step`."""
-        return self.moves.next_step(move, most, self.directories.of(move.partition))
+        return self.moves.next_step(move, max_bytes, self.directories.of(move.partition))
 
     def delete_partition(self, topic: str, index: int) -> None:
         """Delete the partition for every caller at once.
@@ -202,23 +204,23 @@ class LogStore:
 
         Slices on their way to readers stay readable; the next `retention` removes the files.
         """
-        gone = self._partitions.get((topic, index))
-        if gone is None:
+        partition = self._partitions.get((topic, index))
+        if partition is None:
             return
-        if self.directories.of(gone).offline is not None:
+        if self.directories.of(partition).offline is not None:
             del self._partitions[topic, index]
-            gone.delete()
+            partition.delete()
             return
         try:
-            self._removable.append((0, [self._put_aside(gone, DELETED_DIRECTORY)]))
+            self._removable.append((0, [self._rename_away(partition, DELETED_DIRECTORY)]))
         except OSError as error:
             raise storage_error(error) from error
 
-    def _put_aside(self, partition: PartitionLog, suffix: str) -> str:
+    def _rename_away(self, partition: PartitionLog, suffix: str) -> str:
         """Forget the partition and rename its directory so that no start opens it. Raises OSError."""
         del self._partitions[partition.topic, partition.index]
         self.moves.forget(partition)
-        return self.directories.put_aside(partition, suffix)
+        return self.directories.rename_away(partition, suffix)
 
     def commit(self) -> Sequence[FailedAppend[PartitionLog]]:
         """Write everything that is staged, one system call per partition, and return the failed appends."""

@@ -28,7 +28,7 @@ class SegmentFile(Protocol):
 
 
 class VerifiedRanges:
-    """While `doubtful`, a slice must be clipped before it is sent.
+    """While `needs_clipping`, a slice must be clipped before it is sent.
 
     `damage` is sorted; its ranges do not touch.
     """
@@ -41,7 +41,7 @@ class VerifiedRanges:
         "_good_from",
         "_good_to",
         "damage",
-        "doubtful",
+        "needs_clipping",
     )
 
     def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
@@ -56,18 +56,18 @@ class VerifiedRanges:
         self._ceiling = ceiling
         self._checked = (0, 0)
         self.damage: list[Damage] = []
-        self.doubtful = unproven > 0
+        self.needs_clipping = unproven > 0
 
     def note_damage(self, found: Damage) -> None:
         if found not in self.damage:
             self.damage.append(found)
             self.damage.sort()
-        self.doubtful = True
+        self.needs_clipping = True
 
     def forget_tail(self, size: int) -> None:
         """Drop damage beyond `size`, to which the segment was truncated."""
         self.damage = [stretch for stretch in self.damage if stretch.start < size]
-        self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
+        self.needs_clipping = self.needs_clipping and (bool(self.damage) or self._good_to < self._good_from)
 
     def clip(self, segment: SegmentFile, position: int, length: int) -> tuple[int, int]:
         """Return (position, length) of the first undamaged part of a slice.
@@ -122,4 +122,4 @@ class VerifiedRanges:
         if in_order:
             self._good_to, self._expected, self._exact = position, expected, exact
             if position >= self._good_from:
-                self.doubtful = bool(self.damage)
+                self.needs_clipping = bool(self.damage)

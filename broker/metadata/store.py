@@ -24,8 +24,7 @@ from typing import Any, Final
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
@@ -44,7 +43,7 @@ _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, enti
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
 # After a failed fsync, the state on disk is unknown. A full disk is harmless.
-_DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
+_STATE_UNKNOWN: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 _SCHEMA: Final = f"""
 BEGIN;
@@ -132,7 +131,7 @@ class MetadataStore:
             raise
         except (sqlite3.Error, ValueError, KeyError) as error:
             connection.close()
-            raise MetadataUnusable(f"{path}: {_in_words(error)}") from error
+            raise MetadataUnusable(f"{path}: {_describe(error)}") from error
         except BaseException:
             connection.close()
             raise
@@ -207,11 +206,11 @@ class MetadataStore:
             self._connection.executemany(_INSERT, rows)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            words = f"cannot write the metadata: {error}"
-            if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
-                self._broken = words
+            reason = f"cannot write the metadata: {error}"
+            if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
+                self._broken = reason
             self._roll_back()
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, words) from error
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
         except BaseException:
             self._roll_back()
             raise
@@ -221,7 +220,7 @@ class MetadataStore:
         try:
             self._connection.execute(_CHECKPOINT).fetchone()
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
+            if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
                 self._broken = f"cannot write the metadata: {error}"
 
     def _roll_back(self) -> None:
@@ -276,7 +275,7 @@ def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
     return fresh
 
 
-def _in_words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
         return "another broker uses this directory"
     return str(error)

@@ -14,12 +14,12 @@ from typing import Final
 _HEADER: Final = struct.Struct(">IIII8sII")
 _FRAME: Final = struct.Struct(">II8sII")
 _MAGIC: Final = 0x377F0682
-"""If the lowest bit is also set, checksums are over big-endian words."""
+"""If the lowest bit is also set, checksums are over big-endian byte_order."""
 
 _USUAL_PAGE: Final = 4_096
 
 
-WAY_OUT: Final = (
+RECOVERY_HINT: Final = (
     "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
     "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
 )
@@ -42,10 +42,12 @@ def check_wal(path: Path) -> None:
     log = wal_of(path)
     content = log.read_bytes() if log.exists() else b""
     if content and not (path.exists() and path.stat().st_size):
-        raise MetadataUnusable(f"{path} is missing or empty, but {log.name} beside it is not. {WAY_OUT}")
+        raise MetadataUnusable(
+            f"{path} is missing or empty, but {log.name} beside it is not. {RECOVERY_HINT}"
+        )
     unread = unread_commits(content)
     if unread > 1:
-        raise MetadataUnusable(f"{log} is damaged: {unread} changes in it cannot be read. {WAY_OUT}")
+        raise MetadataUnusable(f"{log} is damaged: {unread} changes in it cannot be read. {RECOVERY_HINT}")
 
 
 def keep_damaged_wal(path: Path) -> None:
@@ -54,9 +56,9 @@ def keep_damaged_wal(path: Path) -> None:
     content = log.read_bytes() if log.exists() else b""
     if not content or (path.exists() and path.stat().st_size and not unread_commits(content)):
         return
-    kept = log.with_name(log.name + ".damaged")
-    os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))
-    kept.write_bytes(content)
+    copy = log.with_name(log.name + ".damaged")
+    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT, 0o600))
+    copy.write_bytes(content)
 
 
 def unread_commits(content: bytes) -> int:
@@ -70,8 +72,8 @@ def unread_commits(content: bytes) -> int:
     if len(content) <= _HEADER.size:
         return 0
     magic, _, page_bytes, _, salts, *sums = _HEADER.unpack_from(content)
-    words = ">" if magic & 1 else "<"
-    chain = _checksum(content[: _HEADER.size - 8], (0, 0), words)
+    byte_order = ">" if magic & 1 else "<"
+    chain = _checksum(content[: _HEADER.size - 8], (0, 0), byte_order)
     is_good = magic & ~1 == _MAGIC and chain == tuple(sums)
     if not is_good:
         page_bytes = _USUAL_PAGE
@@ -84,16 +86,16 @@ def unread_commits(content: bytes) -> int:
     for start, (_, size_after_commit, frame_salts, *frame_sums) in zip(starts, frames, strict=True):
         if is_good:
             page = content[start + _FRAME.size : start + step]
-            chain = _checksum(content[start : start + 8] + page, chain, words)
+            chain = _checksum(content[start : start + 8] + page, chain, byte_order)
             is_good = frame_salts == salts and chain == tuple(frame_sums)
         if not is_good and frame_salts == salts and size_after_commit:
             unread += 1
     return unread
 
 
-def _checksum(data: bytes, before: tuple[int, int], words: str) -> tuple[int, int]:
+def _checksum(data: bytes, before: tuple[int, int], byte_order: str) -> tuple[int, int]:
     one, two = before
-    for first, second in struct.iter_unpack(words + "II", data):
+    for first, second in struct.iter_unpack(byte_order + "II", data):
         one = (one + first + two) & 0xFFFF_FFFF
         two = (two + second + one) & 0xFFFF_FFFF
     return one, two

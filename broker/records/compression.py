@@ -77,13 +77,13 @@ def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffe
     """
     if codec == Codec.NONE:
         return data
-    most = min(limit, max(_HARMLESS, MAX_RATIO * len(data)))
+    max_bytes = min(limit, max(_HARMLESS, MAX_RATIO * len(data)))
     if codec == Codec.GZIP:
-        return _gunzip(data, most)
+        return _gunzip(data, max_bytes)
     if codec == Codec.SNAPPY:
-        return _unsnap(data, most)
+        return _unsnap(data, max_bytes)
     if codec in (Codec.LZ4, Codec.ZSTD):
-        return _unframe(codec, data, most)
+        return _unframe(codec, data, max_bytes)
     raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type {codec}")
 
 
@@ -147,12 +147,12 @@ def check_framing(codec: int, packed: memoryview) -> None:
         raise _corrupt("the LZ4 frame does not end at the end of the batch")
 
 
-def _gunzip(data: Buffer, most: int) -> Buffer:
+def _gunzip(data: Buffer, max_bytes: int) -> Buffer:
     """Decompress gzip data, which may have several members.
 
     No copy is longer than a chunk, so that a thread never holds the interpreter for long.
     """
-    unpacked = _Unpacked(most)
+    unpacked = _Unpacked(max_bytes)
     view = memoryview(data)
     at = 0
     try:
@@ -166,28 +166,28 @@ def _gunzip(data: Buffer, most: int) -> Buffer:
                     if not left:
                         raise _corrupt("truncated gzip data")
                 # One byte above the limit, to detect an excess.
-                unpacked.append(member.decompress(left, min(_GZIP_PIECE, most + 1 - unpacked.size)))
-                if unpacked.size > most:
-                    raise _too_large(most)
+                unpacked.append(member.decompress(left, min(_GZIP_PIECE, max_bytes + 1 - unpacked.size)))
+                if unpacked.size > max_bytes:
+                    raise _too_large(max_bytes)
             at -= len(member.unused_data)
     except zlib.error as error:
         raise _corrupt(str(error)) from error
     return unpacked.whole()
 
 
-def _unsnap(data: Buffer, most: int) -> Buffer:
+def _unsnap(data: Buffer, max_bytes: int) -> Buffer:
     """Decompress xerial's framing of blocks (Java and most clients) or a single raw block (librdkafka)."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _unsnap_block(view, most)
-    unpacked = _Unpacked(most)
+        return _unsnap_block(view, max_bytes)
+    unpacked = _Unpacked(max_bytes)
     at = len(_XERIAL_HEADER)
     while at < len(view):
         start = at + 4
         end = start + int.from_bytes(view[at:start], "big")
         if end > len(view) or end == start:
             raise _corrupt("a snappy block exceeds the data")
-        unpacked.append(_unsnap_block(view[start:end], most - unpacked.size))
+        unpacked.append(_unsnap_block(view[start:end], max_bytes - unpacked.size))
         at = end
     return unpacked.whole()
 
@@ -207,12 +207,12 @@ def _unsnap_block(block: memoryview, capacity: int) -> Buffer:
         raise _corrupt(str(error)) from error
 
 
-def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
+def _unframe(codec: int, data: Buffer, max_bytes: int) -> Buffer:
     """Decompress a frame into growing buffers, because a frame need not state its decompressed size."""
     import cramjam
 
     unpack = cramjam.zstd.decompress_into if codec == Codec.ZSTD else cramjam.lz4.decompress_into
-    capacity = min(most, max(65_536, 8 * len(data)))
+    capacity = min(max_bytes, max(65_536, 8 * len(data)))
     while True:
         # One byte above the limit: the codec raises the same error for a small buffer and for corrupt data.
         unpacked = _output(capacity + 1)
@@ -224,20 +224,20 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
             size = capacity + 1
         if size <= capacity:
             return memoryview(unpacked)[:size]
-        if capacity == most:
-            raise _too_large(most)
-        capacity = min(most, 8 * capacity)
+        if capacity == max_bytes:
+            raise _too_large(max_bytes)
+        capacity = min(max_bytes, 8 * capacity)
 
 
 class _Unpacked:
-    """Collects decompressed chunks, at most `most` + 1 bytes.
+    """Collects decompressed chunks, at most `max_bytes` + 1 bytes.
 
     Beyond `_ON_HEAP` bytes the buffer is mapped once with the maximum size: a growing `bytearray` copies its
     content while it holds the interpreter, 14 ms for 64 MiB here. Untouched pages cost nothing.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._small = bytearray()
         self._large: bytearray | memoryview | None = None
         self.size = 0
@@ -249,7 +249,7 @@ class _Unpacked:
         elif size <= _ON_HEAP:
             self._small += piece
         else:
-            self._large = _output(max(self._most + 1, size))
+            self._large = _output(max(self._max_bytes + 1, size))
             self._large[: self.size] = self._small
             self._large[self.size : size] = piece
         self.size = size
@@ -272,5 +272,5 @@ def _corrupt(why: str) -> ApiError:
     return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be decompressed: {why}")
 
 
-def _too_large(most: int) -> ApiError:
-    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The decompressed batch exceeds {most} bytes")
+def _too_large(max_bytes: int) -> ApiError:
+    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The decompressed batch exceeds {max_bytes} bytes")

@@ -100,7 +100,7 @@ class HostedTopic:
     def give_up(self) -> None:
         """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
         for index in range(self.count):
-            self._store.give_up(self.name, self.topic_id, index, self.settings)
+            self._store.mark_missing_offline(self.name, self.topic_id, index, self.settings)
         self.open_existing()
 
     def restore_absent(self) -> None:
@@ -192,7 +192,7 @@ class Partitions:
     def begin(self, image: Image) -> None:
         """Apply the image at startup, when all of its topics already exist."""
         self.follow(image, image.topics)
-        if self.store.directories.lost is not None:
+        if self.store.directories.first_offline is not None:
             for topic in self.by_name.values():
                 topic.give_up()
         for topic in self.by_name.values():

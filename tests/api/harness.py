@@ -21,8 +21,8 @@ from broker.control.control import Control
 from broker.groups.messages import Now
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
-from broker.metadata.changes import Delta
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.protocol import codec

@@ -15,7 +15,7 @@ from broker.control.configs import plan_alter_configs
 from broker.control.describe import Source, describe
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
-from broker.metadata.changes import Delta
+from broker.metadata.publisher import Delta
 from tests.control.world import World
 
 QUEUES = ConfigResource(ResourceType.CLIENT_METRICS, "queues")

@@ -37,9 +37,9 @@ from broker.control.control import PLANNERS, Control
 from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Delta, QuotaChange
+from broker.metadata.changes import AuditFilter
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, QuotaChange
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)

@@ -34,7 +34,7 @@ from broker.control.control import Control
 from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
+from broker.metadata.changes import AuditFilter
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)

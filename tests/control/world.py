@@ -11,8 +11,7 @@ from broker.control.dynamic_config import DynamicConfig
 from broker.control.plan import Plan, Situation
 from broker.errors import ApiError
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.store import MetadataStore
 from broker.steps import Steps, finished

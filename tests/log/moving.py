@@ -43,7 +43,7 @@ def settle(store: LogStore) -> None:
         flush = store.moves.flush(original, NOW)
         flush.run()
         flush.finish()
-        store.moves.let_go(original, flush, NOW)
+        store.moves.remove_original(original, flush, NOW)
 
 
 def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], None] = lambda: None) -> int:

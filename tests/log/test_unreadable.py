@@ -165,7 +165,7 @@ def test_a_read_of_what_is_not_cached_promises_the_mebibyte_that_it_has_read(
     log = make(store)
     append(log, sized(READ_AHEAD), sized(READ_AHEAD))
     if not is_remembered:
-        log._forget_marks()
+        log._forget_positions()
     monkeypatch.setattr(disk, "is_cached", lambda _file, _position: False)
     monkeypatch.setattr(disk, "read_into", read_into)
     if is_refused:
@@ -202,7 +202,7 @@ def test_records_that_are_cached_are_not_read_beforehand(
         log.read(0, 600_000, min_one_batch=True)
         assert looks == [0, 262_144, 524_288, 599_999]
         looks.clear()
-        log._forget_marks()
+        log._forget_positions()
     monkeypatch.undo()
     store.close()
 

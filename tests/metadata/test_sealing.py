@@ -12,8 +12,7 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import AuditFilter, Change, Kind
 from broker.metadata.sealing import NOT_EDITED, Unreadable
 from broker.metadata.secret_key import KeyFiles
 from broker.metadata.store import MetadataStore

@@ -10,8 +10,7 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind, write_pairs
 from broker.metadata.sealing import Seals
 from broker.metadata.secret_key import SecretKey
 from broker.metadata.store import MetadataStore

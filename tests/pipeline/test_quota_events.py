@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from broker.events.quota_changes import QuotaChangeEvents
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, Delta, Kind, write_pairs
+from broker.metadata.changes import Change, Kind, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
+from broker.metadata.publisher import Delta
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES
 from pipeline.gold.limits import limits_over_time

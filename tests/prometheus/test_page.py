@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from broker.api.outcome import Outcome
 from broker.config.sections import RequestLogConfig
-from broker.metadata.audit import AuditFilter
+from broker.metadata.changes import AuditFilter
 from broker.metrics.families import render
 from broker.network.handling.request import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

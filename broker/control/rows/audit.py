@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.metadata.audit import AuditRow
+from broker.metadata.changes import AuditRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
 
-REMEMBERED_BATCHES: Final = 5
+RETAINED_BATCHES: Final = 5
 """Batches kept per producer to recognise retries: the most that a producer has in flight.
 
 Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN.
@@ -36,7 +36,7 @@ _VERSION: Final = 1
 _NONE: Final = -1
 
 
-class TakenBatch(NamedTuple):
+class BatchMetadata(NamedTuple):
     """A batch in the log: sequences and offsets of its first and last record, and its greatest timestamp."""
 
     first_sequence: int
@@ -46,7 +46,7 @@ class TakenBatch(NamedTuple):
     max_timestamp: int
 
 
-class Producer(NamedTuple):
+class ProducerStateEntry(NamedTuple):
     """State of one producer.
 
     `seen_ms` is the broker's wall clock at the last append. `batches` is never empty and ends with the
@@ -55,7 +55,7 @@ class Producer(NamedTuple):
 
     epoch: int
     seen_ms: int
-    batches: tuple[TakenBatch, ...]
+    batches: tuple[BatchMetadata, ...]
 
 
 def sequence_after(first: int, delta: int) -> int:
@@ -63,29 +63,29 @@ def sequence_after(first: int, delta: int) -> int:
     return (first + delta) & _SEQUENCE_MAX
 
 
-class Producers:
+class ProducerStates:
     """The producer states of one partition."""
 
     __slots__ = ("_before", "_producers")
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
-        self._before: dict[int, Producer | None] = {}
+        self._producers: dict[int, ProducerStateEntry] = {}
+        self._before: dict[int, ProducerStateEntry | None] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def items(self) -> list[tuple[int, Producer]]:
+    def items(self) -> list[tuple[int, ProducerStateEntry]]:
         return sorted(self._producers.items())
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
         return self._producers.get(producer_id)
 
-    def restore(self, producer_id: int, producer: Producer) -> None:
+    def restore(self, producer_id: int, producer: ProducerStateEntry) -> None:
         """Set a producer's state from a snapshot."""
         self._producers[producer_id] = producer
 
-    def check(self, producer_id: int, epoch: int, first_sequence: int, delta: int) -> TakenBatch | None:
+    def check(self, producer_id: int, epoch: int, first_sequence: int, delta: int) -> BatchMetadata | None:
         """Return the stored batch that this one repeats, or None for the next batch or an unknown producer.
 
         Raises ApiError: INVALID_PRODUCER_EPOCH (a newer instance of the producer has written),
@@ -121,16 +121,16 @@ class Producers:
             )
         return None
 
-    def add(self, producer_id: int, epoch: int, batch: TakenBatch, now_ms: int) -> None:
+    def add(self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int) -> None:
         """Record a staged batch that passed `check`. `undo` reverts it until `settle`."""
         known = self._producers.get(producer_id)
         if producer_id not in self._before:
             self._before[producer_id] = known
         if known is None or known.epoch != epoch:
-            batches: tuple[TakenBatch, ...] = (batch,)
+            batches: tuple[BatchMetadata, ...] = (batch,)
         else:
-            batches = (*known.batches[1 - REMEMBERED_BATCHES :], batch)
-        self._producers[producer_id] = Producer(epoch, now_ms, batches)
+            batches = (*known.batches[1 - RETAINED_BATCHES :], batch)
+        self._producers[producer_id] = ProducerStateEntry(epoch, now_ms, batches)
 
     def settle(self) -> None:
         """Make the added batches permanent after they were written."""
@@ -148,17 +148,17 @@ class Producers:
 
     def expire(self, before_ms: int) -> int:
         """Remove producers last seen at `before_ms` or earlier and return their number."""
-        gone = [each for each, producer in self._producers.items() if producer.seen_ms <= before_ms]
-        for producer_id in gone:
+        expired = [each for each, producer in self._producers.items() if producer.seen_ms <= before_ms]
+        for producer_id in expired:
             del self._producers[producer_id]
-        return len(gone)
+        return len(expired)
 
     def clear(self) -> None:
         self._producers = {}
         self._before = {}
 
 
-def snapshot(producers: Producers) -> bytes:
+def snapshot(producers: ProducerStates) -> bytes:
     entries = []
     for producer_id, producer in producers.items():
         last = producer.batches[-1]
@@ -179,7 +179,7 @@ def snapshot(producers: Producers) -> bytes:
     return _HEAD.pack(_VERSION, crc32c(body), len(entries)) + body[4:]
 
 
-def parse_snapshot(content: bytes) -> Producers | None:
+def parse_snapshot(content: bytes) -> ProducerStates | None:
     """Return the producers; None for a damaged file or an unknown version."""
     if len(content) < _HEAD.size:
         return None
@@ -188,11 +188,11 @@ def parse_snapshot(content: bytes) -> Producers | None:
         return None
     if len(content) != _HEAD.size + count * _ENTRY.size:
         return None
-    producers = Producers()
+    producers = ProducerStates()
     for producer_id, epoch, sequence, offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(
         content[_HEAD.size :]
     ):
         first_sequence = sequence_after(sequence, -delta)
-        batch = TakenBatch(first_sequence, sequence, offset - delta, offset, seen_ms)
-        producers.restore(producer_id, Producer(epoch, seen_ms, (batch,)))
+        batch = BatchMetadata(first_sequence, sequence, offset - delta, offset, seen_ms)
+        producers.restore(producer_id, ProducerStateEntry(epoch, seen_ms, (batch,)))
     return producers

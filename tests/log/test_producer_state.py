@@ -3,10 +3,10 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.producers import (
-    REMEMBERED_BATCHES,
-    Producers,
-    TakenBatch,
+from broker.log.producer_state import (
+    RETAINED_BATCHES,
+    BatchMetadata,
+    ProducerStates,
     parse_snapshot,
     sequence_after,
     snapshot,
@@ -17,7 +17,7 @@ LAST = 2**31 - 1
 
 
 def add(producers, first, count, *, epoch=0, producer_id=7, now=NOW, offset=0):
-    taken = TakenBatch(first, sequence_after(first, count - 1), offset, offset + count - 1, now)
+    taken = BatchMetadata(first, sequence_after(first, count - 1), offset, offset + count - 1, now)
     producers.add(producer_id, epoch, taken, now)
     producers.settle()
     return taken
@@ -30,19 +30,19 @@ def refusal(producers, first, *, epoch=0, delta=0):
 
 
 def test_an_unknown_producer_may_begin_anywhere():
-    assert Producers().check(7, 3, 1_000, 0) is None
+    assert ProducerStates().check(7, 3, 1_000, 0) is None
 
 
 @pytest.mark.parametrize("first", [3, 5, 0, LAST])
 def test_only_the_next_sequence_is_taken(first):
-    producers = Producers()
+    producers = ProducerStates()
     add(producers, 0, 4)
     assert refusal(producers, first) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(7, 0, 4, 0) is None
 
 
 def test_sequences_start_again_after_the_largest_int():
-    producers = Producers()
+    producers = ProducerStates()
     taken = add(producers, LAST - 1, 4)
     assert taken.last_sequence == 1
     assert producers.check(7, 0, 2, 0) is None
@@ -52,22 +52,22 @@ def test_sequences_start_again_after_the_largest_int():
 
 
 def test_the_last_five_batches_are_recognised_and_the_sixth_is_not():
-    producers = Producers()
-    taken = [add(producers, 10 * at, 10, offset=10 * at) for at in range(REMEMBERED_BATCHES + 1)]
+    producers = ProducerStates()
+    taken = [add(producers, 10 * at, 10, offset=10 * at) for at in range(RETAINED_BATCHES + 1)]
     assert refusal(producers, 0, delta=9) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    for at in range(1, REMEMBERED_BATCHES + 1):
+    for at in range(1, RETAINED_BATCHES + 1):
         assert producers.check(7, 0, 10 * at, 9) == taken[at]
 
 
 def test_a_repetition_has_the_same_first_and_last_sequence():
-    producers = Producers()
+    producers = ProducerStates()
     add(producers, 0, 10)
     assert refusal(producers, 0, delta=8) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(producers, 1, delta=8) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_newer_epoch_begins_at_zero_and_shuts_the_older_one_out():
-    producers = Producers()
+    producers = ProducerStates()
     add(producers, 0, 5, epoch=1)
     assert refusal(producers, 5, epoch=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(7, 2, 0, 0) is None
@@ -77,12 +77,12 @@ def test_a_newer_epoch_begins_at_zero_and_shuts_the_older_one_out():
 
 
 def test_what_was_added_since_the_last_settlement_is_undone():
-    producers = Producers()
+    producers = ProducerStates()
     add(producers, 0, 5)
     before = producers.items()
-    producers.add(7, 0, TakenBatch(5, 9, 5, 9, NOW), NOW + 1)
-    producers.add(7, 0, TakenBatch(10, 14, 10, 14, NOW), NOW + 1)
-    producers.add(8, 0, TakenBatch(0, 0, 15, 15, NOW), NOW + 1)
+    producers.add(7, 0, BatchMetadata(5, 9, 5, 9, NOW), NOW + 1)
+    producers.add(7, 0, BatchMetadata(10, 14, 10, 14, NOW), NOW + 1)
+    producers.add(8, 0, BatchMetadata(0, 0, 15, 15, NOW), NOW + 1)
     producers.undo()
     assert producers.items() == before
     producers.undo()
@@ -90,7 +90,7 @@ def test_what_was_added_since_the_last_settlement_is_undone():
 
 
 def test_a_producer_is_forgotten_when_it_was_not_seen_for_long():
-    producers = Producers()
+    producers = ProducerStates()
     for producer_id, seen in ((1, NOW - 1), (2, NOW), (3, NOW + 1)):
         add(producers, 0, 1, producer_id=producer_id, now=seen)
     assert producers.expire(NOW) == 2
@@ -98,19 +98,19 @@ def test_a_producer_is_forgotten_when_it_was_not_seen_for_long():
 
 
 def test_a_snapshot_brings_back_the_last_batch_of_each():
-    producers = Producers()
+    producers = ProducerStates()
     for at in range(3):
         add(producers, at * 5, 5, offset=100 + at * 5, epoch=2)
     add(producers, LAST - 1, 4, producer_id=9, offset=500)
     back = parse_snapshot(snapshot(producers))
     assert back is not None
-    assert back.get(7).batches == (TakenBatch(10, 14, 110, 114, NOW),)
+    assert back.get(7).batches == (BatchMetadata(10, 14, 110, 114, NOW),)
     assert (back.get(7).epoch, back.get(7).seen_ms) == (2, NOW)
-    assert back.get(9).batches == (TakenBatch(LAST - 1, 1, 500, 503, NOW),)
+    assert back.get(9).batches == (BatchMetadata(LAST - 1, 1, 500, 503, NOW),)
 
 
 def test_a_damaged_snapshot_is_no_snapshot():
-    producers = Producers()
+    producers = ProducerStates()
     add(producers, 0, 1)
     good = snapshot(producers)
     assert parse_snapshot(b"") is None
