@@ -42,7 +42,8 @@ PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 class Responder:
     """`frame_limit` is the maximum request size after login. `buffered` holds unmuted channels with bytes
     already read: their processor must read them without waiting for epoll. `request_time` is set while a
-    request quota exists.
+    request quota exists. `copies_regions` says whether transports copy file regions in user space, as TLS
+    does.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class Responder:
         failed_logins: FailedLogins,
         frame_limit: int,
         failures: Failures,
+        *,
+        copies_regions: bool = False,
     ) -> None:
         self.responses: deque[Request] = deque()
         self.peak = 0
@@ -60,8 +63,7 @@ class Responder:
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
-        self.copies = False
-        """Whether transports copy file regions in user space, as TLS does."""
+        self._copies_regions = copies_regions
         self._failures = failures
         self._selector = selector
         self._clock = clock
@@ -227,7 +229,7 @@ class Responder:
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """Return the size of the response if all of it was written, or -1 if its send is in progress."""
-        if self.copies:
+        if self._copies_regions:
             copy_regions(parts)
         if len(parts) > IOV_MAX:
             send = Send(parts, 0, request)
@@ -319,6 +321,17 @@ class Responder:
         if request.login is not None and not self._after_login(request, request.login):
             return
         self._after_response(channel)
+
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Measure the thread time of each connection, or stop doing so (None)."""
+        self.request_time = request_time
+
+    async def drain(self) -> None:
+        """Wait until no request is in flight. The caller sets a deadline."""
+        if self.drained is None:
+            self.drained = trio.Event()
+        self.settled()
+        await self.drained.wait()
 
     def settled(self) -> None:
         """Complete the drain if no request is in flight; called when a connection has answered or closed."""

@@ -65,8 +65,10 @@ class PipelinedResponder(Responder):
         frame_limit: int,
         failures: Failures,
         watermarks: Watermarks,
+        *,
+        copies_regions: bool = False,
     ) -> None:
-        super().__init__(selector, clock, failed_logins, frame_limit, failures)
+        super().__init__(selector, clock, failed_logins, frame_limit, failures, copies_regions=copies_regions)
         self.responses: deque[Request] = InTurn()
         self.filled = self.emptied = 0
         self._high = watermarks.high

@@ -21,7 +21,7 @@ from broker.network.connection.transport import Transport
 from broker.network.failures import Place
 from broker.network.memory.leased_frames import PROGRESS_BYTES, LeasedFrames
 from broker.network.memory.memory_pool import Lease
-from broker.network.selector import READ, Selector
+from broker.network.selector import READ, Poll, Selector
 
 NewReceive = Callable[[int, socket.socket], Receive]
 """Creates the receiving half of a connection from its frame limit and its socket."""
@@ -219,5 +219,11 @@ def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> New
     leased = frames
     if leased.only_large:
         return lambda limit, sock: LargeReceive(limit, scratch, leased, selector, sock.fileno())
-    selector.poll = leased.fair(selector.poll)
     return lambda limit, sock: LeasedReceive(limit, scratch, leased, selector, sock.fileno())
+
+
+def polling(frames: FramePool, selector: Selector) -> Poll:
+    """Return the function with which a processor polls: a fair one if all requests need memory."""
+    if not isinstance(frames, LeasedFrames) or frames.only_large:
+        return selector.poll
+    return frames.fair(selector.poll)
