@@ -46,13 +46,12 @@ from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.server_mode import automq
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Place as FailurePlace
-from broker.network.loop_idle import LoopIdle
 from broker.network.metrics.request_log import RequestLog
 from broker.network.open_connections import OpenConnections
 from broker.network.reaper import Reaper
-from broker.network.server_mode import KAFKA
+from broker.network.server_factory import KAFKA
 from broker.network.socket_server import SocketServer
 from broker.prometheus.page import PrometheusPage
 from broker.protocol.api_key import ApiKey

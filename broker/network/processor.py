@@ -18,21 +18,18 @@ import trio
 from broker.api.logins import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, has_arrivals
-from broker.network.connection.connection_ids import ConnectionIds
-from broker.network.connection.expiry import FailedLogins, LateLogins, expire_idle
+from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
+from broker.network.connection.channel import Channel, ConnectionIds, has_arrivals
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
-from broker.network.connection.sessions import Sessions
 from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
-from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
 from broker.network.memory.leased_receive import polling, receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
-from broker.network.selector import BROKEN, READ, WRITE, Selector
+from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
 from broker.network.supervisor import TaskStarter
 from broker.network.tls.handshakes import Handshakes
 from broker.network.tls.tls_socket import TlsError

@@ -14,19 +14,16 @@ import trio
 from broker.api.outcome import Login
 from broker.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import log_authenticated
+from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import Channel
-from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
-from broker.network.paced_warning import PacedWarning
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
-from broker.network.unreadable_records import without_unreadable
-from broker.network.unsendable import UnsendableResponses
+from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ class Responder:
         self._failed_logins = failed_logins
         self._frame_limit = frame_limit
         self._unsendable = UnsendableResponses()
-        self._cut_off = PacedWarning(logger)
+        self._cut_off = RateLimitedWarning(logger)
 
     def flush(self) -> None:
         """Write every queued response as far as its socket takes it. Synchronous; called by handlers and by

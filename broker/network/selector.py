@@ -11,8 +11,12 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import trio
+
 from broker.metrics.lately import Lately
-from broker.network.connection.channel import Channel
+from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.mute import MuteState
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
@@ -172,3 +176,49 @@ class Selector:
             self.close_channel(channel, "shutdown")
         self._epoll.close()
         os.close(self._wake_fd)
+
+
+async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
+    """Close every connection that has been idle for `connections.max.idle.ms`. Returns immediately if that is
+    negative, which means never. (Kafka: Selector has no IdleExpiryManager then,
+    maybeCloseOldestConnection)
+
+    A connection is not idle while a request is being served, it is throttled, it waits for memory, or the
+    kernel holds unread bytes. It is idle while it takes none of its response, or its request never completes.
+    The least recently used connection closes first, one per turn of the loop.
+    """
+    if limit_ms < 0:
+        return
+    while True:
+        now_ms = clock.ms()
+        next_ms = now_ms + limit_ms
+        due = []
+        for channel in selector:
+            due_ms = channel.last_active_ms + limit_ms
+            if due_ms > now_ms:
+                next_ms = min(next_ms, due_ms)
+            else:
+                due.append(channel)
+        for channel in sorted(due, key=lambda each: each.last_active_ms):
+            if channel.last_active_ms + limit_ms > now_ms:
+                continue
+            try:
+                is_used = channel.fd >= 0 and _is_used(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                selector.failures.report(Place.EXPIRE, error, connection=channel.id)
+                is_used = False
+            if is_used:
+                channel.last_active_ms = now_ms
+                continue
+            selector.close_channel(channel, f"idle for {limit_ms} ms")
+            await trio.lowlevel.checkpoint()
+        await trio.sleep(max(next_ms - clock.ms(), 0) / 1000)
+
+
+def _is_used(channel: Channel) -> bool:
+    if channel.send is not None:
+        return False
+    if channel.in_hand or channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
+        return True
+    # After a pause of the whole process the deadline has passed before the waiting requests are read.
+    return has_arrivals(channel)

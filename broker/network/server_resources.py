@@ -18,7 +18,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.unauthenticated import UnauthenticatedConnections
 from broker.network.failures import Failures
-from broker.network.memory.leased_frames import LeasedFrames
+from broker.network.memory.leased_receive import LeasedFrames
 from broker.network.memory.memory_limit import memory_limit
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.observers import ConnectionObservers

@@ -26,13 +26,12 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
-from broker.network.metrics.client_accounts import ClientAccounts
+from broker.network.metrics.client_usage import ClientAccounts
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
-from broker.network.server_factory import ServerFactory, socket_options
-from broker.network.server_mode import KAFKA, ServerMode
+from broker.network.server_factory import KAFKA, ServerFactory, ServerMode, socket_options
 from broker.network.server_resources import ServerResources
 from broker.network.supervisor import Supervisor, TaskStarter
 from broker.quotas.connections import ConnectionQuotas

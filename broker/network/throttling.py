@@ -12,7 +12,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter

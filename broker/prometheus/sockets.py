@@ -1,5 +1,5 @@
-"""Metrics of the network threads and their connections, per processor. (Kafka: SocketServer,
-Selector.SelectorMetrics)
+"""Metrics of the acceptors, the network threads and their connections. (Kafka: Acceptor, ConnectionQuotas,
+SocketServer, Selector.SelectorMetrics)
 
 Rates and ratios are over the time since the previous scrape, at least one second; totals are since the
 start.
@@ -8,11 +8,24 @@ start.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from broker.api.broker import Broker
 from broker.metrics.counter_rate import CounterRate
-from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.network.metrics.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.network.failures import Failures
+from broker.network.metrics.selector_metrics import (
+    SelectorTotals,
+    ciphers,
+    client_software,
+    cut_off,
+    deepest,
+    flow_totals,
+    idle_connections,
+    oversized,
+    totals_of,
+)
 from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
+from broker.quotas import connection_metrics
 
 SELECTOR: Final = "kafka_server_socket_server_metrics"
 
@@ -188,4 +201,79 @@ def _idle(looks: Sequence[Look], idle: float) -> Iterator[FamilySamples]:
         "Idle share of the network threads, averaged",
         Kind.GAUGE,
         [Sample((), idle if looks else 1.0)],
+    )
+
+
+def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+    """Yield flow-control metrics of the network threads and the callbacks, which the console's doctor uses
+    too.
+    """
+    totals = flow_totals(server)
+    for name, about, value in (
+        ("mutes", "Connections muted by a quota or a watermark", totals.mutes),
+        ("unmutes", "Connections unmuted after a quota or a watermark", totals.unmutes),
+    ):
+        yield FamilySamples(f"weir_flow_control_{name}_total", about, Kind.COUNTER, [Sample((), value)])
+    yield FamilySamples(
+        "weir_oversized_requests_total",
+        "Connections closed because a request was larger than socket.request.max.bytes",
+        Kind.COUNTER,
+        [Sample((), oversized(server))],
+    )
+    yield FamilySamples(
+        "weir_responses_cut_off_total",
+        "Connections closed within a response, because the disk did not give records that were promised",
+        Kind.COUNTER,
+        [Sample((), cut_off(server))],
+    )
+    yield FamilySamples(
+        "weir_callbacks_blocked_total",
+        "Responses of delayed requests that found the callback queue full",
+        Kind.COUNTER,
+        [Sample((), broker.callbacks.blocked)],
+    )
+    processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
+    yield FamilySamples(
+        "weir_idle_connections",
+        "Open connections without activity for a minute, by network thread",
+        Kind.GAUGE,
+        [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
+    )
+    yield FamilySamples(
+        "weir_deepest_connection_requests",
+        "Largest number of requests in flight on one connection, by network thread",
+        Kind.GAUGE,
+        [Sample(labels, deepest(each)) for labels, each in processors],
+    )
+
+
+def acceptor_families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Steps:
+    """Yield the families, with the `most` busiest addresses.
+
+    A listener that is being replaced by another of its name is omitted.
+    """
+    quotas = {name.value: each.gate.quotas for name, each in server.resources.items()}
+    yield from connection_metrics.families(quotas, now_ms, most)
+    gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
+    yield FamilySamples(
+        "kafka_network_acceptor_acceptorblockedpercent",
+        "Share of the last minute, 0 to 1, in which the acceptor waited for a processor, a slot or a rate",
+        Kind.GAUGE,
+        [Sample((("listener", name),), gate.blocked.share()) for name, gate in gates.items()],
+    )
+    yield FamilySamples(
+        "kafka_network_acceptor_throttled_sockets",
+        "Accepted connections delayed because their address exceeds its rate",
+        Kind.GAUGE,
+        [Sample((("listener", name),), len(gate.throttled_sockets)) for name, gate in gates.items()],
+    )
+
+
+def failure_families(failures: Failures) -> Iterator[FamilySamples]:
+    """Yield one series for each place, including those without failures."""
+    yield FamilySamples(
+        "kafka_server_socket_server_unexpected_exceptions_total",
+        "Unexpected exceptions that ended a connection or failed a request, by place",
+        Kind.COUNTER,
+        [Sample((("place", place.value),), count) for place, count in failures.counts.items()],
     )

@@ -9,7 +9,7 @@ import trio
 
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Frame
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.processor import Processor
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored

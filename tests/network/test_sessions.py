@@ -8,9 +8,9 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.errors import ErrorCode
+from broker.network.connection.authentication import ENDED, Sessions
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Frame
-from broker.network.connection.sessions import ENDED, Sessions
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest

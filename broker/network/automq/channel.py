@@ -12,7 +12,7 @@ from zlib import crc32
 from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.purgatory.operation import DelayedOperation, Outcome
 
 THROTTLE: Final = 1

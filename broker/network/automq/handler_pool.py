@@ -11,7 +11,7 @@ import trio
 from broker.api.outcome import Answered, Outcome, Sliced
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import End
 from broker.records.slices import Slices
 

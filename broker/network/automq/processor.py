@@ -13,7 +13,7 @@ from broker.network.automq.channel import ENDED, PipelinedChannel
 from broker.network.automq.responder import PipelinedResponder, Watermarks
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import EndOfStream
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.processor import Event, Processor
 
 BURST: Final = 256

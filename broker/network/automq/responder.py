@@ -13,12 +13,12 @@ from typing import Final
 
 from broker.network.automq.channel import QUEUE_FULL, PipelinedChannel
 from broker.network.clock import TrioClock
+from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel
-from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteState
 from broker.network.connection.send import Send
 from broker.network.failures import Failures
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector

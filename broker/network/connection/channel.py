@@ -1,11 +1,12 @@
-"""One client connection: identity, receive and send halves, and mute state. (Kafka: KafkaChannel)
+"""One client connection: its id, receive and send halves, and mute state. (Kafka: KafkaChannel,
+ServerConnectionId)
 
 Owned by one processor; no other task touches the socket. Handlers and the console read its attributes.
 Independent of epoll, tasks and request semantics.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
@@ -15,10 +16,37 @@ from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteStat
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
-from broker.network.tls.tls_receive import TlsReceive
+from broker.network.tls.tls_socket import TlsReceive
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
+
+MAX_INDEX: Final = 0x7FFFFFFF
+"""Int.MaxValue; the next index is 0."""
+
+
+class ConnectionIds:
+    """`next_index` is the index of the processor's next connection."""
+
+    __slots__ = ("_processor", "next_index")
+
+    def __init__(self, processor_id: int) -> None:
+        self._processor = processor_id
+        self.next_index = 0
+
+    def new(self, local: tuple[str, int], remote: tuple[str, int], in_use: Container[str]) -> str:
+        """Return an id that is not `in_use`.
+
+        After the index wraps around, an id can be in use by a connection that was reset but is not closed
+        yet, since the kernel may reuse both its addresses. Kafka closes the new connection then.
+        """
+        ends = f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{self._processor}"
+        while True:
+            index, self.next_index = self.next_index, (self.next_index + 1) & MAX_INDEX
+            connection_id = f"{ends}-{index}"
+            if connection_id not in in_use:
+                return connection_id
+
 
 if TYPE_CHECKING:
     from broker.network.responder import Responder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.network.connection.transport import Transport
 
 if TYPE_CHECKING:
-    from broker.network.handling.request import Request
+    from broker.network.handling.request_channel import Request
 
 IOV_MAX: Final = 512
 CALLS: Final = 64

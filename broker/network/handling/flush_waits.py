@@ -12,7 +12,7 @@ from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import AfterCommit
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.reaper import Reaper
 from broker.purgatory.purgatory import Purgatory
 

@@ -40,8 +40,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.client_id import client_id_and_body
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request import Request
-from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
 from broker.network.reaper import Reaper

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome, Silent, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.verdict import larger
 

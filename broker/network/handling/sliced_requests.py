@@ -19,7 +19,7 @@ import trio
 from broker.api.outcome import Hangup, Outcome, Sliced
 from broker.errors import ProtocolViolation
 from broker.network.connection.channel import ANONYMOUS, Channel
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.protocol.dismantle import Large, dismantle, held_by
 from broker.protocol.schema import Struct
 from broker.records.slices import Unpack

@@ -1,19 +1,27 @@
-"""Usage per second: requests, bytes, errors and phases by principal, client id and API.
+"""The usage of clients: by API and second for the event log, and in accounts for the console.
 
-Taps on the request metrics collect it while it is enabled, and `broker.events` takes it once a second.
-Disabled, no tap exists. All requests of a client are counted; only the first of each second are timed, so the
-phases of a busy client are a sample.
+Taps on the request metrics collect requests, bytes, errors and phases by principal, client id and API while
+`ClientUsage` is enabled, and `broker.events` takes them once a second. Disabled, no tap exists. All requests
+of a client are counted; only the first of each second are timed, so the phases of a busy client are a sample.
+
+`ClientAccounts` updates the accounts of clients every second from open connections, and when a connection
+closes. It adds nothing to a request; an update costs half a microsecond per inactive connection and four per
+active one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import trio
+
 from broker.metrics.histogram import bucket_of
+from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.metrics.request_metrics import TICK_BITS
+from broker.quotas.accounts import Accounts
 
 if TYPE_CHECKING:
-    from broker.network.handling.request import Request
+    from broker.network.handling.request_channel import Request
 
 TIMED: Final = 16
 """Requests per connection and API that are timed within a second."""
@@ -142,3 +150,33 @@ def _time(phases: tuple[Histogram, ...], request: "Request", taken: int, sent: i
 def _count(histogram: Histogram, nanoseconds: int) -> None:
     bucket = bucket_of(max(nanoseconds, 0) >> TICK_BITS)
     histogram[bucket] = histogram.get(bucket, 0) + 1
+
+
+NAME: Final = "client-usage-timer"
+
+LOOKED_AT_PER_SECOND: Final = 1_000
+"""Average number of connections examined per second; with more connections, updates are less frequent."""
+
+
+class ClientAccounts:
+    """`channels` returns all open connections."""
+
+    def __init__(self, channels: Callable[[], Iterable[Channel]], clock: TrioClock) -> None:
+        self._channels = channels
+        self._clock = clock
+        self._accounts = Accounts()
+
+    def look(self) -> Accounts:
+        """Update and return the accounts."""
+        self._accounts.look(self._channels(), self._clock.ms())
+        return self._accounts
+
+    def closed(self, channel: Channel) -> None:
+        self._accounts.closed(channel, self._clock.ms())
+
+    async def run(self) -> None:
+        """Update the accounts until cancelled."""
+        while True:
+            connections = sum(account.connections for account in self._accounts)
+            await trio.sleep(max(1.0, connections / LOOKED_AT_PER_SECOND))
+            self.look()

@@ -13,7 +13,7 @@ from typing import Final
 from broker.config.sections import RequestLogConfig
 from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.metrics.request_metrics import WHOLE
 from broker.protocol.api_key import NAMES
 

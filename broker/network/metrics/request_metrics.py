@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.metrics.histogram import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
 
 if TYPE_CHECKING:
-    from broker.network.handling.request import Request
+    from broker.network.handling.request_channel import Request
 
 TICK_BITS: Final = 10
 TICK_NS: Final = 1 << TICK_BITS

@@ -4,8 +4,7 @@ KafkaChannel.prepare)
 The processor calls `begin` for each connection of a TLS listener. From then on a read queues the connection
 for a separate task, which runs the next step; a handshake is never muted, and registers write interest only
 while ciphertext waits. After the handshake the channel has the certificate's user and reads frames. A failed
-handshake closes the connection at once, with an alert and one log line. `network.connection.expiry` limits
-its duration.
+handshake closes the connection at once, with an alert and one log line. `LateLogins` limits its duration.
 """
 
 import logging
@@ -28,8 +27,7 @@ from broker.network.connection.send import Flight
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.tls.tls_receive import TlsReceive
-from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
+from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsReceive, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.network.connection.connection_ids import MAX_INDEX
+from broker.network.connection.channel import MAX_INDEX
 from broker.network.processor import Processor
 from broker.network.selector import ASIDE
 from tests.support.connections import LOOPBACK, channel_of, settle

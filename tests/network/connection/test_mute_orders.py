@@ -10,7 +10,7 @@ import pytest
 from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.handling.request import Reply, Request
+from broker.network.handling.request_channel import Reply, Request
 from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import READ
 from tests.support.hostile import framed

@@ -17,7 +17,7 @@ from broker.log.segmented import SegmentedLog
 from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.control.views import ClientUsage, MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.metrics.client_accounts import LOOKED_AT_PER_SECOND
+from broker.network.metrics.client_usage import LOOKED_AT_PER_SECOND
 from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker

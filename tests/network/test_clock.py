@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.network.loop_idle import WINDOW_NS, IdleShare, LoopIdle
+from broker.network.clock import WINDOW_NS, IdleShare, LoopIdle
 
 
 class Clock:
