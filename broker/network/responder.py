@@ -19,7 +19,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request
+from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
@@ -102,7 +102,7 @@ class Responder:
                         except BlockingIOError:
                             n = 0
                         if n != size:
-                            self._start_send(channel, Send([reply], n, request), now)
+                            self._start_send(channel, ResponseSend(request, [reply], n), now)
                             if time is not None:
                                 time.add_network(channel)
                             continue
@@ -168,7 +168,7 @@ class Responder:
             request = Request(self, channel, route, frame, 0, received)
             request.client_id = kept.client_id
             request.dequeued = request.completed = received
-            self._start_send(channel, Send([answer], n, request), self._clock.ns())
+            self._start_send(channel, ResponseSend(request, [answer], n), self._clock.ns())
             return
         channel.bytes_out += size
         route.metrics.kept += 1
@@ -229,7 +229,7 @@ class Responder:
         if self._copies_regions:
             copy_regions(parts)
         if len(parts) > IOV_MAX:
-            send = Send(parts, 0, request)
+            send = ResponseSend(request, parts)
             if self._write(send, channel):
                 return send.written
             self._start_send(channel, send, taken)
@@ -240,7 +240,7 @@ class Responder:
         except BlockingIOError:
             written = 0
         except UnreadableRegion as error:
-            send = Send(parts, 0, request)
+            send = ResponseSend(request, parts)
             self._answer_unreadable(send, error)
             if self._write(send, channel):
                 return send.written
@@ -248,7 +248,7 @@ class Responder:
             return -1
         if written == wanted:
             return wanted
-        send = Send(parts, max(written, 0), request)
+        send = ResponseSend(request, parts, max(written, 0))
         if written < 0 and self._write(send, channel):
             return send.written
         self._start_send(channel, send, taken)
@@ -269,17 +269,16 @@ class Responder:
         written.
         """
         parts = None
-        if not send.written and send.request is not None:
+        if not send.written and isinstance(send, ResponseSend):
             parts = without_unreadable(send.request, send.unsent, error.region)
         if parts is None:
             raise error
         send.replace(parts)
 
-    def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
+    def _start_send(self, channel: Channel, send: ResponseSend, taken: int) -> None:
         """Start a send for the rest of a response that was dequeued at `taken`."""
         if channel.send is not None:
             raise BrokerBug(f"{channel.id}: a send is already in progress")
-        assert send.request is not None
         send.request.taken = taken
         channel.send = send
         self._selector.want(channel, channel.interest | WRITE)
@@ -304,12 +303,12 @@ class Responder:
             channel.last_active_ms = self._clock.ms()
         if not is_whole:
             return
-        request = send.request
         channel.send = None
         self._selector.want(channel, channel.interest & ~WRITE)
-        if request is None:  # a Flight has no request
+        if not isinstance(send, ResponseSend):  # a Flight has no response
             self._after_unmute(channel)
             return
+        request = send.request
         if time is not None:
             time.settle(request)
         now = self._clock.ns()

@@ -23,6 +23,7 @@ from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
+from broker.network.handling.request_channel import ResponseSend
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
@@ -372,7 +373,7 @@ class SocketServer:
     def _end_send(self, channel: Channel) -> None:
         """Record the response in progress as slow, and charge the connection's remaining thread time."""
         send = channel.send
-        if send is not None and send.request is not None:
+        if isinstance(send, ResponseSend):
             request = send.request
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
         if self._factory.request_time is not None:

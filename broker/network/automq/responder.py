@@ -16,9 +16,8 @@ from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
-from broker.network.connection.send import Send
 from broker.network.failures import Failures
-from broker.network.handling.request_channel import Request
+from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector
@@ -96,7 +95,7 @@ class PipelinedResponder(Responder):
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight and not channel.receive.has_buffered:
             super().answer_kept(channel, route, kept, frame, received)
-            if channel.send is not None and channel.send.request is not None:
+            if isinstance(channel.send, ResponseSend):
                 self.admit(channel.send.request)
             return
         if kept.imprint is not None:
@@ -167,7 +166,7 @@ class PipelinedResponder(Responder):
             early.remove(request)
             size = len(reply)
             if left < size:
-                self._start_send(channel, Send([reply], left, request), now)
+                self._start_send(channel, ResponseSend(request, [reply], left), now)
                 return
             left -= size
             in_flight.popleft()

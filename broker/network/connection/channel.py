@@ -10,12 +10,13 @@ from collections.abc import Callable, Container
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
+from broker.network.failures import Place
 from broker.network.tls.tls_socket import TlsReceive
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
@@ -48,11 +49,24 @@ class ConnectionIds:
                 return connection_id
 
 
-if TYPE_CHECKING:
-    from broker.network.responder import Responder
-
 ANONYMOUS: Final = "ANONYMOUS"
 """The principal of a connection on a listener without authentication, as Kafka names it (User:ANONYMOUS)."""
+
+
+class ChannelResponder(Protocol):
+    """What others ask of the responder of a channel's processor; see `network.responder`."""
+
+    def reopen(self, channel: "Channel") -> None:
+        """Read again from a channel that waited for memory."""
+
+    def end_throttling(self, channel: "Channel") -> None:
+        """End a throttle."""
+
+    def fail(self, channel: "Channel", place: Place, error: Exception) -> None:
+        """Report an unexpected exception and close only the connection that it concerns."""
+
+    def settled(self) -> None:
+        """Complete the drain if no request is in flight."""
 
 
 class Channel:
@@ -99,7 +113,7 @@ class Channel:
     def __init__(
         self,
         sock: socket.socket,
-        responder: "Responder",
+        responder: ChannelResponder,
         *,
         connection_id: str,
         listener: str,

@@ -7,21 +7,26 @@ back-pressure that reaches clients over TCP. Closing the queue ends the handlers
 of other queueing schemes.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
 
 import trio
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Login
 from broker.network.connection.channel import Channel
-from broker.network.connection.send import Part
-
-if TYPE_CHECKING:
-    from broker.network.handling.routes import Route
-    from broker.network.responder import Responder
+from broker.network.connection.send import Part, Send
+from broker.network.handling.routes import Route
 
 Reply = bytes | list[Part] | None
 """A whole frame, a frame that contains file regions, or None if no response is sent."""
+
+
+class RequestResponder(Protocol):
+    """The responder of a request's processor, as handlers use it; see `network.responder`."""
+
+    responses: deque["Request"]
 
 
 class Request(RequestContext):
@@ -61,9 +66,9 @@ class Request(RequestContext):
 
     def __init__(
         self,
-        responder: "Responder",
+        responder: RequestResponder,
         channel: Channel,
-        route: "Route",
+        route: Route,
         frame: bytes | bytearray | memoryview,
         correlation_id: int,
         received: int,
@@ -91,6 +96,16 @@ class Request(RequestContext):
     def count_as(self, name: str) -> None:
         """Count this request under a name other than its API's."""
         self.route = self.route.counted_as(name)
+
+
+class ResponseSend(Send):
+    """The unsent part of the response to `request`."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: Request, parts: Sequence[Part], already: int = 0) -> None:
+        super().__init__(parts, already)
+        self.request = request
 
 
 class RequestQueue(Protocol):

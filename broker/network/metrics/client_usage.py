@@ -10,18 +10,15 @@ active one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
 from broker.metrics.histogram import bucket_of
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.metrics.request_metrics import TICK_BITS
+from broker.network.metrics.request_metrics import TICK_BITS, MeasuredRequest
 from broker.quotas.accounts import Accounts
-
-if TYPE_CHECKING:
-    from broker.network.handling.request_channel import Request
 
 TIMED: Final = 16
 """Requests per connection and API that are timed within a second."""
@@ -72,7 +69,7 @@ class UsageTap:
         self.name = name
         self._uses: dict[Channel, Use] = {}
 
-    def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
+    def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         try:
             use = self._uses[request.channel]
         except KeyError:
@@ -84,12 +81,12 @@ class UsageTap:
             use.timed += 1
             _time(use.phases, request, taken, sent)
 
-    def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
+    def erred(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         errors = self._of(request.channel).errors
         for code, count in counts.items():
             errors[code] = errors.get(code, 0) + count
 
-    def throttled(self, request: "Request", throttle_ms: int) -> None:
+    def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         self._of(request.channel).throttle_ms += throttle_ms
 
     def take(self) -> dict[Channel, Use]:
@@ -133,7 +130,7 @@ class ClientUsage:
             yield None, others
 
 
-def _time(phases: tuple[Histogram, ...], request: "Request", taken: int, sent: int) -> None:
+def _time(phases: tuple[Histogram, ...], request: MeasuredRequest, taken: int, sent: int) -> None:
     """Record the phases as RequestMetrics.count_phases does: a phase that did not occur is not recorded."""
     queue, local, remote, response_queue, response_send, total = phases
     local_complete = request.local_complete or request.completed
