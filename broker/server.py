@@ -49,7 +49,6 @@ from broker.network.automq.server_mode import automq
 from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Place as FailurePlace
 from broker.network.metrics.request_log import RequestLog
-from broker.network.open_connections import OpenConnections
 from broker.network.reaper import Reaper
 from broker.network.server_factory import KAFKA
 from broker.network.socket_server import SocketServer
@@ -229,7 +228,7 @@ class BrokerServer:
         )
         self.control.prepare(listener.prepare)
         self.control.subscribe(listener.follow)
-        self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.socket_server)))
+        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
 
     def close(self) -> None:
         """Flush appended records and close the stores."""

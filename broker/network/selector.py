@@ -49,9 +49,20 @@ class ConnectionCounts:
     """
 
     __slots__ = (
-        *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
-        *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms"),
-        *("cut_off", "renewals"),
+        "closed",
+        "closed_bytes_in",
+        "closed_bytes_out",
+        "closed_requests",
+        "cut_off",
+        "expired",
+        "failed_logins",
+        "failed_renewals",
+        "logins",
+        "logins_without_reauth",
+        "opened",
+        "oversized",
+        "renewal_ms",
+        "renewals",
         "unanswered",
     )
 
@@ -153,7 +164,7 @@ class Selector:
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
         # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
-        channel.read = channel.receive.read
+        channel.read_frames()
 
     def close_broken(self, channel: Channel, error: Exception) -> None:
         """Close the connection of a step that raised an unexpected, already reported exception."""

@@ -289,6 +289,21 @@ class SocketServer:
             for processor in listener.all_processors():
                 yield listener.name, processor.selector
 
+    def client_of(self, connection_id: str) -> str | None:
+        """Return the client id of an open connection, or ""; None if there is no such connection."""
+        for channel in self.channels():
+            if channel.id == connection_id:
+                return channel.client_id or ""
+        return None
+
+    def close_connection(self, connection_id: str) -> None:
+        """Close a connection for an operator, if it is still open."""
+        for _, selector in self.selectors():
+            for channel in selector:
+                if channel.id == connection_id:
+                    selector.close_channel(channel, "closed by an operator", logging.INFO)
+                    return
+
     def limit_connections(self, config: ConnectionConfig) -> None:
         """Apply connection limits on each server."""
         for each in self.resources.values():

@@ -61,7 +61,7 @@ class Throttling:
             kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
         }
         for kind, manager in quotas.managers.items():
-            manager.throttled.on_change = self._reapers[kind].poke
+            manager.throttled.watch(self._reapers[kind].poke)
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0

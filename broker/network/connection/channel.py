@@ -17,7 +17,7 @@ from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
 from broker.network.failures import Place
-from broker.network.tls.tls_socket import TlsReceive
+from broker.network.tls.tls_socket import TlsReceive, TlsSocket
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
@@ -155,6 +155,20 @@ class Channel:
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0
+
+    def start_tls(self, tls: TlsSocket) -> None:
+        """Send and receive through `tls`, which has taken over the socket."""
+        assert isinstance(self.receive, Receive)
+        self.sock = tls
+        self.receive = TlsReceive(self.receive, tls)
+
+    def read_with(self, read: Callable[[Transport], Frame | None]) -> None:
+        """Call `read` in place of the receiving half until `read_frames`."""
+        self.read = read
+
+    def read_frames(self) -> None:
+        """Let the receiving half read, as it does at first."""
+        self.read = self.receive.read
 
     @property
     def closed(self) -> bool:

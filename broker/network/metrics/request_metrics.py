@@ -96,8 +96,21 @@ class RequestMetrics:
     """
 
     __slots__ = (
-        *("errors", "faulty", "kept", "local", "name", "queue", "record", "remote", "response_queue"),
-        *("response_send", "size", "taps", "throttle", "total", "version"),
+        "errors",
+        "faulty",
+        "kept",
+        "local",
+        "name",
+        "queue",
+        "record",
+        "remote",
+        "response_queue",
+        "response_send",
+        "size",
+        "taps",
+        "throttle",
+        "total",
+        "version",
     )
 
     def __init__(self, name: str, version: int, taps: Taps = ()) -> None:

@@ -22,12 +22,11 @@ from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
-from broker.network.connection.receive import Receive
 from broker.network.connection.send import Flight
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsReceive, TlsSocket
+from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others
@@ -87,12 +86,10 @@ class Handshakes:
             logger.warning(
                 "cannot use the new certificate", extra={"listener": channel.listener, "reason": str(error)}
             )
-        assert isinstance(channel.sock, socket.socket) and isinstance(channel.receive, Receive)
-        tls = TlsSocket(channel.sock, self._certificates.context, self._scratch)
-        tls.meter = self._meter(channel)
-        channel.sock = tls
-        channel.receive = TlsReceive(channel.receive, tls)
-        channel.read = partial(self._queue_step, channel, tls)
+        assert isinstance(channel.sock, socket.socket)
+        tls = TlsSocket(channel.sock, self._certificates.context, self._scratch, self._meter(channel))
+        channel.start_tls(tls)
+        channel.read_with(partial(self._queue_step, channel, tls))
 
     async def run(self) -> None:
         """Run one step of one handshake at a time, with a turn for other tasks after each: a step costs as
@@ -192,4 +189,4 @@ class Handshakes:
             log_authenticated(channel)
         channel.authenticated = self._names_users
         channel.tls = tls.cipher()
-        channel.read = channel.receive.read
+        channel.read_frames()

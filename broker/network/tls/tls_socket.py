@@ -46,11 +46,24 @@ class TlsSocket:
     """
 
     __slots__ = (
-        *("_incoming", "_outgoing", "_owed", "_scratch", "_sock", "_tls", "_unsent", "has_buffered"),
-        "meter",
+        "_incoming",
+        "_meter",
+        "_outgoing",
+        "_owed",
+        "_scratch",
+        "_sock",
+        "_tls",
+        "_unsent",
+        "has_buffered",
     )
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, scratch: memoryview) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext,
+        scratch: memoryview,
+        meter: Callable[[int], bool] | None = None,
+    ) -> None:
         self._sock = sock
         self._scratch = scratch
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -58,7 +71,7 @@ class TlsSocket:
         self._unsent = memoryview(b"")
         self._owed = 0
         self.has_buffered = False
-        self.meter: Callable[[int], bool] | None = None
+        self._meter = meter
 
     @property
     def is_blocked(self) -> bool:
@@ -188,7 +201,7 @@ class TlsSocket:
                 self.flush()
         self._sock.close()
         self._unsent = memoryview(b"")
-        self.meter = None
+        self._meter = None
         del self._tls, self._incoming, self._outgoing
 
     def cipher(self) -> tuple[str, str]:
@@ -205,8 +218,8 @@ class TlsSocket:
         count = self._sock.recv_into(self._scratch)
         if not count:
             raise EndOfStream("closed by the peer, without close_notify")
-        if self.meter is not None and not self.meter(count):
-            self.meter = None
+        if self._meter is not None and not self._meter(count):
+            self._meter = None
         self._incoming.write(self._scratch[:count])
 
     def _send_unsolicited(self) -> None:

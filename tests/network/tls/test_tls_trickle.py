@@ -3,7 +3,6 @@ and write interest exists exactly as long as ciphertext waits.
 """
 
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,8 @@ class Stingy:
 class StingyTls(TlsSocket):
     __slots__ = ()
 
-    def __init__(self, sock: Any, context: ssl.SSLContext, scratch: memoryview) -> None:
-        super().__init__(Stingy(sock), context, scratch)  # type: ignore[arg-type]
+    def __init__(self, sock: Any, *rest: Any) -> None:
+        super().__init__(Stingy(sock), *rest)  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["kafka", "automq"])
