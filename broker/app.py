@@ -130,7 +130,7 @@ async def run_server(
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.place.bootstrap, console_started, stopped))
                             await stop.wait()
-                        server.socket_server.remove_config_listeners()
+                        server.socket_server.stop_reconfiguring()
                         front.cancel_scope.cancel()
                     await _drain(server)
                     processors.cancel_scope.cancel()

@@ -164,7 +164,7 @@ class BrokerServer:
                 self.reapers,
                 mode,
             )
-        self.partitions.offline_changed = self.socket_server.forget_answers
+        self.partitions.offline_changed = self.socket_server.clear_caches
         self.broker.groups.coordinator.on_failure = lambda group, error: self.socket_server.failures.report(
             FailurePlace.GROUP_TIMER, error, group=group
         )

@@ -39,9 +39,9 @@ from broker.network.connection.mute import MuteState
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.metrics.selector_metrics import (
-    deepest,
     flow_totals,
     idle_connections,
+    max_in_flight,
     oversized,
     totals_of,
 )
@@ -79,7 +79,7 @@ class FlowViews:
             mutes=mutes,
             unmutes=unmutes,
             in_flight=sum(each.selector.in_flight() for each in processors),
-            deepest=max(map(deepest, processors), default=0),
+            deepest=max(map(max_in_flight, processors), default=0),
             deepest_limit=1 if sizes is None else broker.control.config.automq.pipeline_high,
             available_request_size=None if sizes is None else sizes.available,
             request_size_limit=None if sizes is None else sizes.limit,
@@ -151,15 +151,15 @@ class LiveViews:
         server, now = self._server, self._clock.ns()
         metrics = list(server.metrics.once())
         selectors = [totals_of(each, now) for each in server.processors()]
-        bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
-        bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
+        bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in selectors))
+        bytes_out = int(server.ended_processors.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
         memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
         (blocked_rate,) = self._blocked.look(now, (blocked,))
-        idle = self._idle.look(now)
+        idle = self._idle.update(now)
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
             bytes_in_total=bytes_in,

@@ -87,7 +87,7 @@ def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, .
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
     for each in server.resources.values():
-        stats = Owned("delayed authentications", each.users.held, each.gate.max_throttled)
+        stats = Owned("delayed authentications", each.users.delayed, each.gate.max_throttled)
         yield each.users.reaper.name, TaskStats((stats,))
         if each.memory is not None:
             pool = each.memory.memory

@@ -72,8 +72,8 @@ class LoopIdle(trio.abc.Instrument):
 
 class IdleShare:
     """The share of the last window in which the thread was idle, from 0 (saturated) to 1. A window ends at
-    the first `look` that is a second or more after the previous one. Each reader has its own instance; before
-    the first window ends the share is 1.
+    the first `update` that is a second or more after the previous one. Each reader has its own instance;
+    before the first window ends the share is 1.
     """
 
     __slots__ = ("_idle_ns", "_loop", "_since_ns", "share")
@@ -84,7 +84,7 @@ class IdleShare:
         self._since_ns: int | None = None
         self._idle_ns = 0
 
-    def look(self, now_ns: int) -> float:
+    def update(self, now_ns: int) -> float:
         since_ns = self._loop.began_ns if self._since_ns is None else self._since_ns
         if since_ns is not None and now_ns - since_ns >= WINDOW_NS:
             idle_ns = self._loop.idle_ns

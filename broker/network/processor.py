@@ -170,7 +170,7 @@ class Processor:
                 for fd, mask in events:
                     channel = channels.get(fd)
                     if channel is None:
-                        selector.woken(fd)
+                        selector.reset_wakeup(fd)
                         continue
                     try:
                         if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
@@ -183,9 +183,9 @@ class Processor:
                             continue
                         channel.last_active_ms = now_ms
                         request = admit(channel, frame, now)
-                    except Exception as error:  # noqa: BLE001 - sorted by `_broken`
+                    except Exception as error:  # noqa: BLE001 - sorted by `_close_on_error`
                         self._end_lap(channel)
-                        self._broken(channel, error)
+                        self._close_on_error(channel, error)
                         continue
                     if request is not None:
                         await self._wait_for_space(request)
@@ -255,7 +255,7 @@ class Processor:
 
     # Receives
 
-    def _broken(self, channel: Channel, error: Exception) -> None:
+    def _close_on_error(self, channel: Channel, error: Exception) -> None:
         """Close the connection for an exception. Sorts expected errors of the peer from unexpected ones."""
         match error:
             case ProtocolViolation():
@@ -283,7 +283,7 @@ class Processor:
         may_be_read = channel.mute_state is NOT_MUTED and not channel.receive.waits_for_memory
         is_over = may_be_read or channel.waiting is not None
         if not is_over and (channel.receive.has_buffered or has_arrivals(channel)):
-            self.selector.set_aside(channel)
+            self.selector.stop_watching(channel)
         else:
             self.selector.close_channel(channel, "connection reset by the peer")
 
@@ -298,7 +298,7 @@ class Processor:
                 self._on_reset(channel)
             return None
         if channel.mute_state is not NOT_MUTED or not self._reading:
-            self.selector.want(channel, channel.interest & ~READ)
+            self.selector.set_interest(channel, channel.interest & ~READ)
             return None
         return channel.read(channel.sock)
 
@@ -324,15 +324,15 @@ class Processor:
                     self._unauthenticated.admit(channel)
                 except OverLimit as over:
                     self._drop(frame)
-                    self._broken(channel, over)
+                    self._close_on_error(channel, over)
                     return None
             channel.requests += 1
             size += 4
             channel.bytes_in += size
-            if route.answers and frame.__class__ is bytes:
-                kept = route.answers.get(frame[8:])
-                if kept is not None:
-                    self.responder.answer_kept(channel, route, kept, frame, now)
+            if route.cached_responses and frame.__class__ is bytes:
+                cached = route.cached_responses.get(frame[8:])
+                if cached is not None:
+                    self.responder.send_cached(channel, route, cached, frame, now)
                     return None
             channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
             request = Request(self.responder, channel, route, frame, correlation_id, now)
@@ -375,7 +375,7 @@ class Processor:
     def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
         """Close the connection of a request that is not served."""
         self._drop(frame)
-        self._broken(channel, ProtocolViolation(reason))
+        self._close_on_error(channel, ProtocolViolation(reason))
 
     # Connections
 
@@ -388,7 +388,7 @@ class Processor:
             self.selector,
             self.responder,
             self._clock,
-            self._broken,
+            self._close_on_error,
             self._logins,
             self._unauthenticated.meter,
             names_users=not settings.requires_login,

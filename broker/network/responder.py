@@ -21,7 +21,7 @@ from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, se
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import KeptAnswer, Route
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
 from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
@@ -144,17 +144,17 @@ class Responder:
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self.fail(channel, Place.SEND, error)
 
-    def answer_kept(
-        self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
+    def send_cached(
+        self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
     ) -> None:
         """Write a cached response: it needs no handler, so the channel is not muted for it.
 
         It becomes a request with a send in progress only if the socket does not take all of it at once.
         """
-        if kept.imprint is not None:
-            kept.imprint(channel)
-        channel.client_id = kept.client_id
-        answer = b"".join((kept.head, frame[4:8], kept.tail))
+        if cached.update_connection is not None:
+            cached.update_connection(channel)
+        channel.client_id = cached.client_id
+        answer = b"".join((cached.head, frame[4:8], cached.tail))
         size = len(answer)
         try:
             n = channel.sock.send(answer)
@@ -166,12 +166,12 @@ class Responder:
         if n != size:
             channel.mute_state = PENDING
             request = Request(self, channel, route, frame, 0, received)
-            request.client_id = kept.client_id
+            request.client_id = cached.client_id
             request.dequeued = request.completed = received
             self._start_send(channel, ResponseSend(request, [answer], n), self._clock.ns())
             return
         channel.bytes_out += size
-        route.metrics.kept += 1
+        route.metrics.cached += 1
         if channel.receive.has_buffered:
             self._after_unmute(channel)
 
@@ -214,7 +214,7 @@ class Responder:
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self.fail(channel, Place.UNMUTE, error)
 
-    def reopen(self, channel: Channel) -> None:
+    def resume_reading(self, channel: Channel) -> None:
         """Read again from a channel that waited for memory. A channel muted for a response or by a throttle
         stays muted, and is read when that ends.
         """
@@ -281,12 +281,12 @@ class Responder:
             raise BrokerBug(f"{channel.id}: a send is already in progress")
         send.request.taken = taken
         channel.send = send
-        self._selector.want(channel, channel.interest | WRITE)
+        self._selector.set_interest(channel, channel.interest | WRITE)
 
     def continue_send(self, channel: Channel) -> None:
         send = channel.send
         if send is None:
-            self._selector.want(channel, channel.interest & ~WRITE)
+            self._selector.set_interest(channel, channel.interest & ~WRITE)
             return
         written = send.written
         time = self.request_time
@@ -304,8 +304,8 @@ class Responder:
         if not is_whole:
             return
         channel.send = None
-        self._selector.want(channel, channel.interest & ~WRITE)
-        if not isinstance(send, ResponseSend):  # a Flight has no response
+        self._selector.set_interest(channel, channel.interest & ~WRITE)
+        if not isinstance(send, ResponseSend):  # a HandshakeSend has no response
             self._after_unmute(channel)
             return
         request = send.request
@@ -326,10 +326,10 @@ class Responder:
         """Wait until no request is in flight. The caller sets a deadline."""
         if self.drained is None:
             self.drained = trio.Event()
-        self.settled()
+        self.check_drained()
         await self.drained.wait()
 
-    def settled(self) -> None:
+    def check_drained(self) -> None:
         """Complete the drain if no request is in flight; called when a connection has answered or closed."""
         if self.drained is not None and not self._selector.in_flight():
             self.drained.set()
@@ -339,13 +339,13 @@ class Responder:
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:
-            self.settled()
+            self.check_drained()
 
     def _after_unmute(self, channel: Channel) -> None:
         if self.drained is not None:
-            self.settled()
+            self.check_drained()
         if not channel.interest & READ:
-            self._selector.want(channel, channel.interest | READ)
+            self._selector.set_interest(channel, channel.interest | READ)
         if channel.receive.has_buffered:
             if not self.buffered:
                 self._selector.wakeup()

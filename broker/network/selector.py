@@ -32,7 +32,7 @@ BUG: Final = "an unexpected exception in the broker"
 NO_MEMORY: Final = "no memory is left for its request"
 """Close reason after a MemoryError, for which the failure report is the only log line."""
 
-ASIDE: Final = 1 << 24
+UNWATCHED: Final = 1 << 24
 """The interest of a connection that epoll does not watch; no epoll event has this bit."""
 
 Poll = Callable[[float, int], list[tuple[int, int]]]
@@ -105,7 +105,7 @@ class Selector:
         """Make the task that waits for `fileno` run another turn."""
         os.eventfd_write(self._wake_fd, 1)
 
-    def woken(self, fd: int) -> None:
+    def reset_wakeup(self, fd: int) -> None:
         """Reset a wake-up, so that it is not reported again. Ignores the descriptor of a channel that has
         closed.
         """
@@ -120,26 +120,26 @@ class Selector:
         self.ids.add(channel.id)
         self.counts.opened += 1
 
-    def want(self, channel: Channel, interest: int) -> None:
+    def set_interest(self, channel: Channel, interest: int) -> None:
         """Change the events that epoll reports for an open channel."""
         if interest != channel.interest and channel.fd >= 0:
-            if interest & ASIDE:
-                interest &= ~ASIDE
+            if interest & UNWATCHED:
+                interest &= ~UNWATCHED
                 self._epoll.register(channel.fd, interest)
             else:
                 self._epoll.modify(channel.fd, interest)
             channel.interest = interest
 
-    def set_aside(self, channel: Channel) -> None:
+    def stop_watching(self, channel: Channel) -> None:
         """Stop watching a connection whose peer is gone, which epoll would report every turn, until the next
-        `want`. (Kafka: Selector.closingChannels)
+        `set_interest`. (Kafka: Selector.closingChannels)
         """
         self._epoll.unregister(channel.fd)
-        channel.interest = ASIDE
+        channel.interest = UNWATCHED
 
     def in_flight(self) -> int:
         """Return the number of requests received and not yet answered in full."""
-        return sum(channel.in_hand for channel in self.channels.values())
+        return sum(channel.requests_in_flight for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
         """Close a connection, once. Its queued and later responses are dropped."""
@@ -155,7 +155,7 @@ class Selector:
         self.ids.discard(channel.id)
         channel.fd = -1
         attempt = self.failures.attempt
-        if channel.interest != ASIDE:
+        if channel.interest != UNWATCHED:
             attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
         attempt(Place.CLOSE, channel.id, channel.receive.close)
         attempt(Place.CLOSE, channel.id, channel.sock.close)
@@ -179,7 +179,7 @@ class Selector:
         counts.closed_bytes_in += channel.bytes_in
         counts.closed_bytes_out += channel.bytes_out
         counts.closed_requests += channel.requests
-        counts.unanswered += channel.in_hand
+        counts.unanswered += channel.requests_in_flight
 
     def close(self) -> None:
         """Close every connection and the epoll object."""
@@ -229,7 +229,9 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
 def _is_used(channel: Channel) -> bool:
     if channel.send is not None:
         return False
-    if channel.in_hand or channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
+    if channel.mute_state is not MuteState.NOT_MUTED:
+        return True
+    if channel.requests_in_flight or channel.receive.waits_for_memory:
         return True
     # After a pause of the whole process the deadline has passed before the waiting requests are read.
     return has_arrivals(channel)

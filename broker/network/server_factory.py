@@ -119,7 +119,7 @@ LOOPBACK: Final = "127.0.0.1"
 """The advertised host of a listener on all addresses that sets none."""
 
 
-class Departed:
+class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
     __slots__ = ("bytes_in", "bytes_out")
@@ -159,14 +159,14 @@ class ServerFactory:
         self.metrics = AllMetrics(self._taps)
         self.throttling = mode.throttling(broker.quotas, clock, observers, failures)
         self.responders: list[Responder] = []
-        self.departed = Departed()
+        self.ended_processors = EndedProcessors()
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._resources = resources
         self._reapers = reapers
         self._mode = mode
         self._on_close = on_close
-        self._watchers = observers
+        self._observers = observers
         self.cache_allowed = True
         """Whether requests may be served from caches, without a handler; see `Routes`."""
         self.wrapper: Wrapper | None = None
@@ -193,7 +193,7 @@ class ServerFactory:
         )
         listener.routes.wrap_handlers(self.wrapper)
         listener.routes.allow_cache(self.cache_allowed)
-        self.tell(listener, endpoint)
+        self.advertise(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
         return listener
@@ -207,7 +207,7 @@ class ServerFactory:
             gate.remove_listener(endpoint.name)
             raise
 
-    def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
+    def advertise(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
         self.broker.endpoints[endpoint.name] = Endpoint(
@@ -270,7 +270,7 @@ class ServerFactory:
             logins=resources.users,
             unauthenticated=resources.unauthenticated,
             failures=self.failures,
-            on_open=self._watchers.opened,
+            on_open=self._observers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,
         )
@@ -286,8 +286,8 @@ class ServerFactory:
     def _forget_processor(self, processor: Processor) -> None:
         """Remove a processor's responder; later responses are dropped with their requests."""
         self.responders.remove(processor.responder)
-        self.departed.bytes_in += processor.selector.counts.closed_bytes_in
-        self.departed.bytes_out += processor.selector.counts.closed_bytes_out
+        self.ended_processors.bytes_in += processor.selector.counts.closed_bytes_in
+        self.ended_processors.bytes_out += processor.selector.counts.closed_bytes_out
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

@@ -47,7 +47,7 @@ class ServerResources:
         deliver: Callable[[], None],
     ) -> None:
         self.name = name
-        prefix = task_prefix(name)
+        prefix = task_name_prefix(name)
         self.gate = ConnectionGate(quotas, clock, selectors, observers, failures, prefix)
         self.users = UserGate(self.gate, deliver, prefix)
         self.unauthenticated = UnauthenticatedConnections(
@@ -58,7 +58,7 @@ class ServerResources:
         self.gate_task = f"{prefix}connection-quotas"
 
 
-def task_prefix(name: Server) -> str:
+def task_name_prefix(name: Server) -> str:
     """Return the prefix of the names of a server's tasks."""
     return "" if name is Server.BROKER else f"{name}-"
 

@@ -55,7 +55,7 @@ class Throttling:
     ) -> None:
         self._quotas = quotas
         self._clock = clock
-        self._watchers = observers
+        self._observers = observers
         self._failures = failures
         self._reapers = {
             kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
@@ -69,9 +69,9 @@ class Throttling:
             THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
         )
 
-    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
-        """Throttle the request's channel. Called while its response is pending; `is_told` says whether that
-        response reports the throttle to the client.
+    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
+        """Throttle the request's channel. Called while its response is pending; `is_reported` says whether
+        that response reports the throttle to the client.
         """
         request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
@@ -81,9 +81,9 @@ class Throttling:
         self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
-        self._watchers.throttled(channel, throttle)
+        self._observers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
-        if is_told:
+        if is_reported:
             throttle_compliance = self._quotas.throttle_compliance
             throttle_compliance.throttled(
                 channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)

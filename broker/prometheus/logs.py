@@ -18,7 +18,7 @@ from broker.services.partitions import Partitions, TopicTraffic
 
 TRAFFIC: Final = "kafka_server_brokertopicmetrics"
 
-FIGURES: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
+TRAFFIC_COUNTERS: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
     ("messagesin", "Records appended", lambda each: each.messages_in),
     ("bytesin", "Bytes of batches appended", lambda each: each.bytes_in),
     ("bytesout", "Bytes of batches sent to consumers", lambda each: each.bytes_out),
@@ -46,8 +46,8 @@ def topic_families(partitions: Partitions) -> Steps:
             traffic.append(((("topic", topic.name),), of_topic))
         yield None
     traffic.insert(0, ((), total))
-    for name, about, figure in FIGURES:
-        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, _totals(traffic, figure))
+    for name, about, value_of in TRAFFIC_COUNTERS:
+        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, _totals(traffic, value_of))
     sizes, ends = [], []
     for topic in every[:MAX_SERIES]:
         for number, log in enumerate(list(topic.opened())):
@@ -66,9 +66,9 @@ def topic_families(partitions: Partitions) -> Steps:
 
 
 def _totals(
-    traffic: Iterable[tuple[Labels, TopicTraffic]], figure: Callable[[TopicTraffic], int]
+    traffic: Iterable[tuple[Labels, TopicTraffic]], value_of: Callable[[TopicTraffic], int]
 ) -> Iterator[Sample]:
-    return (Sample(labels, figure(of)) for labels, of in traffic)
+    return (Sample(labels, value_of(of)) for labels, of in traffic)
 
 
 MANAGER: Final = "kafka_server_replicaalterlogdirsmanager"

@@ -80,7 +80,7 @@ class PrometheusPage:
         yield from account_metrics.families(self._server.accounts.look(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
-        idle = self._idle.look(now_ns)
+        idle = self._idle.update(now_ns)
         yield from self._sockets.families(now_ns, idle)
         yield from self._handlers.families(idle)
         yield from failure_families(self._server.failures)

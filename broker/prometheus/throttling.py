@@ -81,7 +81,7 @@ def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
         yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
 
 
-WORDS: Final = {True: "yes", False: "no", None: "unknown"}
+OBEYS_LABELS: Final = {True: "yes", False: "no", None: "unknown"}
 
 
 def throttle_compliance_families(throttle_compliance: ThrottleCompliance) -> Iterator[FamilySamples]:
@@ -92,7 +92,7 @@ def throttle_compliance_families(throttle_compliance: ThrottleCompliance) -> Ite
         "kafka_server_throttled_clients",
         "Throttled clients, by whether they obey throttle_time_ms",
         Kind.GAUGE,
-        [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in WORDS.items()],
+        [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in OBEYS_LABELS.items()],
     )
     yield FamilySamples(
         "kafka_server_throttle_compliance_total",

@@ -248,7 +248,7 @@ async def breaks_memory_grant(scene: Scene) -> WireClient:
     client = await asked_before(scene)
     (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
     scene.break_once(Responder, "_after_unmute", second_is_victims)
-    channel.responder.reopen(channel)
+    channel.responder.resume_reading(channel)
     return client
 
 
@@ -435,7 +435,7 @@ async def test_a_parked_socket_whose_look_fails_is_closed(
         scene.break_once(ListenerGate, "_admits_after_wait")
         await scene.passes(1)
         assert await ended(clients[-1])
-        assert counted(scene) == {Place.PARKED_SOCKET: 1}
+        assert counted(scene) == {Place.THROTTLED_SOCKET: 1}
         server.connections.set_ip_rate("127.0.0.1", None)
         for client in clients[:-1]:
             await trio.aclose_forcefully(client.stream)

@@ -123,9 +123,9 @@ class ThrottledSockets:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, parked: ThrottledSocket, most: int) -> list[ThrottledSocket]:
+    def add(self, throttled: ThrottledSocket, most: int) -> list[ThrottledSocket]:
         """Add a socket. Returns the earliest ones, removed so that at most `most` remain."""
-        heappush(self._heap, (parked.end_ms, self._next, parked))
+        heappush(self._heap, (throttled.end_ms, self._next, throttled))
         self._next += 1
         return [heappop(self._heap)[2] for _ in range(len(self._heap) - most)]
 
@@ -158,7 +158,7 @@ REASONS: Final = {
 
 class ConnectionGate:
     """State that all listeners of a socket server share: the quotas, the waiting acceptors, and the log of
-    refusals. `task_prefix` prefixes the names of its tasks.
+    refusals. `task_name_prefix` prefixes the names of its tasks.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class ConnectionGate:
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
         observers: ConnectionObservers,
         failures: Failures,
-        task_prefix: str = "",
+        task_name_prefix: str = "",
     ) -> None:
         self.quotas = quotas
         self.unauthenticated = UnauthenticatedQuotas()
@@ -184,7 +184,7 @@ class ConnectionGate:
         self._hosts = OverrideHosts(self._apply_overrides)
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
-        self._task = f"{task_prefix}connection-quota"
+        self._task = f"{task_name_prefix}connection-quota"
         self._rejection_reaper = Reaper(
             f"{self._task}-rejections", self._rejections.next_deadline, self._log_rejections, clock
         )
@@ -206,7 +206,7 @@ class ConnectionGate:
         self.rechecks = config.ip_throttle_mode == "kip"
         self.max_throttled = config.max_throttled_connections
         self.quotas.per_ip.maximum = config.max_connections_per_ip
-        self._hosts.follow(config.max_connections_per_ip_overrides)
+        self._hosts.set_overrides(config.max_connections_per_ip_overrides)
         self.quotas.users.set_limits(
             UserLimit(config.max_connections_per_user, dict(config.max_connections_per_user_overrides)),
             UserLimit(config.max_creation_rate_per_user, dict(config.max_creation_rate_per_user_overrides)),
@@ -323,26 +323,26 @@ class ListenerGate:
         """Handle throttled sockets when their wait is over: close them or, in KIP-612 mode, serve those whose
         address is within its rate by then. If cancelled, closes all of them.
         """
-        parked, clock = self.throttled_sockets, self._gate.clock
+        throttled, clock = self.throttled_sockets, self._gate.clock
         try:
             while True:
-                while (due := parked.pop_due(clock.ms())) is not None:
+                while (due := throttled.pop_due(clock.ms())) is not None:
                     try:
                         is_admitted = self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
-                        self.failures.report(Place.PARKED_SOCKET, error, connection=connection)
+                        self.failures.report(Place.THROTTLED_SOCKET, error, connection=connection)
                         due.sock.close()
                         continue
                     if is_admitted:
                         await serve((due.sock, due.peer))
                 self._wake = trio.Event()
-                deadline = parked.next_deadline()
+                deadline = throttled.next_deadline()
                 remaining = float("inf") if deadline is None else max(deadline - clock.ms(), 0) / 1000
                 with trio.move_on_after(remaining):
                     await self._wake.wait()
         finally:
-            parked.close()
+            throttled.close()
 
     def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
         sock, peer = accepted
@@ -352,8 +352,8 @@ class ListenerGate:
                 self._gate.reject(self._quota, peer[0], PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
-                parked = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
-                for evicted in self.throttled_sockets.add(parked, self._gate.max_throttled):
+                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
+                for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
                     self._close(evicted, IP_RATE, evicted.bound)
                 self._wake.set()
 
@@ -380,9 +380,9 @@ class ListenerGate:
                 self._close(due, IP_RATE, bound)
         return False
 
-    def _close(self, parked: ThrottledSocket, rule: str, bound: float) -> None:
-        parked.sock.close()
-        self._gate.reject(self._quota, parked.peer[0], rule, bound)
+    def _close(self, throttled: ThrottledSocket, rule: str, bound: float) -> None:
+        throttled.sock.close()
+        self._gate.reject(self._quota, throttled.peer[0], rule, bound)
 
 
 def _is_closed_by_peer(sock: socket.socket) -> bool:

@@ -59,11 +59,11 @@ class PipelinedProcessor(Processor):
         if responder.buffered:
             self.selector.wakeup()
 
-    def _broken(self, channel: Channel, error: Exception) -> None:
+    def _close_on_error(self, channel: Channel, error: Exception) -> None:
         """Delay an end of stream or a protocol violation until the pending responses are sent."""
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight or not isinstance(error, EndOfStream | ProtocolViolation):
-            super()._broken(channel, error)
+            super()._close_on_error(channel, error)
             return
         end = Request(self.responder, channel, channel.in_flight[-1].route, b"", 0, self._clock.ns())
         end.close_reason = str(error) or "closed by the peer"

@@ -16,7 +16,7 @@ from broker.network.automq.channel import PipelinedChannel
 from broker.network.handling.request_channel import Request
 
 
-class _Turn:
+class _Waiter:
     """A waiter for `wanted` permits."""
 
     __slots__ = ("granted", "wanted")
@@ -31,22 +31,22 @@ class SizeSemaphore:
     `available` counts free permits (AvailableRequestSize).
     """
 
-    __slots__ = ("_turns", "available", "limit")
+    __slots__ = ("_waiters", "available", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.available = limit
-        self._turns: deque[_Turn] = deque()
+        self._waiters: deque[_Waiter] = deque()
 
     @property
     def waiting(self) -> int:
         """The number of waiters."""
-        return len(self._turns)
+        return len(self._waiters)
 
     def acquire_nowait(self, size: int) -> bool:
         """Take the permits for `size` bytes if they are free and there are no waiters."""
         wanted = min(size, self.limit)
-        if self._turns or wanted > self.available:
+        if self._waiters or wanted > self.available:
             return False
         self.available -= wanted
         return True
@@ -56,30 +56,30 @@ class SizeSemaphore:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.acquire_nowait(size):
             return
-        turn = _Turn(min(size, self.limit))
-        self._turns.append(turn)
+        waiter = _Waiter(min(size, self.limit))
+        self._waiters.append(waiter)
         try:
-            await turn.granted.wait()
+            await waiter.granted.wait()
         except trio.Cancelled:
-            if turn.granted.is_set():
-                self.available += turn.wanted
+            if waiter.granted.is_set():
+                self.available += waiter.wanted
             else:
-                self._turns.remove(turn)
+                self._waiters.remove(waiter)
             self._grant()
             raise
 
     def release(self, size: int) -> None:
         """Give back the permits for `size` bytes."""
         self.available += min(size, self.limit)
-        if self._turns:
+        if self._waiters:
             self._grant()
 
     def _grant(self) -> None:
-        turns = self._turns
-        while turns and turns[0].wanted <= self.available:
-            turn = turns.popleft()
-            self.available -= turn.wanted
-            turn.granted.set()
+        waiters = self._waiters
+        while waiters and waiters[0].wanted <= self.available:
+            waiter = waiters.popleft()
+            self.available -= waiter.wanted
+            waiter.granted.set()
 
 
 class HandlerQueue:

@@ -19,14 +19,14 @@ class PipelinedThrottling(Throttling):
     latest end. Their pending responses are sent meanwhile. (AutoMQ: StartThrottlingResponse)
     """
 
-    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
+    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
         channel = request.channel
         if channel.fd < 0:
             return
         if self._quotas.prolong(channel, throttle, self._clock.ms()):
-            self._watchers.throttled(channel, throttle)
+            self._observers.throttled(channel, throttle)
         else:
-            super().start(request, throttle, is_told=is_told)
+            super().start(request, throttle, is_reported=is_reported)
 
 
 def automq(config: AutomqConfig) -> ServerMode:

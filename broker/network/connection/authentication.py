@@ -60,11 +60,11 @@ class Sessions:
         if session.renewing:
             if key != ApiKey.SASL_AUTHENTICATE:
                 return f"{NAMES.get(key, key)} during re-authentication"
-            channel.hold_back()
+            channel.read_no_further()
             return None
         if key == ApiKey.SASL_HANDSHAKE and session.begin_renewal(now_ms):
             channel.receive.limit = self._frame_limit
-            channel.hold_back()
+            channel.read_no_further()
             return None
         if session.is_over(now_ms):
             self._counts.expired += 1

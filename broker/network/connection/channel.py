@@ -56,7 +56,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 class ChannelResponder(Protocol):
     """What others ask of the responder of a channel's processor; see `network.responder`."""
 
-    def reopen(self, channel: "Channel") -> None:
+    def resume_reading(self, channel: "Channel") -> None:
         """Read again from a channel that waited for memory."""
 
     def end_throttling(self, channel: "Channel") -> None:
@@ -65,7 +65,7 @@ class ChannelResponder(Protocol):
     def fail(self, channel: "Channel", place: Place, error: Exception) -> None:
         """Report an unexpected exception and close only the connection that it concerns."""
 
-    def settled(self) -> None:
+    def check_drained(self) -> None:
         """Complete the drain if no request is in flight."""
 
 
@@ -175,11 +175,11 @@ class Channel:
         return self.fd < 0
 
     @property
-    def in_hand(self) -> int:
+    def requests_in_flight(self) -> int:
         """The number of requests received and not answered in full."""
         return int(self.mute_state in RESPONSE_PENDING)
 
-    def hold_back(self) -> None:
+    def read_no_further(self) -> None:
         """Stop reading until the next request is answered. Does nothing here: a channel never reads ahead."""
 
     def abandon(self) -> None:

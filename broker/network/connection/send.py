@@ -187,7 +187,7 @@ class Send:
             self._at += 1
 
 
-class Flight(Send):
+class HandshakeSend(Send):
     """TLS handshake bytes, sent without a response."""
 
     __slots__ = ()

@@ -147,4 +147,4 @@ class UnauthenticatedConnections:
 
 def _awaits_peer(channel: Channel) -> bool:
     """Return whether the broker has no work for the connection until its peer sends more."""
-    return not channel.in_hand and channel.send is None and not has_arrivals(channel)
+    return not channel.requests_in_flight and channel.send is None and not has_arrivals(channel)

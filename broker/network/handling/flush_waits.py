@@ -46,7 +46,7 @@ class FlushWaits:
         """The number of flushes not yet started, at most one per partition."""
         return len(self._queued)
 
-    def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
+    def delay(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
         """Queue the flushes and delay the requests that need one of them. Returns the other requests, to be
         answered immediately.
         """

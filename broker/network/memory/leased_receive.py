@@ -65,14 +65,14 @@ class LeasedFrames(FramePool):
         memory: MemoryPool,
         stall_ms: int,
         clock: Clock,
-        task_prefix: str = "",
+        task_name_prefix: str = "",
         *,
         only_large: bool = False,
     ) -> None:
         super().__init__()
         self.memory = memory
         self.only_large = only_large
-        name = f"{task_prefix}memory-pool-reaper"
+        name = f"{task_name_prefix}memory-pool-reaper"
         self.reaper = Reaper(name, self._next_deadline, self._close_stalled, clock)
         self._clock = clock
         self._stall_ms = stall_ms
@@ -99,14 +99,14 @@ class LeasedFrames(FramePool):
             self.reaper.poke()
         return lease
 
-    def goes_on(self, receive: "LeasedReceive") -> None:
+    def progressed(self, receive: "LeasedReceive") -> None:
         """Record that the frame has begun, or has received `PROGRESS_BYTES` more."""
         self._arriving[receive] = self._clock.ms()
         self._arriving.move_to_end(receive)
         if self._waiting:
             self.reaper.poke()
 
-    def is_whole(self, receive: "LeasedReceive", frame: memoryview, lease: Lease) -> None:
+    def completed(self, receive: "LeasedReceive", frame: memoryview, lease: Lease) -> None:
         """Pass the lease to the complete frame, until `release`."""
         self._arriving.pop(receive, None)
         self._leases[id(frame.obj)] = lease
@@ -129,7 +129,7 @@ class LeasedFrames(FramePool):
             del self._waiting[receive]
             receive.grant(granted)
 
-    def leave(self, receive: "LeasedReceive") -> None:
+    def forget(self, receive: "LeasedReceive") -> None:
         """Remove a closed connection."""
         self._waiting.pop(receive, None)
         self._arriving.pop(receive, None)
@@ -137,7 +137,7 @@ class LeasedFrames(FramePool):
     def is_waiting(self, receive: "LeasedReceive") -> bool:
         return receive in self._waiting
 
-    def fair(self, poll: Poll) -> Poll:
+    def shuffling(self, poll: Poll) -> Poll:
         """Return `poll` with its results shuffled while memory is low, so that no connection is favoured."""
         memory = self.memory
 
@@ -157,7 +157,7 @@ class LeasedFrames(FramePool):
     def _close_stalled(self, now_ms: int) -> None:
         while (due_ms := self._next_deadline()) is not None and due_ms <= now_ms:
             receive, _ = self._arriving.popitem(last=False)
-            receive.hang_up(
+            receive.close_stalled(
                 f"a request made no progress for {self._stall_ms} ms while others waited for its memory"
             )
 
@@ -209,7 +209,7 @@ class LeasedReceive(Receive):
             self._postpone()
         elif self._filled >= self._progress and self._lease is not None:
             self._progress = self._filled + PROGRESS_BYTES
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
         return frame
 
     def next_buffered(self) -> Frame | None:
@@ -220,9 +220,9 @@ class LeasedReceive(Receive):
         """Take the memory that this connection waited for, and read on."""
         self._lease = lease
         channel = self._channel
-        channel.responder.reopen(channel)
+        channel.responder.resume_reading(channel)
 
-    def hang_up(self, reason: str) -> None:
+    def close_stalled(self, reason: str) -> None:
         channel, selector = self._channel, self._selector
         selector.failures.attempt(
             Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
@@ -230,7 +230,7 @@ class LeasedReceive(Receive):
 
     def close(self) -> None:
         super().close()
-        self._leased.leave(self)
+        self._leased.forget(self)
         self._end_lease()
 
     @property
@@ -266,7 +266,7 @@ class LeasedReceive(Receive):
         self._lease = self._leased.ask(self, size)
         if self._lease is not None:
             return True
-        self._selector.want(channel, channel.interest & ~READ)
+        self._selector.set_interest(channel, channel.interest & ~READ)
         return False
 
     def _end(self, frame: Frame) -> None:
@@ -275,7 +275,7 @@ class LeasedReceive(Receive):
         lease, self._lease = self._lease, None
         if lease is not None:
             assert isinstance(frame, memoryview)
-            self._leased.is_whole(self, frame, lease)
+            self._leased.completed(self, frame, lease)
 
     def _postpone(self) -> None:
         """Release the memory of an announced frame until its first byte arrives."""
@@ -335,7 +335,7 @@ class LargeReceive(LeasedReceive):
             self._end(frame)
         elif self._filled >= self._progress and self._lease is not None:
             self._progress = self._filled + PROGRESS_BYTES
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
         return frame
 
     def _take_buffer(self) -> None:
@@ -348,7 +348,7 @@ class LargeReceive(LeasedReceive):
         self._has_buffer = True
         self._progress = self._filled + PROGRESS_BYTES
         if self._lease is not None:
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
 
 
 def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> NewReceive:
@@ -365,4 +365,4 @@ def polling(frames: FramePool, selector: Selector) -> Poll:
     """Return the function with which a processor polls: a fair one if all requests need memory."""
     if not isinstance(frames, LeasedFrames) or frames.only_large:
         return selector.poll
-    return frames.fair(selector.poll)
+    return frames.shuffling(selector.poll)

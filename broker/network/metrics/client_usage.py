@@ -29,7 +29,7 @@ Histogram = dict[int, int]
 """Counts per bucket of `broker.metrics.histogram`, in ticks, without empty buckets."""
 
 
-class Use:
+class ApiUsage:
     """The usage of one API by one connection. `throttle_ms` is the sum of its responses' throttle times."""
 
     __slots__ = ("bytes_in", "bytes_out", "errors", "phases", "requests", "throttle_ms", "timed")
@@ -39,7 +39,7 @@ class Use:
         self.errors: dict[int, int] = {}
         self.phases: tuple[Histogram, ...] = ({}, {}, {}, {}, {}, {})
 
-    def add(self, other: "Use") -> None:
+    def add(self, other: "ApiUsage") -> None:
         self.requests += other.requests
         self.timed += other.timed
         self.bytes_in += other.bytes_in
@@ -52,7 +52,7 @@ class Use:
                 mine[bucket] = mine.get(bucket, 0) + count
 
 
-class Asker(NamedTuple):
+class ApiClient(NamedTuple):
     """A principal and client id, and the API that they use."""
 
     principal: str
@@ -67,7 +67,7 @@ class UsageTap:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._uses: dict[Channel, Use] = {}
+        self._uses: dict[Channel, ApiUsage] = {}
 
     def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         try:
@@ -89,40 +89,40 @@ class UsageTap:
     def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         self._of(request.channel).throttle_ms += throttle_ms
 
-    def take(self) -> dict[Channel, Use]:
+    def take(self) -> dict[Channel, ApiUsage]:
         """Return the usage and start from zero."""
         taken, self._uses = self._uses, {}
         return taken
 
-    def _of(self, channel: Channel) -> Use:
-        return self._uses.setdefault(channel, Use())
+    def _of(self, channel: Channel) -> ApiUsage:
+        return self._uses.setdefault(channel, ApiUsage())
 
 
 class ClientUsage:
-    """`is_kept` turns the counting on; the caller must `recount` the routes when it changes."""
+    """`is_enabled` turns the counting on; the caller must `renew_metrics` the routes when it changes."""
 
     def __init__(self) -> None:
-        self.is_kept = False
+        self.is_enabled = False
         self._taps: dict[str, UsageTap] = {}
 
     def tap(self, name: str) -> UsageTap | None:
         """Return the tap that counts one API's requests by client, or None while disabled."""
-        return self._taps.setdefault(name, UsageTap(name)) if self.is_kept else None
+        return self._taps.setdefault(name, UsageTap(name)) if self.is_enabled else None
 
-    def take(self, most: int) -> Iterator[tuple[Asker | None, Use]]:
-        """Yield the usage since the last call for at most `most` askers; the others are added up
+    def take(self, most: int) -> Iterator[tuple[ApiClient | None, ApiUsage]]:
+        """Yield the usage since the last call for at most `most` clients; the others are added up
         under None.
         """
-        found: dict[Asker, Use] = {}
-        others = Use()
+        found: dict[ApiClient, ApiUsage] = {}
+        others = ApiUsage()
         for tap in self._taps.values():
             for channel, use in tap.take().items():
-                asker = Asker(channel.principal, channel.client_id or "", tap.name)
-                known = found.get(asker)
+                client = ApiClient(channel.principal, channel.client_id or "", tap.name)
+                known = found.get(client)
                 if known is not None:
                     known.add(use)
                 elif len(found) < most:
-                    found[asker] = use
+                    found[client] = use
                 else:
                     others.add(use)
         yield from found.items()
@@ -151,7 +151,7 @@ def _count(histogram: Histogram, nanoseconds: int) -> None:
 
 NAME: Final = "client-usage-timer"
 
-LOOKED_AT_PER_SECOND: Final = 1_000
+CHANNELS_PER_SECOND: Final = 1_000
 """Average number of connections examined per second; with more connections, updates are less frequent."""
 
 
@@ -175,5 +175,5 @@ class ClientAccounts:
         """Update the accounts until cancelled."""
         while True:
             connections = sum(account.connections for account in self._accounts)
-            await trio.sleep(max(1.0, connections / LOOKED_AT_PER_SECOND))
+            await trio.sleep(max(1.0, connections / CHANNELS_PER_SECOND))
             self.look()

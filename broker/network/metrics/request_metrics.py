@@ -86,7 +86,7 @@ Taps = tuple[Tap, ...]
 
 
 class RequestMetrics:
-    """One API in one version. `kept` counts requests answered from the processor's cache, which have no
+    """One API in one version. `cached` counts requests answered from the processor's cache, which have no
     phases; `errors` counts error codes, of which a response may have several, and `faulty` responses with
     any.
 
@@ -96,9 +96,9 @@ class RequestMetrics:
     """
 
     __slots__ = (
+        "cached",
         "errors",
         "faulty",
-        "kept",
         "local",
         "name",
         "queue",
@@ -117,7 +117,7 @@ class RequestMetrics:
         self.name = name
         self.version = version
         self.taps = taps
-        self.kept = 0
+        self.cached = 0
         self.errors: dict[int, int] = {}
         self.faulty = 0
         self.queue = no_counts()
@@ -138,7 +138,7 @@ class RequestMetrics:
     @property
     def requests(self) -> int:
         """The number of requests answered so far."""
-        return self.kept + sum(self.total)
+        return self.cached + sum(self.total)
 
     def record_slow(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         """Record a response that waited for its socket, or whose connection closed after `size` bytes."""

@@ -43,12 +43,12 @@ class SelectorTotals(NamedTuple):
 def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
     counts, selector = processor.selector.counts, processor.selector
     received, bytes_in, bytes_out = counts.closed_requests, counts.closed_bytes_in, counts.closed_bytes_out
-    in_hand = 0
+    in_flight = 0
     for channel in selector:
         received += channel.requests
         bytes_in += channel.bytes_in
         bytes_out += channel.bytes_out
-        in_hand += channel.in_hand
+        in_flight += channel.requests_in_flight
     waiting = processor.idle_ns(now_ns)
     return SelectorTotals(
         counts.opened,
@@ -59,7 +59,7 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
         counts.renewals,
         counts.failed_renewals,
         received,
-        received - in_hand - counts.unanswered - processor.responder.silent,
+        received - in_flight - counts.unanswered - processor.responder.silent,
         bytes_in,
         bytes_out,
         processor.polls,
@@ -108,8 +108,8 @@ def flow_totals(server: SocketServer) -> FlowTotals:
     for processor in server.processors():
         responder = processor.responder
         if isinstance(responder, PipelinedResponder):
-            mutes += responder.filled
-            unmutes += responder.emptied
+            mutes += responder.watermark_mutes
+            unmutes += responder.watermark_unmutes
     return FlowTotals(mutes, unmutes)
 
 
@@ -129,6 +129,6 @@ def idle_connections(processor: Processor, now_ms: int) -> int:
     return sum(now_ms - channel.last_active_ms >= IDLE_MS for channel in processor.selector)
 
 
-def deepest(processor: Processor) -> int:
+def max_in_flight(processor: Processor) -> int:
     """Return the largest number of requests in flight on one connection."""
-    return max((channel.in_hand for channel in processor.selector), default=0)
+    return max((channel.requests_in_flight for channel in processor.selector), default=0)

@@ -22,7 +22,7 @@ from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
-from broker.network.connection.send import Flight
+from broker.network.connection.send import HandshakeSend
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
@@ -49,8 +49,8 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
 
 class Handshakes:
     """With `names_users`, the client's certificate names the user, since no login follows, and `logins`
-    admits the user's connections. `meter` returns a counter of a connection's bytes. `broken` closes a
-    connection after an error. `due` holds connections that wait for their next step.
+    admits the user's connections. `meter` returns a counter of a connection's bytes. `close_on_error` closes
+    a connection after an error. `due` holds connections that wait for their next step.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Handshakes:
         selector: Selector,
         responder: Responder,
         clock: TrioClock,
-        broken: Callable[[Channel, Exception], None],
+        close_on_error: Callable[[Channel, Exception], None],
         logins: Logins,
         meter: Callable[[Channel], Callable[[int], bool]],
         *,
@@ -69,7 +69,7 @@ class Handshakes:
         self._selector = selector
         self._responder = responder
         self._clock = clock
-        self._broken = broken
+        self._close_on_error = close_on_error
         self._logins = logins
         self._meter = meter
         self._delayed: set[Channel] = set()
@@ -106,10 +106,10 @@ class Handshakes:
                     time.begin()
                 try:
                     self._step(channel, tls)
-                except Exception as error:  # noqa: BLE001 - sorted by `broken`
+                except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
                     if time is not None:
                         time.add_network(channel)
-                    self._broken(channel, error)
+                    self._close_on_error(channel, error)
                 else:
                     if time is not None:
                         time.add_network(channel)
@@ -119,7 +119,7 @@ class Handshakes:
         """Queue the next step, in place of the channel's `read` until the handshake is done. Epoll does not
         report the connection until the step has run.
         """
-        self._selector.want(channel, channel.interest & ~READ)
+        self._selector.set_interest(channel, channel.interest & ~READ)
         self.due.append((channel, tls))
         self._wake.set()
 
@@ -132,10 +132,10 @@ class Handshakes:
 
     def _await_peer(self, channel: Channel, tls: TlsSocket) -> None:
         if tls.is_blocked:
-            channel.send = Flight()
-            self._selector.want(channel, WRITE)
+            channel.send = HandshakeSend()
+            self._selector.set_interest(channel, WRITE)
         else:
-            self._responder.reopen(channel)
+            self._responder.resume_reading(channel)
 
     def _enter(self, channel: Channel, tls: TlsSocket) -> bool:
         """Admit the connection after its handshake, whose last bytes may still wait. Returns whether it
@@ -161,7 +161,7 @@ class Handshakes:
         refusal = self._logins.enter(channel, name, self._clock.ms())
         if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
             self._delayed.add(channel)
-            self._logins.hold(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
+            self._logins.delay(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
         elif refusal is not None:
             self._selector.close_channel(channel, words(name, refusal))
         return refusal is None
@@ -179,8 +179,8 @@ class Handshakes:
             if isinstance(refusal, TooFastOfUser):
                 self._logins.refuse(channel, name, refusal)
             self._selector.close_channel(channel, words(name, refusal))
-        except Exception as error:  # noqa: BLE001 - sorted by `broken`
-            self._broken(channel, error)
+        except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
+            self._close_on_error(channel, error)
 
     def _admit(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:

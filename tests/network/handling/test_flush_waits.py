@@ -199,7 +199,7 @@ async def test_what_was_staged_together_is_answered_apart(
     committed: Waiting = [(request, Staged(durable)), (request, Staged(quick))]
     produces: Purgatory[DelayedProduce] = Purgatory("Produce")
     waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
-    at_once = waits.park(committed, [flush := durable.flush(0)])
+    at_once = waits.delay(committed, [flush := durable.flush(0)])
     assert at_once == committed[1:] and produces.delayed == 1
     assert waits.ended(flush) == ([], [])
     flush.finish()

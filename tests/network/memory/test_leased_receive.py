@@ -227,7 +227,7 @@ def test_reading_again_while_in_line_keeps_the_place(rigs: type[Rig]) -> None:
         theirs.sendall(framed(bytes(1_000)))
         assert channel.read(channel.sock) is None
         line.append(channel)
-    rig.selector.want(line[0], READ)
+    rig.selector.set_interest(line[0], READ)
     assert line[0].read(line[0].sock) is None
     assert not is_read(line[0]) and rig.frames.waiting == 2
     rig.frames.release(held)
@@ -282,5 +282,5 @@ def test_the_order_of_the_ready_is_left_to_chance_while_memory_is_low(
     rig.holder(used)
     monkeypatch.setattr(leased_receive.random, "shuffle", list.reverse)
     ready = [(7, READ), (8, READ), (9, READ)]
-    poll = rig.frames.fair(lambda timeout, most: list(ready))
+    poll = rig.frames.shuffling(lambda timeout, most: list(ready))
     assert poll(0, 10) == (ready[::-1] if shuffled else ready)
