@@ -20,13 +20,12 @@ from broker.control.commands import IssueAdminToken
 from broker.control.views import TokenRow
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import start_storage
-from broker.garbage import bounded_collections, freeze_survivors
-from broker.interpreter import prompt_switches
+from broker.interpreter import bounded_collections, freeze_survivors, prompt_switches
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
-from broker.network.metrics.client_accounts import NAME as CLIENT_USAGE
+from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.security.console_link_file import ConsoleLink
 from broker.security.console_links import ConsoleLinks, link_with, new_key
@@ -131,7 +130,7 @@ async def run_server(
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.place.bootstrap, console_started, stopped))
                             await stop.wait()
-                        server.socket_server.remove_config_listeners()
+                        server.socket_server.stop_reconfiguring()
                         front.cancel_scope.cancel()
                     await _drain(server)
                     processors.cancel_scope.cancel()

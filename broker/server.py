@@ -46,13 +46,11 @@ from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.server_mode import automq
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
 from broker.network.failures import Place as FailurePlace
-from broker.network.loop_idle import LoopIdle
 from broker.network.metrics.request_log import RequestLog
-from broker.network.open_connections import OpenConnections
 from broker.network.reaper import Reaper
-from broker.network.server_mode import KAFKA
+from broker.network.server_factory import KAFKA
 from broker.network.socket_server import SocketServer
 from broker.prometheus.page import PrometheusPage
 from broker.protocol.api_key import ApiKey
@@ -166,7 +164,7 @@ class BrokerServer:
                 self.reapers,
                 mode,
             )
-        self.partitions.offline_changed = self.socket_server.forget_answers
+        self.partitions.offline_changed = self.socket_server.clear_caches
         self.socket_server.limit_connections(config.connections)
         hold_back_retries(self.broker, self.socket_server, config.broker_quotas)
         self.socket_server.log_requests(config.request_log)
@@ -227,7 +225,7 @@ class BrokerServer:
         )
         self.control.prepare(listener.prepare)
         self.control.subscribe(listener.follow)
-        self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.socket_server)))
+        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
 
     def close(self) -> None:
         """Flush appended records and close the stores."""

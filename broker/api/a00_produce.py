@@ -207,7 +207,7 @@ class _Pending(AfterCommit):
     def timeout_ms(self) -> int:
         return self.wait_ms
 
-    def give_up(self) -> Outcome:
+    def fail(self) -> Outcome:
         outcome = self.finish()
         if self.acks != 0:
             for _, _, response in self.appended:  # finish() builds the responses of staged partitions

@@ -2,8 +2,8 @@
 
 Version 1 only: the tokens then use SaslAuthenticate requests (KIP-152). The response is ILLEGAL_SASL_STATE,
 as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
-re-authentication (KIP-368; network.connection.sessions). Left out: version 0, whose tokens have no request
-around them.
+re-authentication (KIP-368; network.connection.authentication). Left out: version 0, whose tokens have no
+request around them.
 """
 
 from broker.api.broker import Broker

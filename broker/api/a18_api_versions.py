@@ -31,15 +31,15 @@ def unknown_version(_message: object, context: RequestContext, broker: Broker) -
 @api(ApiKey.API_VERSIONS, versions=(0, 4), before_login=True, unknown_version=unknown_version)
 def handle(message: ApiVersionsRequest, context: RequestContext, broker: Broker) -> Outcome:
     name, version = message.client_software_name, message.client_software_version
-    imprint = None
+    update_connection = None
     if context.api_version >= 3:
         if not (SOFTWARE.fullmatch(name) and SOFTWARE.fullmatch(version)):
             return Answered(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
 
-        def imprint(connection: Connection) -> None:
+        def update_connection(connection: Connection) -> None:
             connection.software_name = name
             connection.software_version = version
 
     registry = broker.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
-    return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, imprint=imprint)
+    return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, update_connection=update_connection)

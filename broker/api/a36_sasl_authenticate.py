@@ -81,7 +81,7 @@ def _complete_login(name: str, answer: bytes, context: RequestContext, broker: B
         return _logged_in(connection, name, answer, context.now_ms, broker)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
         retry = partial(_post_retry, name, answer, context, broker)
-        broker.logins.hold(connection, refusal.throttle_ms, retry)
+        broker.logins.delay(connection, refusal.throttle_ms, retry)
         return DELAYED
     return _refused(name, refusal)
 

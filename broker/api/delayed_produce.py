@@ -16,7 +16,7 @@ from broker.purgatory.purgatory import DelayedOperation
 class DelayedProduce(DelayedOperation):
     """A Produce that waits for `flushes`.
 
-    `after` is called once: `finish` if every flush succeeds, `give_up` if one fails or the timeout elapses.
+    `after` is called once: `finish` if every flush succeeds, `fail` if one fails or the timeout elapses.
     """
 
     __slots__ = ("after", "context", "flushes")

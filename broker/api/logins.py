@@ -15,7 +15,7 @@ class Logins(Protocol):
         are delayed already.
         """
 
-    def hold(self, connection: Connection, throttle_ms: int, then: Callable[[int], None]) -> None:
+    def delay(self, connection: Connection, throttle_ms: int, then: Callable[[int], None]) -> None:
         """Call `then` with the current time in ms after the delay."""
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:

@@ -15,7 +15,7 @@ from broker.protocol.schema import Struct
 from broker.quotas.verdict import Throttle
 from broker.records.slices import Slices, Unpack
 
-Imprint = Callable[[Connection], None]
+ConnectionUpdate = Callable[[Connection], None]
 
 
 class Login(Enum):
@@ -34,11 +34,11 @@ class Answered:
     """A reply to encode and send.
 
     `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
-    broker then caches the encoded response. `imprint`, if set, applies the request's effect to the connection
-    each time the cached response is served. Only the SASL handlers set `login`.
+    broker then caches the encoded response. `update_connection`, if set, applies the request's effect to the
+    connection each time the cached response is served. Only the SASL handlers set `login`.
     """
 
-    __slots__ = ("cacheable", "imprint", "login", "reply", "throttle")
+    __slots__ = ("cacheable", "login", "reply", "throttle", "update_connection")
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Answered:
         throttle: Throttle | None = None,
         *,
         cacheable: bool = False,
-        imprint: Imprint | None = None,
+        update_connection: ConnectionUpdate | None = None,
         login: Login | None = None,
     ) -> None:
         self.reply = reply
         self.throttle = throttle
         self.cacheable = cacheable
-        self.imprint = imprint
+        self.update_connection = update_connection
         self.login = login
 
     def withheld(self, throttle: Throttle) -> "Answered":
@@ -130,7 +130,7 @@ class AfterCommit:
         Sliced appends more; Delayed occurs only if `api.retry_storm` delays the response.
         """
 
-    def give_up(self) -> "Outcome":
+    def fail(self) -> "Outcome":
         """Return the outcome if the flush fails or exceeds `timeout_ms`; called once, instead of `finish`."""
         return self.finish()
 

@@ -219,7 +219,7 @@ class _CachedRequest(AfterCommit):
     def timeout_ms(self) -> int:
         return self.shape.timeout_ms
 
-    def give_up(self) -> Outcome:
+    def fail(self) -> Outcome:
         outcome = self.finish()
         if not isinstance(outcome, Encoded):
             return outcome

@@ -121,8 +121,8 @@ class GatedCommit(AfterCommit):
     def finish(self) -> Outcome:
         return self._gate.passed(self._inner.finish(), self._api, self._message, self._context)
 
-    def give_up(self) -> Outcome:
-        return self._gate.passed(self._inner.give_up(), self._api, self._message, self._context)
+    def fail(self) -> Outcome:
+        return self._gate.passed(self._inner.fail(), self._api, self._message, self._context)
 
 
 class GatedRequestCache:

@@ -54,7 +54,7 @@ class MetadataListener:
 
         Yields after each quota and each topic.
         """
-        self._server.forget_answers()
+        self._server.clear_caches()
         if delta.quotas or delta.shadows:
             yield from self._apply_quotas(delta.quotas, delta.shadows)
         if delta.topics:
@@ -124,5 +124,5 @@ class MetadataListener:
             yield from broker.partitions.host_in_steps(new, names)
             forgotten = {name: count for name, count in gone if name not in new.topics}
             yield from forget_topics(broker, forgotten, clock.ms, clock.wall_ms)
-            self._server.forget_answers()
+            self._server.clear_caches()
         self._server.handlers.deliver()

@@ -7,13 +7,11 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.config.listeners import Server
-from broker.console_views.addresses import address_uses, connection_limits
-from broker.console_views.broker_quotas import broker_limits, retry_storm_use
-from broker.console_views.flow import FlowViews
+from broker.console_views.limits import address_uses, broker_limits, connection_limits, retry_storm_use
 from broker.console_views.topics import group_detail, group_rows, partition_rows
 from broker.control.commands import EntityPairs
 from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
-from broker.control.rows.flow import Flow
+from broker.control.rows.flow import Flow, SelectorRow
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
@@ -34,13 +32,19 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.metrics.rate import CounterRate
-from broker.network.clock import TrioClock
+from broker.network.automq.request_queues import RequestQueues
+from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
-from broker.network.loop_idle import IdleShare, LoopIdle
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
-from broker.network.metrics.selector_metrics import totals_of
+from broker.network.metrics.selector_metrics import (
+    flow_totals,
+    idle_connections,
+    max_in_flight,
+    oversized,
+    totals_of,
+)
 from broker.network.socket_server import SocketServer
 from broker.quotas import shadow_metrics
 from broker.quotas.accounts import Account
@@ -54,6 +58,41 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+
+
+class FlowViews:
+    """Stores the totals of the previous read, from which rates are computed."""
+
+    def __init__(self, server: SocketServer, broker: Broker, now_ns: int) -> None:
+        self._server = server
+        self._broker = broker
+        self._rate = CounterRate(now_ns)
+
+    def look(self, now_ns: int, now_ms: int) -> Flow:
+        server, broker = self._server, self._broker
+        processors = list(server.processors())
+        mutes, unmutes = self._rate.update(now_ns, flow_totals(server))
+        requests = server.requests
+        sizes = requests.sizes if isinstance(requests, RequestQueues) else None
+        callbacks = broker.callbacks
+        return Flow(
+            mutes=mutes,
+            unmutes=unmutes,
+            in_flight=sum(each.selector.in_flight() for each in processors),
+            deepest=max(map(max_in_flight, processors), default=0),
+            deepest_limit=1 if sizes is None else broker.control.config.automq.pipeline_high,
+            available_request_size=None if sizes is None else sizes.available,
+            request_size_limit=None if sizes is None else sizes.limit,
+            oversized=oversized(server),
+            callbacks=len(callbacks.queue),
+            callback_capacity=callbacks.capacity,
+            blocked_callbacks=callbacks.blocked,
+            selectors=tuple(
+                SelectorRow(each.name, len(each.selector.channels), idle_connections(each, now_ms))
+                for each in processors
+            ),
+        )
+
 
 PHASES_EVERY_MS: Final = 5_000
 """Quantiles over five minutes change slowly, and take milliseconds to compute while a reader waits."""
@@ -112,15 +151,15 @@ class LiveViews:
         server, now = self._server, self._clock.ns()
         metrics = list(server.metrics.once())
         selectors = [totals_of(each, now) for each in server.processors()]
-        bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
-        bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
+        bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in selectors))
+        bytes_out = int(server.ended_processors.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.update(now, (bytes_in, bytes_out, requests))
         memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
         (blocked_rate,) = self._blocked.update(now, (blocked,))
-        idle = self._idle.look(now)
+        idle = self._idle.update(now)
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
             bytes_in_total=bytes_in,

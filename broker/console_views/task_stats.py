@@ -15,12 +15,12 @@ from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.network.automq.callback_queues import CallbackQueues
 from broker.network.automq.request_queues import RequestQueues
+from broker.network.clock import LoopIdle
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.sliced_requests import SLICED
-from broker.network.loop_idle import LoopIdle
-from broker.network.plane import Plane
 from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.server_factory import Plane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
@@ -87,7 +87,7 @@ def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, .
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
     for each in server.resources.values():
-        stats = Owned("delayed authentications", each.users.held, each.gate.max_throttled)
+        stats = Owned("delayed authentications", each.users.delayed, each.gate.max_throttled)
         yield each.users.reaper.name, TaskStats((stats,))
         if each.memory is not None:
             pool = each.memory.memory

@@ -43,7 +43,7 @@ class MetadataWriter:
             try:
                 yield
             except FatalExitError as error:
-                self.last_error.tell(error)
+                self.last_error.report(error)
                 raise
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:

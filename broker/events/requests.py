@@ -9,7 +9,7 @@ from typing import Final
 
 from broker.events.source import encode, topic_of
 from broker.metrics.histogram import top_of
-from broker.network.metrics.client_usage import TIMED_PHASES, Asker, ClientUsage, Histogram, Use
+from broker.network.metrics.client_usage import TIMED_PHASES, ApiClient, ApiUsage, ClientUsage, Histogram
 from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
 
 VERSION: Final = 2
@@ -34,21 +34,21 @@ class RequestEvents:
         """Discard what was counted before; it belongs to no row."""
         for _ in self._usage.take(0):
             pass
-        self._kept = {api.name: sum(part.kept for part in api.parts) for api in self._metrics.once()}
+        self._kept = {api.name: sum(part.cached for part in api.parts) for api in self._metrics.once()}
 
     def take(self, time_ms: int) -> Iterator[bytes]:
-        for asker, use in self._usage.take(self._most):
-            yield encode(time_ms, _row(asker, use), VERSION)
+        for client, use in self._usage.take(self._most):
+            yield encode(time_ms, _row(client, use), VERSION)
         for api in self._metrics.once():
-            kept = sum(part.kept for part in api.parts)
+            kept = sum(part.cached for part in api.parts)
             more = kept - self._kept.get(api.name, 0)
             if more:
                 self._kept[api.name] = kept
                 yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more}, VERSION)
 
 
-def _row(asker: Asker | None, use: Use) -> dict[str, object]:
-    who = {"source": OTHERS} if asker is None else {"source": "client", **asker._asdict()}
+def _row(client: ApiClient | None, use: ApiUsage) -> dict[str, object]:
+    who = {"source": OTHERS} if client is None else {"source": "client", **client._asdict()}
     return {
         **who,
         "requests": use.requests,

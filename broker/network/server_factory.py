@@ -2,14 +2,18 @@
 and its acceptors)
 
 Used only by `socket_server`, at the start and for every listener added later. Starts no task; creating a
-listener binds its port.
+listener binds its port. `ServerMode` has the classes that a socket server is built of; `server` chooses one:
+Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.server.mode`).
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from broker.api.broker import Broker, Endpoint
+from broker.api.callbacks import Callbacks
+from broker.api.registry import Registry
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
@@ -19,6 +23,8 @@ from broker.network.acceptor.acceptor import Acceptor, SocketOptions
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes, Wrapper
 from broker.network.listener import Listener
@@ -26,27 +32,94 @@ from broker.network.metrics.client_usage import ClientUsage
 from broker.network.metrics.request_log import RequestLog
 from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
-from broker.network.plane import (
-    CONTROL_PLANE_HANDLERS,
-    CONTROL_PLANE_PROCESSORS,
-    CONTROL_PLANE_QUEUE,
-    Plane,
-    served_by,
-)
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
-from broker.network.server_mode import ServerMode
 from broker.network.server_resources import ServerResources
+from broker.network.throttling import Throttling
 from broker.network.tls.handshakes import certificates_of
+from broker.protocol.api_key import ApiKey
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMode:
+    """`requests` and `callbacks` take `queued.max.requests` and the number of handlers; the other fields take
+    the arguments of the classes in this package. `resizable` says whether the number of handlers may change
+    at run time.
+    """
+
+    requests: Callable[[int, int], Requests]
+    callbacks: Callable[[int, int], Callbacks]
+    processor: Callable[..., Processor]
+    handlers: type[HandlerPool]
+    throttling: type[Throttling]
+    resizable: bool = True
+
+
+KAFKA: Final = ServerMode(
+    lambda capacity, _handlers: RequestChannel(capacity),
+    lambda capacity, _handlers: Callbacks(capacity),
+    Processor,
+    HandlerPool,
+    Throttling,
+)
+
+CONTROL_PLANE_QUEUE: Final = 20
+CONTROL_PLANE_HANDLERS: Final = 1
+CONTROL_PLANE_PROCESSORS: Final = 1
+"""Kafka's values, which are constants there (SocketServer.scala of 3.9: `new RequestChannel(20, ...)`)."""
+
+CONTROLLER_APIS: Final = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_CLUSTER,
+    }
+)
+"""The served APIs among those that Kafka's messages mark with `"listeners": ["controller"]`. Fetch is left
+out: there it reads only the metadata log, for other brokers, and Weir has none.
+"""
+
+
+class Plane:
+    """`processors` is the number per listener; None means num.network.threads."""
+
+    def __init__(
+        self,
+        name: PlaneName,
+        requests: Requests,
+        handlers: HandlerPool,
+        registry: Registry,
+        processors: int | None,
+    ) -> None:
+        self.name = name
+        self.requests = requests
+        self.handlers = handlers
+        self.registry = registry
+        self.processors = processors
+
+
+def served_by(name: PlaneName, registry: Registry) -> Registry:
+    """Return the APIs that a plane serves."""
+    return registry.only(CONTROLLER_APIS) if name is PlaneName.CONTROLLER else registry
+
 
 LOOPBACK: Final = "127.0.0.1"
 """The advertised host of a listener on all addresses that sets none."""
 
 
-class Departed:
+class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
     __slots__ = ("bytes_in", "bytes_out")
@@ -86,14 +159,14 @@ class ServerFactory:
         self.metrics = AllMetrics(self._taps)
         self.throttling = mode.throttling(broker.quotas, clock, observers, failures)
         self.responders: list[Responder] = []
-        self.departed = Departed()
+        self.ended_processors = EndedProcessors()
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._resources = resources
         self._reapers = reapers
         self._mode = mode
         self._on_close = on_close
-        self._watchers = observers
+        self._observers = observers
         self.cache_allowed = True
         """Whether requests may be served from caches, without a handler; see `Routes`."""
         self.wrapper: Wrapper | None = None
@@ -120,7 +193,7 @@ class ServerFactory:
         )
         listener.routes.wrap_handlers(self.wrapper)
         listener.routes.allow_cache(self.cache_allowed)
-        self.tell(listener, endpoint)
+        self.advertise(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
         return listener
@@ -134,7 +207,7 @@ class ServerFactory:
             gate.remove_listener(endpoint.name)
             raise
 
-    def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
+    def advertise(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
         self.broker.endpoints[endpoint.name] = Endpoint(
@@ -197,7 +270,7 @@ class ServerFactory:
             logins=resources.users,
             unauthenticated=resources.unauthenticated,
             failures=self.failures,
-            on_open=self._watchers.opened,
+            on_open=self._observers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,
         )
@@ -213,8 +286,8 @@ class ServerFactory:
     def _forget_processor(self, processor: Processor) -> None:
         """Remove a processor's responder; later responses are dropped with their requests."""
         self.responders.remove(processor.responder)
-        self.departed.bytes_in += processor.selector.counts.closed_bytes_in
-        self.departed.bytes_out += processor.selector.counts.closed_bytes_out
+        self.ended_processors.bytes_in += processor.selector.counts.closed_bytes_in
+        self.ended_processors.bytes_out += processor.selector.counts.closed_bytes_out
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

@@ -12,7 +12,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
@@ -55,13 +55,13 @@ class Throttling:
     ) -> None:
         self._quotas = quotas
         self._clock = clock
-        self._watchers = observers
+        self._observers = observers
         self._failures = failures
         self._reapers = {
             kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
         }
         for kind, manager in quotas.managers.items():
-            manager.throttled.on_change = self._reapers[kind].poke
+            manager.throttled.watch(self._reapers[kind].poke)
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0
@@ -69,9 +69,9 @@ class Throttling:
             THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
         )
 
-    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
-        """Throttle the request's channel. Called while its response is pending; `is_told` says whether that
-        response reports the throttle to the client.
+    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
+        """Throttle the request's channel. Called while its response is pending; `is_reported` says whether
+        that response reports the throttle to the client.
         """
         request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
@@ -81,9 +81,9 @@ class Throttling:
         self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
-        self._watchers.throttled(channel, throttle)
+        self._observers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
-        if is_told:
+        if is_reported:
             throttle_compliance = self._quotas.throttle_compliance
             throttle_compliance.throttled(
                 channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)

@@ -5,23 +5,13 @@ from typing import Any
 
 from broker.api.broker import Broker
 from broker.metrics.families import FamilySamples, Steps, pieces
-from broker.network.automq import queue_metrics as automq
-from broker.network.clock import TrioClock
-from broker.network.loop_idle import IdleShare, LoopIdle
+from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
-from broker.prometheus import (
-    broker_quotas,
-    connections,
-    events,
-    failures,
-    log_directories,
-    memory,
-    requests,
-    throttle_compliance,
-    topics,
-)
-from broker.prometheus.handlers import HandlerFamilies
-from broker.prometheus.sockets import SocketFamilies
+from broker.prometheus import requests
+from broker.prometheus.handlers import HandlerFamilies, automq_families, memory_families
+from broker.prometheus.logs import event_families, log_directory_families, topic_families
+from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
+from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import accounts, shadow_metrics
@@ -82,23 +72,23 @@ class PrometheusPage:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._max_entities())
         yield from quotas.replication_families(self._replication, now_ms)
-        yield from broker_quotas.families(self._broker, now_ms)
+        yield from broker_quota_families(self._broker, now_ms)
         yield from shadow_metrics.families(self._quotas)
-        yield from throttle_compliance.families(self._quotas.throttle_compliance)
-        yield from connections.families(self._server, now_ms, self._max_entities())
+        yield from throttle_compliance_families(self._quotas.throttle_compliance)
+        yield from acceptor_families(self._server, now_ms, self._max_entities())
         yield from accounts.families(self._server.accounts.look(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
-        idle = self._idle.look(now_ns)
+        idle = self._idle.update(now_ns)
         yield from self._sockets.families(now_ns, idle)
         yield from self._handlers.families(idle)
-        yield from failures.families(self._server.failures)
+        yield from failure_families(self._server.failures)
         yield from purgatory.families(self._purgatories)
         memories = {name.value: each.memory for name, each in self._server.resources.items()}
-        yield from memory.families(memories, now_ms)
-        yield from automq.families(self._server.requests)
-        yield from broker_quotas.flow_families(self._server, self._broker, now_ms)
-        yield from topics.families(self._partitions)
-        yield from log_directories.families(self._partitions.store)
-        yield from events.families(self._events)
+        yield from memory_families(memories, now_ms)
+        yield from automq_families(self._server.requests)
+        yield from flow_families(self._server, self._broker, now_ms)
+        yield from topic_families(self._partitions)
+        yield from log_directory_families(self._partitions.store)
+        yield from event_families(self._events)
         yield from telemetry.families(self._telemetry, now_ms)

@@ -242,7 +242,7 @@ class QuotaManager(Generic[S]):
             return
         for number, held in enumerate(throttled.held()):
             if number % FEW == FEW - 1:
-                throttled.on_change()
+                throttled.ends_moved()
                 yield
             channel = held.channel
             user, client_id = channel.principal, channel.client_id
@@ -253,7 +253,7 @@ class QuotaManager(Generic[S]):
                 throttled.end_early(held)
             else:
                 throttled.change_bound(held, bound, governing, now_ms, self._longest_hold_ms())
-        throttled.on_change()
+        throttled.ends_moved()
 
     def _is_withdrawn(self, held: Held, bound: float) -> bool:
         """Return whether `bound` allows what `held` is throttled for."""

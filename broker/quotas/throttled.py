@@ -104,16 +104,24 @@ class ThrottledChannels:
     """The throttled channels of one kind of quota.
 
     Every channel is unmuted exactly once per throttle, by `pop_expired`, or removed by `forget` after it
-    closed. `on_change` is called after ends were moved, since `next_deadline` may be earlier.
+    closed.
     """
 
-    __slots__ = ("_held", "_queue", "_serial", "on_change")
+    __slots__ = ("_held", "_on_change", "_queue", "_serial")
 
     def __init__(self) -> None:
-        self.on_change: Callable[[], None] = _no_op
+        self._on_change: Callable[[], None] = _no_op
         self._queue: list[tuple[int, int, Held]] = []
         self._held: dict[int, Held] = {}
         self._serial = 0
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` after ends were moved, since `next_deadline` may be earlier."""
+        self._on_change = on_change
+
+    def ends_moved(self) -> None:
+        """Report that ends were moved."""
+        self._on_change()
 
     def add(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Throttle `channel` from now on; `pop_expired` returns `token` at the end.
@@ -252,4 +260,4 @@ class ThrottledChannels:
 
 
 def _no_op() -> None:
-    """Default of `on_change`."""
+    """Default of `watch`."""

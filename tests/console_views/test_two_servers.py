@@ -7,8 +7,8 @@ import pytest
 from trio.testing import MockClock
 
 from broker.metrics.families import render
-from broker.prometheus import connections as connection_families
-from broker.prometheus import memory as memory_families
+from broker.prometheus.handlers import memory_families
+from broker.prometheus.sockets import acceptor_families
 from tests.support.connections import (
     CONTROLLER,
     LOOPBACK,
@@ -37,8 +37,8 @@ def scraped(broker: RunningBroker) -> dict[str, Family]:
     memories = {name.value: each.memory for name, each in server.socket_server.resources.items()}
     now_ms = server.clock.ms()
     families = [
-        *(each for each in connection_families.families(server.socket_server, now_ms) if each is not None),
-        *memory_families.families(memories, now_ms),
+        *(each for each in acceptor_families(server.socket_server, now_ms) if each is not None),
+        *memory_families(memories, now_ms),
     ]
     return parse(render(families).decode())
 

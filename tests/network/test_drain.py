@@ -224,7 +224,7 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
         client = await broker.connect()
         await client.ask(DescribeClusterRequest(), 0)
         server = broker.server.socket_server
-        server.forget_answers()
+        server.clear_caches()
         (route,) = [
             each for each in server.listeners[0].routes.all() if each.metrics.name == "DescribeCluster"
         ]

@@ -119,11 +119,11 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
             raise Unforeseen
 
         users = scene.broker.server.socket_server.users
-        users.hold(channels[0], 1_000, fails)
-        users.hold(channels[1], 1_000, told.append)
+        users.delay(channels[0], 1_000, fails)
+        users.delay(channels[1], 1_000, told.append)
         await scene.passes(1)
         assert [channel.closed for channel in channels] == [True, False]
-        assert len(told) == 1 and users.held == 0
+        assert len(told) == 1 and users.delayed == 0
         assert counted(scene) == {Place.USER_LIMIT: 1}
         for client in clients:
             await trio.aclose_forcefully(client.stream)

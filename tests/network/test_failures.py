@@ -19,9 +19,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.errors import FatalExitError
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network import selector
 from broker.network.acceptor.acceptor import Acceptor
 from broker.network.acceptor.connection_gate import ConnectionGate, ListenerGate
-from broker.network.connection import expiry
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
@@ -248,13 +248,13 @@ async def breaks_memory_grant(scene: Scene) -> WireClient:
     client = await asked_before(scene)
     (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
     scene.break_once(Responder, "_after_unmute", second_is_victims)
-    channel.responder.reopen(channel)
+    channel.responder.resume_reading(channel)
     return client
 
 
 async def breaks_idle_look(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    original = expiry._is_used
+    original = selector._is_used
 
     def broken(channel: Channel) -> bool:
         if of_victim(channel):
@@ -262,7 +262,7 @@ async def breaks_idle_look(scene: Scene) -> WireClient:
             raise Unforeseen
         return original(channel)
 
-    scene.monkeypatch.setattr(expiry, "_is_used", broken)
+    scene.monkeypatch.setattr(selector, "_is_used", broken)
     await scene.passes(300)
     for other in scene.broker.clients:
         if other is not client:
@@ -435,7 +435,7 @@ async def test_a_parked_socket_whose_look_fails_is_closed(
         scene.break_once(ListenerGate, "_admits_after_wait")
         await scene.passes(1)
         assert await ended(clients[-1])
-        assert counted(scene) == {Place.PARKED_SOCKET: 1}
+        assert counted(scene) == {Place.THROTTLED_SOCKET: 1}
         server.connections.set_ip_rate("127.0.0.1", None)
         for client in clients[:-1]:
             await trio.aclose_forcefully(client.stream)

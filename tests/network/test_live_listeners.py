@@ -345,7 +345,7 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
         client = await broker.connect()
         await told_port(client)
         server = broker.server.socket_server
-        server.forget_answers()
+        server.clear_caches()
         for route in server.listeners[0].routes.all():
             route.handle = slow
         await client.send(MetadataRequest([]), 9)

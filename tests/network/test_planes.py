@@ -153,7 +153,7 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
     server = broker.server.socket_server
     for route in server.listeners[0].routes.all():
         route.handle = slow
-    server.forget_answers()
+    server.clear_caches()
     for client in clients:
         await client.send(DescribeClusterRequest(), 0)
     try:

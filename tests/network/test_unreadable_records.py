@@ -15,7 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.log import disk
 from broker.log.slice import READ_AHEAD
 from broker.network import responder
-from broker.network.paced_warning import QUIET_MS
+from broker.network.unsendable import QUIET_MS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.history import ENDS

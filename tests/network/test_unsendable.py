@@ -11,8 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.outcome import Answered, Hangup, Outcome, Silent
 from broker.network import unsendable
-from broker.network.paced_warning import QUIET_MS
-from broker.network.unsendable import UnsendableResponses
+from broker.network.unsendable import QUIET_MS, UnsendableResponses
 from broker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.support.running import RunningBroker, running_broker
 

@@ -9,12 +9,12 @@ import pytest
 from broker.config.sections.log import LogConfig
 from broker.log import disk
 from broker.log.store import LogStore
-from broker.prometheus.log_directories import families
+from broker.prometheus.logs import log_directory_families
 
 
 def told(store: LogStore, name: str) -> dict[str, float]:
     """Return the samples by directory."""
-    (family,) = [each for each in families(store) if each.name == name]
+    (family,) = [each for each in log_directory_families(store) if each.name == name]
     return {dict(sample.labels)["logDirectory"]: sample.value for sample in family.samples}
 
 

@@ -14,7 +14,7 @@ from broker.api.outcome import Outcome
 from broker.config.sections import RequestLogConfig
 from broker.metadata.changes import AuditFilter
 from broker.metrics.families import render
-from broker.network.handling.request import Request as BrokerRequest
+from broker.network.handling.request_channel import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.quotas.entity import Entity

@@ -163,7 +163,7 @@ def test_the_same_limit_again_changes_nothing_at_all() -> None:
     sensor, (held,) = manager.find("alice", "app"), manager.throttled.held()
     assert sensor is not None
     pace, changes = sensor.pace, []
-    manager.throttled.on_change = lambda: changes.append(1)
+    manager.throttled.watch(lambda: changes.append(1))
     before = (held.end_ms, held.due_ms, held.serial, held.bound)
     for passed_ms in (0, 1, 3_999):
         manager.set_bound("alice", None, 1_000, BASE_MS + passed_ms)

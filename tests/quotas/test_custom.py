@@ -125,7 +125,7 @@ def test_who_is_held_waits_for_what_is_left_under_the_limit_that_is_answered_now
     scene.clock.advance(400)
     assert scene.manager.throttled.pop_expired(scene.clock.ms()) is None
     changes: list[int] = []
-    scene.manager.throttled.on_change = lambda: changes.append(scene.clock.ms())
+    scene.manager.throttled.watch(lambda: changes.append(scene.clock.ms()))
     if is_reset:
         scene.callback.reset = True
         scene.record("blue-1", "a", 1)

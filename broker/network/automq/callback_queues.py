@@ -15,7 +15,7 @@ from broker.api.outcome import Outcome
 from broker.network.automq.channel import PipelinedChannel
 
 
-class InTurn:
+class RoundRobin:
     """All callback queues as one queue for the handler pool, which takes from them in turn."""
 
     __slots__ = ("_count", "_next", "queues")
@@ -55,12 +55,12 @@ class InTurn:
 class CallbackQueues(Callbacks):
     """`handlers` queues of max(`capacity` / `handlers`, 1) callbacks."""
 
-    __slots__ = ("_in_turn", "each")
+    __slots__ = ("_round_robin", "each")
 
     def __init__(self, capacity: int, handlers: int) -> None:
         self.each = max(capacity // handlers, 1)
         super().__init__(self.each * handlers)
-        self.queue = self._in_turn = InTurn(handlers)
+        self.queue = self._round_robin = RoundRobin(handlers)
 
     def post(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Queue a callback. If the queue of the connection's handler is full, runs its oldest callback at
@@ -68,14 +68,14 @@ class CallbackQueues(Callbacks):
         """
         channel = context.connection
         assert isinstance(channel, PipelinedChannel)
-        in_turn = self._in_turn
-        queue = in_turn.queues[channel.hash % len(in_turn.queues)]
+        round_robin = self._round_robin
+        queue = round_robin.queues[channel.hash % len(round_robin.queues)]
         if len(queue) >= self.each:
             self.blocked += 1
-            self._conclude(*in_turn.popleft_of(queue))
-        in_turn.append_to(queue, (context, outcome_of))
-        self.peak = max(self.peak, len(in_turn))
+            self._conclude(*round_robin.popleft_of(queue))
+        round_robin.append_to(queue, (context, outcome_of))
+        self.peak = max(self.peak, len(round_robin))
 
     def depth_of(self, handler: int) -> int:
         """Return the number of callbacks queued for the handler with this index."""
-        return len(self._in_turn.queues[handler])
+        return len(self._round_robin.queues[handler])

@@ -11,12 +11,12 @@ import trio
 from broker.api.outcome import Answered, Outcome, Sliced
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import End
 from broker.records.slices import Slices
 
 
-class Soloists(LeaderFollowers):
+class IndependentHandlers(LeaderFollowers):
     """Every handler permanently leads, for its own queue."""
 
     async def take_the_lead(self, number: int) -> bool:
@@ -30,7 +30,7 @@ class Soloists(LeaderFollowers):
 
 
 class QueuePerHandler(HandlerPool):
-    leader_followers_type: ClassVar[type[LeaderFollowers]] = Soloists
+    leader_followers_type: ClassVar[type[LeaderFollowers]] = IndependentHandlers
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
         """Wait as for every slow request: the queue may hold the next request of the same connection."""

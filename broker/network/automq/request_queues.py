@@ -1,16 +1,85 @@
-"""A queue per handler, and one bound in bytes over all of them. (AutoMQ: RequestChannel)
+"""A queue per handler, and one bound in bytes over all of them. (AutoMQ: RequestChannel,
+queuedRequestSizeSemaphore)
 
 A `network.handling.request_channel.Requests`. The connection selects the queue, so one handler starts all of
 its requests in order of arrival; there is no work stealing, and a slow request delays every connection of its
 queue. When the bytes are used up or the queue is full, the processor that adds to it waits, reads none of its
-sockets, and drops nothing.
+sockets, and drops nothing. Waiters for bytes are served in order: small requests do not overtake a waiting
+large one, which would otherwise starve.
 """
+
+from collections import deque
 
 import trio
 
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.automq.size_semaphore import SizeSemaphore
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
+
+
+class _Waiter:
+    """A waiter for `wanted` permits."""
+
+    __slots__ = ("granted", "wanted")
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.granted = trio.Event()
+
+
+class SizeSemaphore:
+    """`limit` permits, one per byte. A request of more than `limit` bytes takes all permits, and waits alone.
+    `available` counts free permits (AvailableRequestSize).
+    """
+
+    __slots__ = ("_waiters", "available", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.available = limit
+        self._waiters: deque[_Waiter] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """The number of waiters."""
+        return len(self._waiters)
+
+    def acquire_nowait(self, size: int) -> bool:
+        """Take the permits for `size` bytes if they are free and there are no waiters."""
+        wanted = min(size, self.limit)
+        if self._waiters or wanted > self.available:
+            return False
+        self.available -= wanted
+        return True
+
+    async def acquire(self, size: int) -> None:
+        """Wait for the permits for `size` bytes. If cancelled, takes none."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.acquire_nowait(size):
+            return
+        waiter = _Waiter(min(size, self.limit))
+        self._waiters.append(waiter)
+        try:
+            await waiter.granted.wait()
+        except trio.Cancelled:
+            if waiter.granted.is_set():
+                self.available += waiter.wanted
+            else:
+                self._waiters.remove(waiter)
+            self._grant()
+            raise
+
+    def release(self, size: int) -> None:
+        """Give back the permits for `size` bytes."""
+        self.available += min(size, self.limit)
+        if self._waiters:
+            self._grant()
+
+    def _grant(self) -> None:
+        waiters = self._waiters
+        while waiters and waiters[0].wanted <= self.available:
+            waiter = waiters.popleft()
+            self.available -= waiter.wanted
+            waiter.granted.set()
 
 
 class HandlerQueue:

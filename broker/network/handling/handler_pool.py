@@ -40,8 +40,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.client_id import client_id_and_body
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request import Request
-from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
 from broker.network.reaper import Reaper
@@ -176,7 +175,7 @@ class HandlerPool:
                     self._leader_followers.promote_follower()
                     await self._serve_slow(request, slow)
                     self._deliver()
-                    self.sliced.look()
+                    self.sliced.check_answered()
                     self.busy[index] += now_of() - awake
                     if not await self._leader_followers.take_the_lead(index):
                         return
@@ -227,7 +226,7 @@ class HandlerPool:
                 time.share([request for request, _ in waiting])
             overdue = partitions.overdue_flushes()
             if overdue:
-                waiting = self.flush_waits.park(waiting, overdue)
+                waiting = self.flush_waits.delay(waiting, overdue)
             self._finish(waiting)
         callbacks = self._callbacks
         if callbacks:
@@ -253,9 +252,9 @@ class HandlerPool:
         if self._request_time is not None:
             self._request_time.begin()
         for request, after in waiting:
-            self._complete(request, after.give_up)
+            self._complete(request, after.fail)
         self.deliver()
-        self.sliced.look()
+        self.sliced.check_answered()
 
     def _finish(self, waiting: Waiting) -> None:
         for request, after in waiting:
@@ -407,7 +406,7 @@ class HandlerPool:
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
         await self._serve_slow(request, slow)
         self.deliver()
-        self.sliced.look()
+        self.sliced.check_answered()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Conclude a delayed request. The time that this takes counts as local time and not as part of the
@@ -450,14 +449,14 @@ class HandlerPool:
                 if len(parts) == 1 and isinstance(answer := parts[0], bytes):
                     request.reply = answer
                     if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                        route.keep(frame, request.client_id, answer, outcome.imprint)
+                        route.cache_response(frame, request.client_id, answer, outcome.update_connection)
                 else:
                     request.reply = parts
-                if outcome.imprint is not None:
-                    outcome.imprint(request.channel)
+                if outcome.update_connection is not None:
+                    outcome.update_connection(request.channel)
             case Silent():
                 if outcome.throttle is not None:
-                    self._throttling.start(request, outcome.throttle, is_told=False)
+                    self._throttling.start(request, outcome.throttle, is_reported=False)
             case Delayed():
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
@@ -484,8 +483,8 @@ class HandlerPool:
         try:
             encoded = in_slices(self._encode_large(request, outcome))
         finally:
-            if outcome.imprint is not None:
-                outcome.imprint(request.channel)
+            if outcome.update_connection is not None:
+                outcome.update_connection(request.channel)
         if encoded.__class__ is Sliced:
             self._put_sliced(request, encoded, partial(self._conclude_encoded, request))
         else:
@@ -505,7 +504,7 @@ class HandlerPool:
         if len(parts) == 1 and isinstance(answer := parts[0], bytes):
             frame = request.frame
             if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                route.keep(frame, request.client_id, answer, outcome.imprint)
+                route.cache_response(frame, request.client_id, answer, outcome.update_connection)
             return Encoded(answer, None)
         self.sliced.drop(reply)
         return Encoded(parts, None)

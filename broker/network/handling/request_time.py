@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome, Silent, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.verdict import larger
 
@@ -40,7 +40,7 @@ WAITING: Final = (AfterCommit, Delayed, Sliced)
 class RequestTime:
     """`exempt` is a live set of the names of listeners that serve only other brokers."""
 
-    __slots__ = ("_base_ms", "_exempt", "_last", "_ns", "_parked", "_quota")
+    __slots__ = ("_base_ms", "_delayed", "_exempt", "_last", "_ns", "_quota")
 
     def __init__(self, quota: RequestQuotaManager, clock: TrioClock, exempt: Collection[str]) -> None:
         self._quota = quota
@@ -48,7 +48,7 @@ class RequestTime:
         self._base_ms = clock.base_ms
         self._exempt = exempt
         self._last = clock.ns()
-        self._parked: dict[Channel, set[Request]] = {}
+        self._delayed: dict[Channel, set[Request]] = {}
 
     # Laps
 
@@ -103,14 +103,14 @@ class RequestTime:
         if kind is not Encoded and isinstance(outcome, WAITING):
             request.handler_ns = spent
             if kind is Delayed:
-                self._parked.setdefault(request.channel, set()).add(request)
+                self._delayed.setdefault(request.channel, set()).add(request)
             return outcome
         request.handler_ns = 0
         channel = request.channel
-        if self._parked and (parked := self._parked.get(channel)) is not None:
-            parked.discard(request)
-            if not parked:
-                del self._parked[channel]
+        if self._delayed and (delayed := self._delayed.get(channel)) is not None:
+            delayed.discard(request)
+            if not delayed:
+                del self._delayed[channel]
         now_ms = now // 1_000_000 + self._base_ms
         if kind is Silent or request.exempt or channel.listener in self._exempt:
             request.exempt = True
@@ -152,7 +152,7 @@ class RequestTime:
         """
         spent, channel.network_ns = channel.network_ns, 0
         now_ms = self._last // 1_000_000 + self._base_ms
-        for request in self._parked.pop(channel, ()):
+        for request in self._delayed.pop(channel, ()):
             if request.exempt:
                 self._quota.record_exempt(request.handler_ns, now_ms)
             else:

@@ -13,8 +13,7 @@ from typing import Final
 from broker.config.sections import RequestLogConfig
 from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
-from broker.network.handling.request import Request
-from broker.network.metrics.request_metrics import WHOLE
+from broker.network.metrics.request_metrics import WHOLE, MeasuredRequest
 from broker.protocol.api_key import NAMES
 
 logger = logging.getLogger("kafka.request.logger")
@@ -90,13 +89,13 @@ class LogTap:
         self._name = name
         self._log = log
 
-    def erred(self, request: Request, counts: Mapping[int, int]) -> None:
+    def erred(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         request.errors = tuple(counts)
 
-    def throttled(self, request: Request, throttle_ms: int) -> None:
+    def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         request.throttle_ms = throttle_ms
 
-    def answered(self, request: Request, taken: int, sent: int, size: int) -> None:
+    def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         client_id: str | None = getattr(request, "client_id", None)
         if not self._log.wants(self._name, client_id):
             return

@@ -117,7 +117,7 @@ async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
         await other.stream.send_all(asked(3))
         assert await correlation_ids(other, 1) == [3]
         await wait_all_tasks_blocked(0.02)
-        assert channel_of(broker, beside).in_hand
+        assert channel_of(broker, beside).requests_in_flight
         mock_clock.jump(5)
         assert await correlation_ids(slow, 1) == [1]
         assert await correlation_ids(beside, 1) == [2]

@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.network import unsendable
 from broker.network.automq.channel import QUEUE_FULL
 from broker.network.automq.request_queues import RequestQueues
+from broker.network.processor import Event
 from tests.network.automq.frames import (
     AUTOMQ,
     channel_of,
@@ -284,17 +285,17 @@ async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: Ru
     for flood in floods:
         await flood.stream.send_all(numbered(18, 0, 0, b""))
         assert await correlation_ids(flood, 1) == [0]
-    channels, submit, taken = list(broker.server.socket_server.channels()), processor._submit_buffered, []
+    channels, submit, taken = list(broker.server.socket_server.channels()), processor._buffered_events, []
 
-    async def counted() -> None:
+    def counted() -> Iterator[Event]:
         before = sum(channel.requests for channel in channels)
-        await submit()
+        yield from submit()
         taken.append(sum(channel.requests for channel in channels) - before)
 
     async def read(flood: WireClient) -> None:
         assert await correlation_ids(flood, 4_000) == list(range(1, 4_001))
 
-    processor._submit_buffered = counted  # type: ignore[method-assign]
+    processor._buffered_events = counted  # type: ignore[method-assign]
     stream = b"".join(numbered(18, 0, number, b"") for number in range(1, 4_001))
     async with trio.open_nursery() as nursery:
         for flood in floods:

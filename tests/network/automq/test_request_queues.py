@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.network.automq.request_queues import RequestQueues
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from tests.network.automq.wiring import Wiring, wired
 
 

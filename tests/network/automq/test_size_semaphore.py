@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.network.automq.size_semaphore import SizeSemaphore
+from broker.network.automq.request_queues import SizeSemaphore
 
 
 @pytest.mark.parametrize(("held", "fits"), [(69, True), (70, True), (71, False)])

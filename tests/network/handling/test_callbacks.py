@@ -12,7 +12,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_fetch import AT_ONCE
 from broker.api.outcome import SILENT, Delayed, Outcome
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.hostile import until

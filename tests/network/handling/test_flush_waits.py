@@ -16,7 +16,7 @@ from broker.log.partition import PartitionLog
 from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -198,7 +198,7 @@ async def test_what_was_staged_together_is_answered_apart(
     committed: Waiting = [(request, Staged(durable)), (request, Staged(quick))]
     produces: Purgatory[DelayedProduce] = Purgatory("Produce")
     waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
-    at_once = waits.park(committed, [flush := durable.flush(0)])
+    at_once = waits.delay(committed, [flush := durable.flush(0)])
     assert at_once == committed[1:] and produces.delayed == 1
     assert waits.ended(flush) == ([], [])
     flush.finish()

@@ -250,7 +250,7 @@ async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
         await limit(broker, "request_percentage", rule)
         for _ in range(3):
             await client.ask(MetadataRequest([]), 9)
-        kept.append(route.metrics.kept)
+        kept.append(route.metrics.cached)
         assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).request_cache is None) is (rule is not None)
     assert kept == [2, 2, 4]
 

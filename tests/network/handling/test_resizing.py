@@ -116,7 +116,7 @@ async def test_a_handler_that_is_no_longer_wanted_finishes_what_it_has_in_hand(
         if r.metrics.name == "DescribeCluster"
     )
     route.handle = slow
-    broker.server.socket_server.forget_answers()
+    broker.server.socket_server.clear_caches()
     clients = [await broker.connect() for _ in range(4)]
     for client in clients:
         await client.send(DescribeClusterRequest(), 0)
@@ -194,7 +194,7 @@ async def test_the_answer_of_a_processor_that_is_gone_is_dropped_silently(broker
     server = broker.server.socket_server
     listener = server.listeners[0]
     next(r for r in listener.routes.all() if r.metrics.name == "DescribeCluster").handle = slow
-    server.forget_answers()
+    server.clear_caches()
     (leaving,) = listener.processors[2].selector.channels.values()
     client = next(each for each in clients if each.stream.socket.getsockname()[1] == leaving.port)
     await client.send(DescribeClusterRequest(), 0)

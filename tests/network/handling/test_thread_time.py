@@ -22,7 +22,7 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, Answered, Encoded, Hangup, Outcome, Silent
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.control.views import ClientUsage, MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.metrics.client_accounts import LOOKED_AT_PER_SECOND
+from broker.network.metrics.client_usage import CHANNELS_PER_SECOND
 from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -90,7 +90,7 @@ async def test_accounts_are_brought_up_to_date_though_nobody_looks(
     mock_clock.jump(1)
     await trio.testing.wait_all_tasks_blocked(0.02)
     assert accounts.find("ANONYMOUS", BUSY) is not None
-    assert LOOKED_AT_PER_SECOND == 1_000
+    assert CHANNELS_PER_SECOND == 1_000
 
 
 async def test_the_page_for_prometheus_has_them(broker: RunningBroker, mock_clock: MockClock) -> None:

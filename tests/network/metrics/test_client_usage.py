@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.network.metrics.client_usage import TIMED, Asker, ClientUsage
+from broker.network.metrics.client_usage import TIMED, ApiClient, ClientUsage
 
 
 class Channel:
@@ -36,7 +36,7 @@ def counted(usage: ClientUsage, api: str, channel: Any, times: int = 1, **marks:
 @pytest.fixture
 def usage() -> ClientUsage:
     made = ClientUsage()
-    made.is_kept = True
+    made.is_enabled = True
     return made
 
 
@@ -47,8 +47,8 @@ def test_off_there_is_nothing_to_hear_with() -> None:
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
 def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, requests: int) -> None:
     counted(usage, "Produce", Channel("a"), requests)
-    ((asker, use),) = usage.take(10)
-    assert asker == Asker("alice", "a", "Produce")
+    ((client, use),) = usage.take(10)
+    assert client == ApiClient("alice", "a", "Produce")
     assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
     assert use.timed == min(requests, TIMED)
     assert [sum(phase.values()) for phase in use.phases] == [use.timed, use.timed, 0, *[use.timed] * 3]
@@ -67,12 +67,12 @@ def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUs
         counted(usage, api, Channel("a"), 2)
     counted(usage, "Produce", Channel("a", principal="bob"))
     counted(usage, "Produce", Channel(None))
-    found = {asker: use.requests for asker, use in usage.take(10)}
+    found = {client: use.requests for client, use in usage.take(10)}
     assert found == {
-        Asker("alice", "a", "Produce"): 3,
-        Asker("alice", "a", "Fetch"): 3,
-        Asker("bob", "a", "Produce"): 1,
-        Asker("alice", "", "Produce"): 1,
+        ApiClient("alice", "a", "Produce"): 3,
+        ApiClient("alice", "a", "Fetch"): 3,
+        ApiClient("bob", "a", "Produce"): 1,
+        ApiClient("alice", "", "Produce"): 1,
     }
 
 

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.metrics.histogram import bucket_of, no_counts, quantiles
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.metrics.request_metrics import (
     PHASES,
     TICK_NS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.network.loop_idle import WINDOW_NS, IdleShare, LoopIdle
+from broker.network.clock import WINDOW_NS, IdleShare, LoopIdle
 
 
 class Clock:
@@ -38,7 +38,7 @@ class Thread:
         self.loop.before_io_wait(1.0)
         self.clock.now += waits
         self.loop.after_io_wait(1.0)
-        return self.share.look(self.clock.now)
+        return self.share.update(self.clock.now)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_idle_is_the_share_of_the_window_in_which_the_thread_waited(
 @pytest.mark.parametrize(("works", "share"), [(WINDOW_NS - 1, 1.0), (WINDOW_NS, 0.0), (WINDOW_NS + 1, 0.0)])
 def test_a_window_is_a_second_at_least_and_the_last_whole_one_is_told(works: int, share: float) -> None:
     thread = Thread()
-    assert thread.share.look(thread.clock.now) == 1.0, "nothing has been measured yet"
+    assert thread.share.update(thread.clock.now) == 1.0, "nothing has been measured yet"
     thread.runs()
     thread.runs(waits=WINDOW_NS)
     assert thread.runs(works=works) == share

@@ -1,8 +1,13 @@
-"""Addresses, and connection counts with their limits. For `console_views.live`."""
+"""Addresses and connection counts with their limits, and the use of the broker's own limits. For
+`console_views.live`.
+"""
 
+from broker.api.broker import Broker
+from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
 from broker.control.rows.connections import AddressUse, ConnectionLimitRow
 from broker.metrics.quota import INT_MAX
 from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.kinds import QuotaKind
 
 
 def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
@@ -52,3 +57,24 @@ def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> lis
 
 def _limit(value: float) -> int | None:
     return None if value == INT_MAX else int(value)
+
+
+def broker_limits(broker: Broker, now_ms: int) -> list[BrokerLimit]:
+    return [
+        BrokerLimit(
+            use.kind,
+            use.key,
+            "requests/s" if use.kind is QuotaKind.BROKER_REQUEST_RATE else "bytes/s",
+            use.bound,
+            use.observed,
+            use.throttled,
+            use.throttles,
+            use.throttle_ms,
+        )
+        for use in broker.quotas.broker.use(now_ms)
+    ]
+
+
+def retry_storm_use(broker: Broker) -> RetryStormUse:
+    totals = broker.retry_storm.totals
+    return RetryStormUse(totals.delayed, totals.delayed_ms, broker.delayed_answers.delayed)

@@ -1,15 +1,15 @@
-"""Metrics of the broker's own quota, of retry-storm back-off and of flow control. (AutoMQ:
-BrokerQuotaManager, kafka_stream_broker_quota_limit)
+"""Metrics of the broker's own quota, of retry-storm back-off, and of clients' compliance with throttles.
+(AutoMQ: BrokerQuotaManager, kafka_stream_broker_quota_limit)
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from broker.api.broker import Broker
-from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.network.metrics.flow import cut_off, deepest, flow_totals, idle_connections, oversized
-from broker.network.socket_server import SocketServer
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.throttle_compliance import ThrottleCompliance
 
 TYPES: Final = {
     QuotaKind.BROKER_PRODUCE: "Produce",
@@ -20,7 +20,7 @@ TYPES: Final = {
 """AutoMQ's names of the four kinds."""
 
 
-def families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+def broker_quota_families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
     """Yield the quota's families. Series exist while the quota is enabled; those of a limit while it is
     set.
     """
@@ -81,44 +81,26 @@ def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
         yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
 
 
-def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
-    """Yield flow-control metrics of the network threads and the callbacks, which the console's doctor uses
-    too.
-    """
-    totals = flow_totals(server)
-    for name, about, value in (
-        ("mutes", "Connections muted by a quota or a watermark", totals.mutes),
-        ("unmutes", "Connections unmuted after a quota or a watermark", totals.unmutes),
-    ):
-        yield FamilySamples(f"weir_flow_control_{name}_total", about, Kind.COUNTER, [Sample((), value)])
+OBEYS_LABELS: Final = {True: "yes", False: "no", None: "unknown"}
+
+
+def throttle_compliance_families(throttle_compliance: ThrottleCompliance) -> Iterator[FamilySamples]:
+    """Yield the families of clients with a known reaction, the most recent last."""
+    clients = list(throttle_compliance.clients())
+    verdicts = Counter(client.record.obeys for client in clients)
     yield FamilySamples(
-        "weir_oversized_requests_total",
-        "Connections closed because a request was larger than socket.request.max.bytes",
-        Kind.COUNTER,
-        [Sample((), oversized(server))],
-    )
-    yield FamilySamples(
-        "weir_responses_cut_off_total",
-        "Connections closed within a response, because the disk did not give records that were promised",
-        Kind.COUNTER,
-        [Sample((), cut_off(server))],
-    )
-    yield FamilySamples(
-        "weir_callbacks_blocked_total",
-        "Responses of delayed requests that found the callback queue full",
-        Kind.COUNTER,
-        [Sample((), broker.callbacks.blocked)],
-    )
-    processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
-    yield FamilySamples(
-        "weir_idle_connections",
-        "Open connections without activity for a minute, by network thread",
+        "kafka_server_throttled_clients",
+        "Throttled clients, by whether they obey throttle_time_ms",
         Kind.GAUGE,
-        [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
+        [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in OBEYS_LABELS.items()],
     )
     yield FamilySamples(
-        "weir_deepest_connection_requests",
-        "Largest number of requests in flight on one connection, by network thread",
-        Kind.GAUGE,
-        [Sample(labels, deepest(each)) for labels, each in processors],
+        "kafka_server_throttle_compliance_total",
+        "Throttles by outcome: the client waited, or sent before the throttle ended",
+        Kind.COUNTER,
+        [
+            Sample((("user", each.principal), ("client_id", each.client_id), ("outcome", outcome)), count)
+            for each in clients[-MAX_SERIES // 2 :]
+            for outcome, count in (("waited", each.record.waited), ("sent_early", each.record.sent_early))
+        ],
     )
