@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, settings_of
 from broker.config.table import SECTION_TYPES
-from broker.config.topic import TOPIC_SETTINGS
 from broker.errors import ConfigError
 from tests.conventions.sources import ROOT
 
