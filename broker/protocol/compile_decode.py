@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.errors import ProtocolViolation
 from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
-from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct
+from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct, in_version
 from broker.protocol.varint import read_rest, read_uvarint, skip_tags
 
 Decoder = Callable[[Buffer, int], Message]
@@ -53,11 +53,6 @@ def compile_decoder(message: type[Message], version: int) -> Decoder:
 
 def compile_decoder_in_slices(message: type[Message], version: int) -> SlicedDecoder:
     return _Decoder(message, version, in_slices=True).build()  # type: ignore[no-any-return]
-
-
-def in_version(struct_type: type[Struct], version: int) -> list[Field]:
-    """Return the fields that exist in `version`, in wire order, including tagged fields."""
-    return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
 
 
 class _Decoder(Emitter):
