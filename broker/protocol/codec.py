@@ -58,7 +58,7 @@ def decode_response(api_key: int, version: int) -> Decoder:
 @cache
 def encode_response(api_key: int, version: int) -> ResponseEncoder:
     """Return the encoder. Raises BrokerBug if no schema has this API key and version."""
-    message = _answerable(api_key, version)
+    message = _response_class(api_key, version)
     return compile_response_encoder(message, version, response_header_version(api_key, version))
 
 
@@ -68,7 +68,7 @@ def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
 
     It yields None after a bounded amount of work. Raises as encode_response.
     """
-    message = _answerable(api_key, version)
+    message = _response_class(api_key, version)
     return compile_response_encoder_in_slices(message, version, response_header_version(api_key, version))
 
 
@@ -134,7 +134,7 @@ def known_versions(api_key: int) -> tuple[int, int]:
     return request_class(api_key).VERSIONS
 
 
-def _answerable(api_key: int, version: int) -> type[Message]:
+def _response_class(api_key: int, version: int) -> type[Message]:
     try:
         return _known(response_class(api_key), version)
     except ProtocolViolation as unknown:

@@ -90,7 +90,7 @@ To add an API, name it here and derive its module.
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
-class Seen(NamedTuple):
+class FieldVersion(NamedTuple):
     """A field in one version of kio's schema."""
 
     type: str
@@ -100,7 +100,7 @@ class Seen(NamedTuple):
     default: object
 
 
-Versions = Mapping[int, Mapping[str, Seen]]
+Versions = Mapping[int, Mapping[str, FieldVersion]]
 
 
 class Schema(NamedTuple):
@@ -108,7 +108,7 @@ class Schema(NamedTuple):
 
     name: str
     flexible: int | None
-    structs: dict[str, dict[int, dict[str, Seen]]]
+    structs: dict[str, dict[int, dict[str, FieldVersion]]]
 
     @property
     def versions(self) -> Versions:
@@ -161,7 +161,7 @@ def _read(path: Path) -> str | None:
 
 
 def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema | None:
-    structs: dict[str, dict[int, dict[str, Seen]]] = {}
+    structs: dict[str, dict[int, dict[str, FieldVersion]]] = {}
     name = ""
     flexible: list[int] = []
     for version in sorted(versions):
@@ -177,8 +177,8 @@ def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema
     return Schema(name, min(flexible, default=None), structs)
 
 
-def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, Seen]]]) -> None:
-    fields: dict[str, Seen] = {}
+def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:
+    fields: dict[str, FieldVersion] = {}
     for field in dataclasses.fields(entity):
         found = classify_field(field)
         kafka_type: str | None = field.metadata.get("kafka_type")
@@ -187,7 +187,7 @@ def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, S
         name = f"{field.name}_ms" if kafka_type in MILLISECONDS else field.name
         # kio has None for the zero UUID and for time -1; neither is null on the wire.
         nullable = is_optional(field) and kafka_type != "datetime_i64"
-        fields[name] = Seen(
+        fields[name] = FieldVersion(
             WIRE_TYPES.get(kafka_type, kafka_type) if kafka_type else found.type_.__name__,
             found.is_array,
             nullable and (kafka_type != "uuid" or (found.is_array and _array_is_optional(field))),
@@ -274,8 +274,8 @@ def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], h
     )
 
 
-def _innermost_first(schema: Schema) -> dict[str, dict[int, dict[str, Seen]]]:
-    order: dict[str, dict[int, dict[str, Seen]]] = {}
+def _innermost_first(schema: Schema) -> dict[str, dict[int, dict[str, FieldVersion]]]:
+    order: dict[str, dict[int, dict[str, FieldVersion]]] = {}
 
     def visit(name: str) -> None:
         for fields in schema.structs[name].values():
@@ -312,11 +312,11 @@ def _render_struct(name: str, versions: Versions, kind: str, message: list[str])
         yield from [line] if len(line) <= LINE else _wrap_value(line)
 
 
-class Merged(NamedTuple):
+class MergedField(NamedTuple):
     """A field over all versions."""
 
     name: str
-    seen: Seen
+    seen: FieldVersion
     since: int
     until: int
     nullable: int | None
@@ -339,7 +339,7 @@ class Merged(NamedTuple):
         return None if self.is_struct and not self.seen.array else self.field.initial
 
 
-def _merge(name: str, versions: Versions) -> Merged:
+def _merge(name: str, versions: Versions) -> MergedField:
     present = {version: fields[name] for version, fields in versions.items() if name in fields}
     since, until = min(present), max(present)
     nullable = min((version for version, seen in present.items() if seen.nullable), default=None)
@@ -348,7 +348,7 @@ def _merge(name: str, versions: Versions) -> Merged:
         expected = seen._replace(nullable=nullable is not None and version >= nullable)
         if present[version] != expected:
             raise ValueError(f"{name} in version {version} is {present[version]}, expected {expected}")
-    return Merged(name, seen, since, until, nullable)
+    return MergedField(name, seen, since, until, nullable)
 
 
 def _field_order(versions: Versions) -> list[str]:
@@ -368,7 +368,7 @@ def _field_order(versions: Versions) -> list[str]:
     return order
 
 
-def _render_field(field: Merged) -> str:
+def _render_field(field: MergedField) -> str:
     kind = field.seen.type if field.is_struct else f'"{field.seen.type}"'
     parts = [f'"{field.name}"', kind, str(field.since), str(field.until)]
     if field.seen.array:
@@ -388,23 +388,23 @@ def _literal(value: object) -> str:
     return repr(value).replace("'", '"')
 
 
-def _element(field: Merged, kind: str) -> str:
+def _element(field: MergedField, kind: str) -> str:
     names = {"string": "str", "bytes": "Buffer", "uuid": "bytes", "bool": "bool", "float64": "float"}
     names["records"] = "Records" if kind == "response" else "Buffer"
     return field.seen.type if field.is_struct else names.get(field.seen.type, "int")
 
 
-def _annotation(field: Merged, kind: str) -> str:
+def _annotation(field: MergedField, kind: str) -> str:
     element = f"list[{_element(field, kind)}]" if field.seen.array else _element(field, kind)
     optional = field.nullable is not None or field.seen.array or field.is_struct
     return f"{element} | None" if optional else element
 
 
-def _parameter(field: Merged) -> str:
+def _parameter(field: MergedField) -> str:
     return "None" if field.initial == LIST else _literal(field.initial)
 
 
-def _initial(field: Merged) -> str:
+def _initial(field: MergedField) -> str:
     """Return the right side of the assignment in __init__; a fresh list or struct if None is not allowed."""
     if field.initial == LIST:
         return f"[] if {field.name} is None else {field.name}"

@@ -229,10 +229,10 @@ def check_threads(key: str, old: int, new: int) -> None:
 
     Raises ChangeRefused.
     """
-    said = f"Dynamic thread count update validation failed for {key}={new}, value should"
+    reason = f"Dynamic thread count update validation failed for {key}={new}, value should"
     if new < 1:
-        raise ChangeRefused(key, new, f"{said} be at least 1")
+        raise ChangeRefused(key, new, f"{reason} be at least 1")
     if new < old // 2:
-        raise ChangeRefused(key, new, f"{said} be at least half the current value {old}")
+        raise ChangeRefused(key, new, f"{reason} be at least half the current value {old}")
     if new > old * 2:
-        raise ChangeRefused(key, new, f"{said} not be greater than double the current value {old}")
+        raise ChangeRefused(key, new, f"{reason} not be greater than double the current value {old}")
