@@ -94,8 +94,8 @@ def list_quotas(console: Console, as_json: bool) -> None:
     for row in rows:
         for key, limit in row["limits"].items():
             used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
-            value, held = number(limit["value"]), str(limit["throttled"])
-            table.append((entity_text(row["entity"]), key, value, used, held, _shadow_text(limit)))
+            value, throttled = number(limit["value"]), str(limit["throttled"])
+            table.append((entity_text(row["entity"]), key, value, used, throttled, _shadow_text(limit)))
     _print_table(table)
 
 
