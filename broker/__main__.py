@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import trio
@@ -21,8 +21,10 @@ from broker.config.load import Configuration, load, place_of
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
 
-logger = logging.getLogger("broker")
+if TYPE_CHECKING:
+    from broker.app import ConsoleStarted, Started
 
+logger = logging.getLogger("broker")
 
 SAME_SIGNAL_S: Final = 1.0
 """Signals within this time of the first belong to the same request: a supervisor signals the process and its
@@ -172,7 +174,7 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
             stop.set()
 
 
-def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F821
+def _greet(started: "Started") -> None:
     """Print where clients connect, the console's address, and a command that sends a record."""
     address = started.bootstrap[0]
     print(f"Kafka:   {', '.join(started.bootstrap)}")
@@ -189,11 +191,7 @@ def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F
     )
 
 
-def _greet_browsers(
-    console: "ConsoleStarted",  # type: ignore[name-defined]  # noqa: F821
-    *,
-    at_terminal: bool,
-) -> None:
+def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:
     """Print the console's addresses.
 
     Output that does not go to a terminal is stored in a journal or by a container runtime. There, the token

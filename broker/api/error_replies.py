@@ -12,9 +12,8 @@ from typing import Any, Final
 from broker.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
-from broker.protocol.compile_decode import in_version
 from broker.protocol.error_codes import is_error_code
-from broker.protocol.schema import Field, Struct
+from broker.protocol.schema import Field, Struct, in_version
 
 MESSAGE: Final = "The server experienced an unexpected error when processing the request."
 

@@ -74,7 +74,9 @@ class Console:
             raise click.ClickException(f"no token: set {' or '.join(TOKEN_VARIABLES)}")
         return cls.at(url, token, ca_file)
 
-    def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+    def request(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> Any:
         """Send a request and return the JSON object of the response.
 
         Raises RefusedError for a refusal and click.ClickException if no console responds.
@@ -82,13 +84,13 @@ class Console:
         given = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(given)}" if given else "")
         try:
-            request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+            prepared = urllib.request.Request(  # noqa: S310 - the scheme was checked
                 url,
                 None if body is None else json.dumps(body, allow_nan=False).encode(),
                 {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
                 method=method,
             )
-            with self._opener().open(request, timeout=TIMEOUT_S) as response:
+            with self._opener().open(prepared, timeout=TIMEOUT_S) as response:
                 found = json.load(response)
         except urllib.error.HTTPError as error:
             with error:

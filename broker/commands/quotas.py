@@ -83,7 +83,7 @@ def list_quotas(console: Console, as_json: bool) -> None:
     """List every limit and its present usage."""
     rows: list[dict[str, Any]] = []
     while True:
-        page = console.ask("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
+        page = console.request("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
         rows += page["items"]
         if not page["items"] or len(rows) >= page["of"]:
             break
@@ -94,8 +94,8 @@ def list_quotas(console: Console, as_json: bool) -> None:
     for row in rows:
         for key, limit in row["limits"].items():
             used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
-            value, held = number(limit["value"]), str(limit["throttled"])
-            table.append((entity_text(row["entity"]), key, value, used, held, _shadow_text(limit)))
+            value, throttled = number(limit["value"]), str(limit["throttled"])
+            table.append((entity_text(row["entity"]), key, value, used, throttled, _shadow_text(limit)))
     _print_table(table)
 
 
@@ -143,7 +143,7 @@ def _alter(
     console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
 ) -> None:
     try:
-        response = console.ask(
+        response = console.request(
             "PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]}
         )
     except RefusedError as error:
@@ -175,9 +175,9 @@ def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequenc
     """
     if edits:
         body = {"user": user, "client_id": client_id, "ip": ip, "if": [_edit(text) for text in edits]}
-        found = console.ask("POST", f"{QUOTAS}:resolve", body=body)
+        found = console.request("POST", f"{QUOTAS}:resolve", body=body)
     else:
-        found = console.ask("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
+        found = console.request("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
     for limit in found["limits"]:
         click.echo(f"{limit['key']}: {_state_text(limit)}")
         if "callback" in limit:
@@ -239,7 +239,7 @@ def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
     from broker import strict_yaml  # yaml takes a tenth of the start, and only some commands need it
 
-    click.echo(strict_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
+    click.echo(strict_yaml.write(console.request("GET", f"{QUOTAS}:export")), nl=False)
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -277,7 +277,7 @@ def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
         raise click.ClickException(f"{file} has no list `quotas`")
     query = {"prune": prune, "dry_run": dry_run}
     try:
-        response = console.ask("POST", f"{QUOTAS}:import", query, document)
+        response = console.request("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:
         raise click.ClickException(_refused_import(file, error)) from error
     if refused := _refusals(response):

@@ -20,15 +20,15 @@ from broker.principal import ANONYMOUS, Principal
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
-_SHORT_TOKEN: Final = 16
-_MISNOMERS: Final = {
+_MIN_TOKEN: Final = 16
+_WRONG_NAMES: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
     "connection.creation.rate.window.ms": "quota.window.size.seconds",
     "queued.max.request.size": "queued.max.requests.size.bytes",
     "queued.max.bytes": "queued.max.request.bytes",
 }
 """Wrong names of keys in documents about Kafka and AutoMQ."""
-_NO_KEYS: Final = {
+_CONSTANTS: Final = {
     "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
     "processor; max.connections limits the open connections",
 }
@@ -92,9 +92,9 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         error.place, error.warnings = place_of(error.key, set_at), (*warnings, *inert)
         raise
     token = _admin_token(environ)
-    if token is not None and len(token) < _SHORT_TOKEN:
+    if token is not None and len(token) < _MIN_TOKEN:
         source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
-        warnings.append(f"{source} has fewer than {_SHORT_TOKEN} characters and can be guessed")
+        warnings.append(f"{source} has fewer than {_MIN_TOKEN} characters and can be guessed")
     config = replace(config, security=replace(config.security, admin_token=token))
     return Configuration(
         static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
@@ -149,10 +149,10 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
 
 def hint(key: str) -> str:
     """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
-    if key in _MISNOMERS:
-        return f" (Kafka calls it {_MISNOMERS[key]})"
-    if key in _NO_KEYS:
-        return f" ({_NO_KEYS[key]})"
+    if key in _WRONG_NAMES:
+        return f" (Kafka calls it {_WRONG_NAMES[key]})"
+    if key in _CONSTANTS:
+        return f" ({_CONSTANTS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
     if not near:
         return ""

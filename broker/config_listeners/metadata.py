@@ -10,7 +10,7 @@ from functools import partial
 from broker.api.broker import Broker
 from broker.api.delayed_fetch import complete_fetches
 from broker.api.group_answers import forget_topics
-from broker.config.topic import topic_throttles
+from broker.config.sections.topics import topic_throttles
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange, ShadowChange
 from broker.network.socket_server import SocketServer

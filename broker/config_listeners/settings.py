@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.api.retry_storm import RetryStormGate
-from broker.config.dynamic_rules import check_network, check_threads
 from broker.config.sections import (
     BrokerQuotaConfig,
     NetworkConfig,
@@ -16,6 +15,7 @@ from broker.config.sections import (
     SecurityConfig,
     TlsConfig,
 )
+from broker.config.sections.network import check_dynamic_change, check_threads
 from broker.disk.log_mover import LogMover
 from broker.disk.tasks import BackgroundThreads
 from broker.events.writer import EventWriter
@@ -50,7 +50,7 @@ def register_config_listeners(
     on_change = control.live.on_change
 
     def check_listeners(old: NetworkConfig, new: NetworkConfig) -> None:
-        check_network(old, new)
+        check_dynamic_change(old, new)
         server.check_reconfigure(old, new)
 
     def apply_network(old: NetworkConfig, new: NetworkConfig) -> None:

@@ -8,8 +8,8 @@ INVALID_CONFIG for a topic, as in Kafka (KAFKA-13609).
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from broker.config.sections.topics import default_text
 from broker.config.table import read_value, setting_of
-from broker.config.topic import default_text
 from broker.control.client_metrics import apply_to_subscription, current_subscription
 from broker.control.commands import (
     ConfigAlteration,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from broker.config.load import Configuration
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
-from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.loggers import levels
 from broker.control.topics import validate_topic_name

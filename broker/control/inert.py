@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.table import setting_of
-from broker.config.topic import TOPIC_SETTINGS
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image
 from broker.steps import Steps

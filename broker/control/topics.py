@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from broker.config.kinds import LONG_MAX
 from broker.config.sections.replication import THROTTLED_REPLICAS
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting
-from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import (
     CreatePartitions,
     CreateTopics,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import Final, Protocol
 
-from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
 from broker.metrics.window import Window
 from broker.quotas.entity import BrokerWide

@@ -7,7 +7,7 @@ package empty each manager's `throttled`; the metadata image calls `apply` for e
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.config.sections.topics import TopicSettings
-from broker.config.topic import topic_settings
+from broker.config.sections.topics import TopicSettings, topic_settings
 from broker.errors import ApiError
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog

@@ -27,7 +27,7 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_request_header, parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
 from broker.purgatory.purgatory import DelayedOperation, Purgatory
@@ -47,6 +47,7 @@ from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
 from tests.support.clock import ManualClock
+from tests.support.headers import parse_request_header
 
 Reply = TypeVar("Reply", bound=Message)
 

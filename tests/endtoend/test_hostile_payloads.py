@@ -50,7 +50,7 @@ from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend
 
-LONGEST_STRING: Final = "x" * 32_766
+MAX_STRING_BYTES: Final = "x" * 32_766
 MEGABYTE: Final = 1 << 20
 LARGEST: Final = 8 * MEGABYTE
 """Bytes of a field of bytes, and behind the end of a request."""
@@ -111,8 +111,8 @@ def with_tags(frame: bytes, count: int) -> bytes:
 def bodies(api: Api) -> Iterator[tuple[str, bytes]]:
     """The longest strings, of ASCII and of what takes three bytes each; bytes that are large; a tail."""
     kind, version = codec.request_class(api.key), api.max_version
-    wide = "\N{EURO SIGN}" * (len(LONGEST_STRING) // 3)
-    yield "the longest strings", frame_of(longest(kind, LONGEST_STRING, b""), version)
+    wide = "\N{EURO SIGN}" * (len(MAX_STRING_BYTES) // 3)
+    yield "the longest strings", frame_of(longest(kind, MAX_STRING_BYTES, b""), version)
     yield "the longest strings, of 3 bytes a character", frame_of(longest(kind, wide, b""), version)
     if any(field.type == "bytes" for field in kind.FIELDS):
         yield "8 MB in its bytes", frame_of(longest(kind, "1", bytes(LARGEST)), version)

@@ -255,8 +255,9 @@ def test_without_colour_there_is_none(broker: BrokerProcess) -> None:
         assert screen.ended() == 0
 
 
-def test_a_terminal_that_understands_nothing_is_given_plain_text(broker: BrokerProcess) -> None:
-    with terminal(broker, TERM="dumb") as screen:
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_that_understands_nothing_is_given_plain_text(broker: BrokerProcess, name: str) -> None:
+    with terminal(broker, TERM=name) as screen:
         screen.process.wait(30)
         screen.read(1)
         assert "\x1b" not in screen.written and "Throttled now" in screen.written

@@ -10,7 +10,7 @@ import trio
 
 from broker.network import unsendable
 from broker.protocol import codec
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import framed, is_served, request, until
 from tests.support.produce import batch_of, create_topic, produce_request

@@ -8,7 +8,7 @@ import trio
 
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from tests.support.hostile import is_served
 from tests.support.produce import create_topic
 from tests.support.random_messages import RandomMessages

@@ -43,12 +43,15 @@ _KEYS: Final = {
     "\x7f": "backspace",
     "\x08": "backspace",
 }
+_PLAIN_TERMINALS: Final = ("", "dumb", "unknown")
+"""Values of TERM for which rich writes no escape sequences."""
+
 _KEY: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1bO.|.", re.DOTALL)
 
 
 def is_usable(environment: Mapping[str, str]) -> bool:
     """Return whether there is an interactive terminal that supports escape sequences."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("", "dumb")
+    return sys.stdin.isatty() and sys.stdout.isatty() and environment.get("TERM", "") not in _PLAIN_TERMINALS
 
 
 def keys_in(text: str) -> list[str]:

@@ -21,7 +21,7 @@ from broker.errors import ProtocolViolation
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request
 from broker.principal import ANONYMOUS
-from broker.protocol.dismantle import Large, dismantle, held_by
+from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
 from broker.records.slices import Unpack
 
@@ -186,7 +186,7 @@ class _Work:
 
     def abort(self) -> list[Large]:
         """End the work, and return the objects made so far, to be freed in slices."""
-        found = [*self._held, *held_by(self._slices)]
+        found = [*self._held, *locals_of(self._slices)]
         self._outcome, self.done, self._held = Hangup(GONE), True, ()
         try:
             with suppress(StopIteration, ProtocolViolation):

@@ -4,7 +4,7 @@ import pytest
 
 from broker.config.sections import TopicSettings
 from broker.config.sections.replication import ALL_REPLICAS
-from broker.config.topic import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
+from broker.config.sections.topics import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
 from broker.errors import ConfigError
 
 
