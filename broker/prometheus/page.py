@@ -75,7 +75,7 @@ class PrometheusPage:
         yield from shadow_metrics.families(self._quotas)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
-        yield from accounts.families(self._server.accounts.look(), now_ms)
+        yield from accounts.families(self._server.accounts.update(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         idle = self._idle.update(now_ns)

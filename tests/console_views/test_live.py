@@ -80,7 +80,7 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
     """The live table keeps its rows: 60 tuples per client would take 4 MB."""
     clients = 1_000
     async with running_broker(tmp_path) as broker:
-        accounts = broker.server.socket_server.accounts.look()
+        accounts = broker.server.socket_server.accounts.update()
         for number in range(clients):
             accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
         tracemalloc.start()

@@ -163,7 +163,7 @@ class ClientAccounts:
         self._clock = clock
         self._accounts = Accounts()
 
-    def look(self) -> Accounts:
+    def update(self) -> Accounts:
         """Update and return the accounts."""
         self._accounts.update(self._channels(), self._clock.ms())
         return self._accounts
@@ -176,4 +176,4 @@ class ClientAccounts:
         while True:
             connections = sum(account.connections for account in self._accounts)
             await trio.sleep(max(1.0, connections / CHANNELS_PER_SECOND))
-            self.look()
+            self.update()
