@@ -89,13 +89,13 @@ class LogTap:
         self._name = name
         self._log = log
 
-    def erred(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
+    def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         request.errors = tuple(counts)
 
     def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         request.throttle_ms = throttle_ms
 
-    def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
+    def response_sent(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         client_id: str | None = getattr(request, "client_id", None)
         if not self._log.wants(self._name, client_id):
             return

@@ -43,7 +43,7 @@ def counted(usage: ClientUsage, api: str, channel: Any, times: int = 1, **marks:
         request: Any = Request(channel)
         for name, value in marks.items():
             setattr(request, name, value)
-        tap.answered(request, 21_000, 30_000, 50)
+        tap.response_sent(request, 21_000, 30_000, 50)
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
     tap = usage.tap("Produce")
     assert tap is not None
     request: Any = Request(channel)
-    tap.erred(request, {3: 2, 6: 1})
-    tap.erred(request, {6: 1})
+    tap.errors_counted(request, {3: 2, 6: 1})
+    tap.errors_counted(request, {6: 1})
     tap.throttled(request, 200)
     tap.throttled(request, 300)
     ((_, use),) = usage.take(10)
