@@ -32,7 +32,7 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.metrics.rate import CounterRate
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState

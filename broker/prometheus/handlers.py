@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.config.listeners import Plane as PlaneName
 from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.network.handling.request_channel import Requests
 from broker.network.memory.leased_receive import LeasedFrames
 from broker.network.socket_server import SocketServer

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.network.automq.request_queues import RequestQueues, SizeSemaphore
+from broker.network.automq.handler_queues import RequestQueues, SizeSemaphore
 from broker.network.handling.request_channel import Request
 from tests.network.automq.wiring import Wiring, wired
 
