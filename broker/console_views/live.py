@@ -32,7 +32,7 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.metrics.rate import CounterRate
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
@@ -68,7 +68,7 @@ class FlowViews:
         self._broker = broker
         self._rate = CounterRate(now_ns)
 
-    def look(self, now_ns: int, now_ms: int) -> Flow:
+    def update(self, now_ns: int, now_ms: int) -> Flow:
         server, broker = self._server, self._broker
         processors = list(server.processors())
         mutes, unmutes = self._rate.update(now_ns, flow_totals(server))
@@ -223,7 +223,7 @@ class LiveViews:
         return retry_storm_use(self._broker)
 
     def flow(self) -> Flow:
-        return self._flow.look(self._clock.ns(), self._clock.ms())
+        return self._flow.update(self._clock.ns(), self._clock.ms())
 
     def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}
@@ -303,7 +303,7 @@ class LiveViews:
         ]
 
     def usage(self) -> Iterator[ClientUsage]:
-        accounts, now_ms = self._server.accounts.look(), self._clock.ms()
+        accounts, now_ms = self._server.accounts.update(), self._clock.ms()
         since_ms = self._clock.wall_ms() - now_ms
         return (self._client_usage(account, now_ms, since_ms) for account in list(accounts))
 

@@ -13,8 +13,7 @@ from broker.console_views.task_tree import ROOT, Owners, TaskStats
 from broker.control.rows.tasks import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
-from broker.network.automq.callback_queues import CallbackQueues
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.clock import LoopIdle
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests

@@ -268,12 +268,7 @@ class Processor:
             case OSError():
                 self.selector.close_channel(channel, str(error))
             case _:
-                self._fail(channel, Place.RECEIVE, error)
-
-    def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
-        """Report an unexpected exception and close only the connection that it concerns."""
-        self._failures.report(place, error, connection=channel.id)
-        self.selector.close_broken(channel, error)
+                self.responder.fail(channel, Place.RECEIVE, error)
 
     def _on_reset(self, channel: Channel) -> None:
         """Handle a connection that the peer has reset. Requests that have already arrived are still served in
@@ -342,7 +337,7 @@ class Processor:
                 return request
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._drop(frame)
-            self._fail(channel, Place.ADMIT, error)
+            self.responder.fail(channel, Place.ADMIT, error)
         return None
 
     def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
@@ -431,7 +426,7 @@ class Processor:
                     self._late_logins.add(channel)
                     self._unauthenticated.add(channel, self.selector)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._fail(channel, Place.REGISTER, error)
+                self.responder.fail(channel, Place.REGISTER, error)
 
     def _drop_accepted(self, accepted: Accepted) -> None:
         address, port = accepted[1]

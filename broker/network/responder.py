@@ -154,10 +154,10 @@ class Responder:
         if cached.update_connection is not None:
             cached.update_connection(channel)
         channel.client_id = cached.client_id
-        answer = b"".join((cached.head, frame[4:8], cached.tail))
-        size = len(answer)
+        response = b"".join((cached.head, frame[4:8], cached.tail))
+        size = len(response)
         try:
-            n = channel.sock.send(answer)
+            n = channel.sock.send(response)
         except BlockingIOError:
             n = 0
         except OSError as error:
@@ -168,7 +168,7 @@ class Responder:
             request = Request(self, channel, route, frame, 0, received)
             request.client_id = cached.client_id
             request.dequeued = request.completed = received
-            self._start_send(channel, ResponseSend(request, [answer], n), self._clock.ns())
+            self._start_send(channel, ResponseSend(request, [response], n), self._clock.ns())
             return
         channel.bytes_out += size
         route.metrics.cached += 1
@@ -241,7 +241,7 @@ class Responder:
             written = 0
         except UnreadableRegion as error:
             send = ResponseSend(request, parts)
-            self._answer_unreadable(send, error)
+            self._replace_unreadable(send, error)
             if self._write(send, channel):
                 return send.written
             self._start_send(channel, send, taken)
@@ -262,9 +262,9 @@ class Responder:
             try:
                 return send.write(channel.sock)
             except UnreadableRegion as error:
-                self._answer_unreadable(send, error)
+                self._replace_unreadable(send, error)
 
-    def _answer_unreadable(self, send: Send, error: UnreadableRegion) -> None:
+    def _replace_unreadable(self, send: Send, error: UnreadableRegion) -> None:
         """Replace unreadable partitions by an error. Raises the error if part of the response has been
         written.
         """

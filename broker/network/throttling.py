@@ -154,11 +154,11 @@ class Throttling:
         elif extra_ms := throttle_compliance.looked(watch, now_ms, waiting=bytes_waiting(channel)):
             self._quotas.extend(channel, extra_ms)
 
-    def _reaper(self, name: str, held: ThrottledChannels) -> Reaper:
+    def _reaper(self, name: str, throttled: ThrottledChannels) -> Reaper:
         def free(now_ms: int) -> None:
-            while (channel := held.pop_expired(now_ms)) is not None:
+            while (channel := throttled.pop_expired(now_ms)) is not None:
                 assert isinstance(channel, Channel)
                 self.ended += 1
                 channel.responder.end_throttling(channel)
 
-        return Reaper(name, held.next_deadline, free, self._clock)
+        return Reaper(name, throttled.next_deadline, free, self._clock)

@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.config.listeners import Plane as PlaneName
 from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.network.handling.request_channel import Requests
 from broker.network.memory.leased_receive import LeasedFrames
 from broker.network.socket_server import SocketServer
@@ -27,18 +27,12 @@ POOLS: Final = {
 """The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
 
-class HandlerFamilies:
-    """Reads the socket server on each scrape."""
-
-    def __init__(self, server: SocketServer) -> None:
-        self._server = server
-
-    def families(self, idle: float) -> Iterator[FamilySamples]:
-        """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
-        yield from _queues(self._server)
-        yield _share("requesthandleravgidle", "all pools", idle)
-        for name in self._server.planes:
-            yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
+def handler_families(server: SocketServer, idle: float) -> Iterator[FamilySamples]:
+    """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
+    yield from _queues(server)
+    yield _share("requesthandleravgidle", "all pools", idle)
+    for name in server.planes:
+        yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
 
 
 def _share(name: str, whose: str, idle: float) -> FamilySamples:

@@ -8,7 +8,7 @@ from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
-from broker.prometheus.handlers import HandlerFamilies, automq_families, memory_families
+from broker.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
 from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
@@ -47,7 +47,6 @@ class PrometheusPage:
         self._server = server
         self._idle = IdleShare(loop)
         self._sockets = SocketFamilies(server, clock.ns())
-        self._handlers = HandlerFamilies(server)
         self._quotas = client_quotas
         self._replication = replication
         self._partitions = partitions
@@ -76,12 +75,12 @@ class PrometheusPage:
         yield from shadow_metrics.families(self._quotas)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
-        yield from accounts.families(self._server.accounts.look(), now_ms)
+        yield from accounts.families(self._server.accounts.update(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         idle = self._idle.update(now_ns)
         yield from self._sockets.families(now_ns, idle)
-        yield from self._handlers.families(idle)
+        yield from handler_families(self._server, idle)
         yield from failure_families(self._server.failures)
         yield from purgatory.families(self._purgatories)
         memories = {name.value: each.memory for name, each in self._server.resources.items()}

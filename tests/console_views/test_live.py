@@ -44,9 +44,9 @@ async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
 @pytest.mark.parametrize(("later", "shown"), [(PHASES_EVERY_MS - 1, 1), (PHASES_EVERY_MS, 2)])
 def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None:
     metrics, phases = AllMetrics(), PhaseRows()
-    metrics.of("Produce", 9).kept = 1
+    metrics.of("Produce", 9).cached = 1
     assert {row.count for row in phases.rows(metrics, 7)} == {1}
-    metrics.of("Produce", 9).kept = 2
+    metrics.of("Produce", 9).cached = 2
     rows = phases.rows(metrics, 7 + later)
     assert {row.count for row in rows} == {shown}
     assert [row.phase for row in rows] == list(PHASES)
@@ -80,7 +80,7 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
     """The live table keeps its rows: 60 tuples per client would take 4 MB."""
     clients = 1_000
     async with running_broker(tmp_path) as broker:
-        accounts = broker.server.socket_server.accounts.look()
+        accounts = broker.server.socket_server.accounts.update()
         for number in range(clients):
             accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
         tracemalloc.start()

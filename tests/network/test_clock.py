@@ -79,4 +79,4 @@ def test_readers_have_windows_of_their_own() -> None:
     other = IdleShare(thread.loop)
     assert thread.runs(works=WINDOW_NS) == 0.0
     assert thread.runs(waits=WINDOW_NS) == 1.0
-    assert other.look(thread.clock.now) == 0.5
+    assert other.update(thread.clock.now) == 0.5

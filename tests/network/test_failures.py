@@ -195,7 +195,7 @@ async def breaks_buffered_read(scene: Scene) -> WireClient:
 
 async def breaks_interest(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    scene.break_once(Selector, "want", second_is_victims)
+    scene.break_once(Selector, "set_interest", second_is_victims)
     with suppress(trio.BrokenResourceError):  # muted, so that the second makes epoll look away
         for _ in range(3):
             await client.send(parked_fetch(), 11)
@@ -371,7 +371,7 @@ CLOSING = {
     "gate": (ConnectionGate, "release"),
     "throttling": (Throttling, "forget"),
     "abandon": (Channel, "abandon"),
-    "settled": (Responder, "settled"),
+    "check_drained": (Responder, "check_drained"),
     "end-send": (SocketServer, "_end_send"),
 }
 
@@ -584,7 +584,7 @@ def test_buffers_that_are_kept_are_given_up_before_a_request_is(
         with pytest.raises(MemoryError):
             frames.take(200_000, 0)
         assert frames.outstanding == 0
-    assert (frames.kept, made) == (0, [262_144, 262_144])
+    assert (frames.idle_bytes, made) == (0, [262_144, 262_144])
 
 
 # Requests
@@ -768,7 +768,7 @@ async def test_a_broken_epoll_stops_the_broker(tmp_path: Path, monkeypatch: pyte
             def broken(selector: Selector, fd: int) -> None:
                 raise Unforeseen
 
-            monkeypatch.setattr(Selector, "woken", broken)
+            monkeypatch.setattr(Selector, "reset_wakeup", broken)
             next(running.server.socket_server.processors()).selector.wakeup()
             with trio.fail_after(10):
                 await trio.sleep_forever()

@@ -181,7 +181,7 @@ class ConnectionGate:
         """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
         self._config = ConnectionConfig()
-        self._hosts = OverrideHosts(self._apply_overrides)
+        self._hosts = OverrideHosts(quotas.set_per_ip_overrides)
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
         self._task = f"{task_name_prefix}connection-quota"
@@ -266,9 +266,6 @@ class ConnectionGate:
             self.quotas.set_listener_limits(name, Limits(own.max_connections, own.max_creation_rate))
         self._waiting.unpark_all()
         self.excess.poke()
-
-    def _apply_overrides(self, overrides: dict[str, int]) -> None:
-        self.quotas.set_per_ip_overrides(overrides)
 
     def _log_rejections(self, now_ms: int) -> None:
         for burst in self._rejections.due(now_ms):

@@ -439,17 +439,17 @@ class HandlerPool:
                     self._throttling.start(request, outcome.throttle)
                 request.login = outcome.login
                 if request.size > large:
-                    self._answer_large(request, outcome)
+                    self._respond_large(request, outcome)
                     return
                 route, frame = request.route, request.frame
                 errors = route.error_codes(outcome.reply)
                 if errors:
                     route.metrics.count_errors(request, errors)
                 parts = route.encode(outcome.reply, request.correlation_id)
-                if len(parts) == 1 and isinstance(answer := parts[0], bytes):
-                    request.reply = answer
+                if len(parts) == 1 and isinstance(response := parts[0], bytes):
+                    request.reply = response
                     if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                        route.cache_response(frame, request.client_id, answer, outcome.update_connection)
+                        route.cache_response(frame, request.client_id, response, outcome.update_connection)
                 else:
                     request.reply = parts
                 if outcome.update_connection is not None:
@@ -478,7 +478,7 @@ class HandlerPool:
         if time is not None:
             time.add_handler_until(request, now)
 
-    def _answer_large(self, request: Request, outcome: Answered) -> None:
+    def _respond_large(self, request: Request, outcome: Answered) -> None:
         """Encode a response in slices, unless the first slice completes it."""
         try:
             encoded = in_slices(self._encode_large(request, outcome))
@@ -501,11 +501,11 @@ class HandlerPool:
         except ProtocolViolation:  # the client has gone
             self.sliced.drop(reply)
             raise
-        if len(parts) == 1 and isinstance(answer := parts[0], bytes):
+        if len(parts) == 1 and isinstance(response := parts[0], bytes):
             frame = request.frame
             if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                route.cache_response(frame, request.client_id, answer, outcome.update_connection)
-            return Encoded(answer, None)
+                route.cache_response(frame, request.client_id, response, outcome.update_connection)
+            return Encoded(response, None)
         self.sliced.drop(reply)
         return Encoded(parts, None)
 

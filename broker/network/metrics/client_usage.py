@@ -69,7 +69,7 @@ class UsageTap:
         self.name = name
         self._uses: dict[Channel, ApiUsage] = {}
 
-    def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
+    def response_sent(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         try:
             use = self._uses[request.channel]
         except KeyError:
@@ -81,7 +81,7 @@ class UsageTap:
             use.timed += 1
             _time(use.phases, request, taken, sent)
 
-    def erred(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
+    def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         errors = self._of(request.channel).errors
         for code, count in counts.items():
             errors[code] = errors.get(code, 0) + count
@@ -163,7 +163,7 @@ class ClientAccounts:
         self._clock = clock
         self._accounts = Accounts()
 
-    def look(self) -> Accounts:
+    def update(self) -> Accounts:
         """Update and return the accounts."""
         self._accounts.update(self._channels(), self._clock.ms())
         return self._accounts
@@ -176,4 +176,4 @@ class ClientAccounts:
         while True:
             connections = sum(account.connections for account in self._accounts)
             await trio.sleep(max(1.0, connections / CHANNELS_PER_SECOND))
-            self.look()
+            self.update()

@@ -80,10 +80,10 @@ class Tap(Protocol):
     def wants_all(self) -> bool:
         """Whether it needs every request in full, which rules out cached responses."""
 
-    def answered(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
+    def response_sent(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         """Record a response: `size` bytes were written between `taken` and `sent`."""
 
-    def erred(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
+    def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         """Record how often the pending response has each error code."""
 
     def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
@@ -152,7 +152,7 @@ class RequestMetrics:
         """Record a response that waited for its socket, or whose connection closed after `size` bytes."""
         self.count_phases(request, taken, sent)
         for tap in self.taps:
-            tap.answered(request, taken, sent, size)
+            tap.response_sent(request, taken, sent, size)
 
     def count_phases(self, request: MeasuredRequest, taken: int, sent: int) -> None:
         """Record every phase of a request, of any duration."""
@@ -174,7 +174,7 @@ class RequestMetrics:
         for code, count in counts.items():
             errors[code] = errors.get(code, 0) + count
         for tap in self.taps:
-            tap.erred(request, counts)
+            tap.errors_counted(request, counts)
 
     def count_throttle(self, request: MeasuredRequest, throttle_ms: int) -> None:
         """Count a throttle of the request's channel."""
@@ -224,12 +224,12 @@ def _recorder(metrics: RequestMetrics) -> Record:
 
 
 def _tapped(count: Record, taps: Taps) -> Record:
-    answered = taps[0].answered
-    others = [tap.answered for tap in taps[1:]]
+    first = taps[0].response_sent
+    others = [tap.response_sent for tap in taps[1:]]
 
     def record(request: MeasuredRequest, taken: int, size: int) -> None:
         count(request, taken, size)
-        answered(request, taken, taken, size)
+        first(request, taken, taken, size)
         if others:
             for each in others:
                 each(request, taken, taken, size)

@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Silent
-from broker.network.automq.callback_queues import CallbackQueues
+from broker.network.automq.handler_queues import CallbackQueues
 from broker.network.handling.request_channel import Request
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, produced, waiting_fetch
 from tests.network.automq.wiring import Wiring, wired

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.outcome import DELAYED, Answered, Outcome
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.protocol.messages.list_groups import ListGroupsResponse
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, numbered
 from tests.support.running import RunningBroker, running_broker

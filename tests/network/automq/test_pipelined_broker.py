@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.network import unsendable
 from broker.network.automq.channel import QUEUE_FULL
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
 from broker.network.processor import Event
 from tests.network.automq.frames import (
     AUTOMQ,

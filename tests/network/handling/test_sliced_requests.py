@@ -313,7 +313,7 @@ async def test_a_message_is_freed_after_its_request_has_its_answer(nursery: trio
     await wait_all_tasks_blocked()
     assert rig.seen[-1] is SILENT and sys.getrefcount(message) == held
     request.frame = None
-    rig.queue.look()
+    rig.queue.check_answered()
     await wait_all_tasks_blocked()
     assert sys.getrefcount(message) == held - 1
 

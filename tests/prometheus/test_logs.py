@@ -1,11 +1,17 @@
-"""The topics' traffic on /metrics."""
+"""The topics' traffic and the log directories on /metrics."""
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from trio.testing import MockClock
 
+from broker.config.sections.log import LogConfig
+from broker.log import disk
+from broker.log.store import LogStore
+from broker.prometheus.logs import log_directory_families
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.services.partitions import TRAFFIC_AT_ONCE
@@ -141,3 +147,30 @@ async def test_the_traffic_of_many_partitions_is_added_with_pauses(
     assert len(list(topic.traffic_in_steps())) == -(-partitions // TRAFFIC_AT_ONCE)
     assert topic.traffic().messages_in == 3
     assert total(broker, "messagesin", topic="wide") == 3
+
+
+def told(store: LogStore, name: str) -> dict[str, float]:
+    """Return the samples by directory."""
+    (family,) = [each for each in log_directory_families(store) if each.name == name]
+    return {dict(sample.labels)["logDirectory"]: sample.value for sample in family.samples}
+
+
+def test_the_space_of_each_directory_is_told_and_of_none_that_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    store = LogStore(LogConfig(dirs=(one, two)))
+    store.open()
+
+    def space(path: str) -> tuple[int, int]:
+        if path == two:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return 1_000, 400
+
+    monkeypatch.setattr(disk, "space", space)
+    assert told(store, "weir_log_directory_free_bytes") == {one: 400}
+    assert told(store, "weir_log_directory_total_bytes") == {one: 1_000}
+    store.directories.named(two).go_offline(OSError(errno.EIO, "broken"))
+    assert told(store, "weir_log_directory_free_bytes") == {one: 400}
+    assert told(store, "kafka_log_logmanager_logdirectoryoffline") == {one: 0, two: 1}
+    store.close()

@@ -1,6 +1,6 @@
 """Handlers with a queue each: none waits for another's turn, and none ends with another's queue."""
 
-from broker.network.automq.handler_pool import IndependentHandlers
+from broker.network.automq.server_mode import IndependentHandlers
 
 
 async def test_every_handler_leads_at_once_and_again_after_a_wait() -> None:
