@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 LOG_MOVER: Final = "log-mover"
 
-LARGEST_SLICE: Final = 16_777_216
-SMALLEST_SLICE: Final = 4_096
+MAX_SLICE_BYTES: Final = 16_777_216
+MIN_SLICE_BYTES: Final = 4_096
 SLICES_PER_SECOND: Final = 50
 """The rate of slices under a limit, while a move keeps up with it; one that is behind may copy more at
 once.
@@ -108,7 +108,7 @@ class LogMover:
 
     def _slice(self) -> int:
         allowed = max(self._quota.bound / SLICES_PER_SECOND, self._quota.allowance(self._clock.ms()))
-        return max(int(min(allowed, LARGEST_SLICE)), SMALLEST_SLICE)
+        return max(int(min(allowed, MAX_SLICE_BYTES)), MIN_SLICE_BYTES)
 
 
 def _facts(move: Move, *, reason: Exception) -> dict[str, str]:

@@ -29,9 +29,17 @@ def offsets_text(offsets: dict[PartitionKey, int]) -> bytes:
 
 
 def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
+    """Return the offsets; none if the count or any line is invalid."""
     offsets: dict[PartitionKey, int] = {}
-    for fields in _entries(content, 3):
-        offsets[fields[0], int(fields[1])] = int(fields[2])
+    try:
+        version, count, *lines = (content or b"").decode().splitlines()
+        if version != "0" or int(count) != len(lines):
+            return {}
+        for line in lines:
+            topic, index, offset = line.split(" ")
+            offsets[topic, int(index)] = int(offset)
+    except ValueError:
+        return {}
     return offsets
 
 
@@ -39,24 +47,6 @@ def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
     """Format `leader-epoch-checkpoint`: the start offset of each leader epoch."""
     lines = ["0", str(len(epochs))] + [f"{epoch} {offset}" for epoch, offset in epochs]
     return ("\n".join(lines) + "\n").encode()
-
-
-def parse_epochs(content: bytes | None) -> list[tuple[int, int]]:
-    return [(int(fields[0]), int(fields[1])) for fields in _entries(content, 2)]
-
-
-def _entries(content: bytes | None, width: int) -> list[list[str]]:
-    """Return the lines after the header; nothing if the header's count or any line is invalid."""
-    try:
-        version, count, *lines = (content or b"").decode().splitlines()
-        entries = [line.split(" ") for line in lines]
-        good = version == "0" and int(count) == len(entries)
-        good = good and all(
-            len(fields) == width and [int(field) for field in fields[-2:]] for fields in entries
-        )
-    except ValueError:
-        return []
-    return entries if good else []
 
 
 def partition_text(topic_id: bytes) -> bytes:

@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
 
-FEWEST_OPEN: Final = 8
+MIN_OPEN_FILES: Final = 8
 """Files kept open even if the process runs out of descriptors."""
 
 _MAX_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: the maximum number of buffers per writev."""
 
-_COPIED_TOGETHER: Final = 1_048_576
+_COPY_CHUNK: Final = 1_048_576
 
 _CANNOT_TELL: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
 
@@ -61,7 +61,7 @@ class OpenFile:
             os.close(self.fd)
 
 
-NOTHING: Final = OpenFile(-1)
+NO_FILE: Final = OpenFile(-1)
 """For a slice without bytes."""
 
 
@@ -105,7 +105,7 @@ class OpenFiles:
 
     def shrink(self, error: OSError) -> None:
         """Halve the capacity after the process ran out of descriptors."""
-        capacity = max(len(self._files) // 2, FEWEST_OPEN)
+        capacity = max(len(self._files) // 2, MIN_OPEN_FILES)
         if capacity < self.capacity:
             logger.warning(
                 "out of file descriptors: fewer segment files are kept open",
@@ -329,7 +329,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
     except FileNotFoundError:
         return
     with open(source, "rb", buffering=0) as old, open(to, "wb", buffering=0, opener=_private) as new:
-        while piece := old.read(_COPIED_TOGETHER):
+        while piece := old.read(_COPY_CHUNK):
             new.write(piece)
         if flushed:
             os.fdatasync(new.fileno())

@@ -23,7 +23,7 @@ from broker.log.disk import OpenFiles
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 
-WRITTEN_TOGETHER: Final = 256
+ENTRIES_PER_WRITE: Final = 256
 _first = itemgetter(0)
 
 RESIDENT_ENTRIES: Final = 1_048_576

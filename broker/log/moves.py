@@ -238,7 +238,7 @@ class Move:
         return os.path.join(self.directory, name)
 
 
-SWAPPED_AT_ONCE: Final = 4_194_304
+MAX_SWITCH_BYTES: Final = 4_194_304
 """Maximum bytes of records copied on the event loop, which takes some milliseconds.
 
 A producer that writes more than this during each copied slice postpones the switch indefinitely.
@@ -349,12 +349,12 @@ class Moves:
         if move.partition.offline is not None:
             raise move.partition.refusal()
         missing = move.missing
-        if missing is None or missing > min(max_bytes, SWAPPED_AT_ONCE):
+        if missing is None or missing > min(max_bytes, MAX_SWITCH_BYTES):
             return move.next_step(max_bytes)
-        self._swap(move, source)
+        self._switch(move, source)
         return None
 
-    def _swap(self, move: Move, source: LogDirectory) -> None:
+    def _switch(self, move: Move, source: LogDirectory) -> None:
         partition, target, old = move.partition, move.target, move.partition.directory
         key = partition.topic, partition.index
         move.catch_up()

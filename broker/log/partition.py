@@ -26,7 +26,7 @@ from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten, Segment
-from broker.log.slice import CHECKED_ABOVE, EMPTY, FileSlice
+from broker.log.slice import EMPTY, MAX_UNCHECKED_BYTES, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
 from broker.records.header import (
@@ -49,10 +49,10 @@ _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 _UNLIMITED: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
 
-INSPECTED_AT_ONCE: Final = 2_048
+MAX_INSPECTED_RECORDS: Final = 2_048
 """Records read between two commits without a pause; ours. They take a millisecond."""
 
-BYTES_AS_A_RECORD: Final = 128
+BYTES_PER_RECORD: Final = 128
 """Compressed bytes that take as long to decompress as one record takes to read; ours."""
 
 _base_offset = attrgetter("base_offset")
@@ -270,9 +270,9 @@ class PartitionLog:
         if header[0] or header[5] & SPECIAL_FLAGS:
             check_flags(header, internal=False)
         context = self._context
-        if context.inspected > INSPECTED_AT_ONCE:
+        if context.inspected > MAX_INSPECTED_RECORDS:
             yield None
-        context.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
+        context.inspected += header[12] + len(records) // BYTES_PER_RECORD
         settings = self.settings
         earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
         if not self._uses_append_time:
@@ -437,7 +437,7 @@ class PartitionLog:
             if segment.verified.needs_clipping:
                 _, length = segment.verified.clip(segment, position, length)
             found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
-            if length > CHECKED_ABOVE:
+            if length > MAX_UNCHECKED_BYTES:
                 found.check_readable(batch_bytes)
         except OSError as error:
             raise self.unreadable(error) from error
@@ -451,7 +451,7 @@ class PartitionLog:
         if self._find(offset) is None:
             return EMPTY
         found = self.read(offset, max_bytes, min_one_batch=min_one_batch)
-        if 0 < len(found) <= CHECKED_ABOVE:
+        if 0 < len(found) <= MAX_UNCHECKED_BYTES:
             self.check_readable(found)
         return found
 

@@ -153,10 +153,6 @@ class ProducerStates:
             del self._producers[producer_id]
         return len(expired)
 
-    def clear(self) -> None:
-        self._producers = {}
-        self._before = {}
-
 
 def snapshot(producers: ProducerStates) -> bytes:
     entries = []

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from broker.errors import UnreadableRegion
 from broker.log import disk
-from broker.log.disk import NOTHING, OpenFile, Sender
-from broker.log.windows import COPIED, IN_COPIES, NEVER_MAPPED, Transfer
+from broker.log.disk import NO_FILE, OpenFile, Sender
+from broker.log.windows import BY_COPY, MAX_COPIED_BYTES, MAX_UNMAPPED_BYTES, Transfer
 
 DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 """Errors that sendfile reports for the file; no socket operation fails with one of these."""
@@ -18,7 +18,7 @@ DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 READ_AHEAD: Final = 1_048_576
 """Uncached bytes read at once before a response promises them; the default of max.partition.fetch.bytes."""
 
-CHECKED_ABOVE: Final = NEVER_MAPPED
+MAX_UNCHECKED_BYTES: Final = MAX_UNMAPPED_BYTES
 """Slices up to this size are copied before the first byte of their response is sent, unless many bytes
 precede them.
 """
@@ -26,7 +26,7 @@ precede them.
 _SAMPLED: Final = 262_144
 """The kernel reads and evicts pages in runs, so one byte per 256 KiB tells whether they are cached."""
 
-_read_ahead: Final = memoryview(bytearray(COPIED))
+_read_ahead: Final = memoryview(bytearray(MAX_COPIED_BYTES))
 """Buffer for bytes that are read only to check that they are readable."""
 
 
@@ -139,7 +139,7 @@ class FileSlice:
 
         Required if the sender reads them in this process: an unreadable page of a mapping would kill it.
         """
-        self._transfer = IN_COPIES
+        self._transfer = BY_COPY
 
     def check_readable(self, least: int) -> None:
         """Bring the bytes into the page cache, so that a disk error is known before a response promises them.
@@ -177,5 +177,5 @@ class FileSlice:
             raise self._unreadable(error) from error
 
 
-EMPTY: Final = FileSlice(NOTHING, 0, 0, IN_COPIES)
+EMPTY: Final = FileSlice(NO_FILE, 0, 0, BY_COPY)
 """The result of a read at the end of the log."""

@@ -260,13 +260,6 @@ class LogStore:
         context.rolled.clear()
         return due
 
-    def next_flush_ms(self) -> int | None:
-        """Return the wall clock time of the next `due_flushes`; None if nothing is unflushed."""
-        if self._context.rolled:
-            return 0
-        waiting = self._context.unflushed.items()
-        return min((since_ms + partition.settings.flush_ms for partition, since_ms in waiting), default=None)
-
     def expire_producers(self, now_wall_ms: int) -> None:
         """Remove producers that were idle for `producer.id.expiration.ms`."""
         before_ms = now_wall_ms - self.config.producer_id_expiration_ms

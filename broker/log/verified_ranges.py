@@ -14,7 +14,7 @@ from broker.records.header import LENGTH_OVERHEAD
 
 logger = logging.getLogger(__name__)
 
-_CHECKED_TOGETHER: Final = 262_144
+_MIN_CHECKED_BYTES: Final = 262_144
 
 
 class SegmentFile(Protocol):
@@ -96,7 +96,7 @@ class VerifiedRanges:
             or checked_from <= position < end <= checked_to
         ):
             return
-        enough = min(max(end, position + _CHECKED_TOGETHER), self._good_from)
+        enough = min(max(end, position + _MIN_CHECKED_BYTES), self._good_from)
         in_order = position <= self._good_to
         if in_order:
             position = self._good_to

@@ -37,7 +37,7 @@ pages can still contain them.
 
 _UNENCRYPTED: Final = 1
 _OLD_COLUMN: Final = 2
-_LARGEST_PAGE: Final = 1_000
+_MAX_PAGE_ROWS: Final = 1_000
 _WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
@@ -176,7 +176,7 @@ class MetadataStore:
         }
         given = {term: value for term, value in terms.items() if value is not None}
         where = f"WHERE {' AND '.join(given)}" if given else ""
-        limit = max(1, min(wanted.limit, _LARGEST_PAGE))
+        limit = max(1, min(wanted.limit, _MAX_PAGE_ROWS))
         # Only the constant terms above become part of the text.
         order = "ASC" if wanted.oldest_first else "DESC"
         query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608

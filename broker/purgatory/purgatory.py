@@ -164,18 +164,6 @@ class Watchers(Generic[Op]):
                 self._drop(key, operations, operation)
         return completed
 
-    def cancel(self, key: Hashable) -> list[Op]:
-        """Cancel all operations that wait for the key and remove the key."""
-        operations = self._by_key.get(key)
-        if operations is None:
-            return []
-        cancelled = []
-        for operation in list(operations):
-            self._drop(key, operations, operation)
-            if operation.settle(Outcome.CANCELLED):
-                cancelled.append(operation)
-        return cancelled
-
     def purge(self) -> int:
         """Drop every settled operation from all its keys; return the number of pairs dropped."""
         before = self.count
@@ -261,10 +249,6 @@ class Purgatory(Generic[Op]):
     def cancel(self, operation: Op) -> bool:
         """Cancel an operation whose client has disconnected. Return False if it was settled before."""
         return operation.settle(Outcome.CANCELLED)
-
-    def cancel_for_key(self, key: Hashable) -> list[Op]:
-        """Cancel and return the operations of a key that no longer exists, such as a deleted partition."""
-        return self._watchers.cancel(key)
 
     def expire(self, now_ms: int, limit: int | None = None) -> list[Op]:
         """Settle the operations whose timeout has passed, in order of expiration; those beyond `limit` stay

@@ -1,6 +1,6 @@
 """Validates a produced batch by its header and its CRC alone.
 
-Called for every append (PartitionLog.stage) and, as `is_whole`, by recovery. Follows Kafka's
+Called for every append (PartitionLog.stage). Follows Kafka's
 ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch in the
 refused batches and their error codes. Independent of existing offsets, of producers, and of the records,
 which `inspect` reads.
@@ -22,7 +22,6 @@ from broker.records.header import (
     MAGIC_AT,
     PREFIX,
     TRANSACTIONAL_FLAG,
-    Buffer,
     HeaderFields,
 )
 
@@ -94,20 +93,6 @@ def check_flags(header: HeaderFields, *, internal: bool) -> None:
         raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
     if attributes & TRANSACTIONAL_FLAG and not internal:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
-
-
-def is_whole(batch: Buffer) -> bool:
-    """Whether the buffer is one batch with a valid CRC; never raises. For bytes read from the disk."""
-    size = len(batch)
-    if size < HEADER_BYTES:
-        return False
-    header = cast(HeaderFields, _unpack(batch, 0))
-    return (
-        header[1] + LENGTH_OVERHEAD == size
-        and header[3] == MAGIC
-        and header[6] >= 0
-        and bool(crc32c(memoryview(batch)[CRC_FROM:]) == header[4])
-    )
 
 
 def _too_short(batch: memoryview) -> ApiError:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
-from broker.log.windows import COPIED
+from broker.log.windows import MAX_COPIED_BYTES
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.services.partitions import LEADER_EPOCH
 
@@ -36,7 +36,8 @@ Such a partition does not complete a fetch that can wait for others, while every
 SENT_TOGETHER: Final = 200
 """Partitions of one response whose records are copied before its first byte is sent.
 
-They have at most `COPIED` bytes. Later ones must be checked to be readable before the response promises them.
+They have at most `MAX_COPIED_BYTES`. Later ones must be checked to be readable before the response promises
+them.
 """
 
 
@@ -145,7 +146,7 @@ class Reading:
                         wanted.offset, limit if limit < left else left, min_one_batch=total == 0
                     )
                     size = len(records)
-                    if total and size and (total + size > COPIED or len(found) > SENT_TOGETHER):
+                    if total and size and (total + size > MAX_COPIED_BYTES or len(found) > SENT_TOGETHER):
                         log.check_readable(records)
                     total += size
                     left -= size

@@ -21,6 +21,7 @@ from tests.log.harness import (
     offsets,
     open_store,
 )
+from tests.support.batches import is_whole
 
 
 def flip(path, at, bit=0x10):
@@ -31,8 +32,6 @@ def flip(path, at, bit=0x10):
 
 def consume(log, max_bytes=1_000):
     """Return the offsets that a consumer sees; the reader checks every batch."""
-    from broker.records.validate import is_whole
-
     offset, seen = log.log_start_offset, []
     while offset < log.high_watermark:
         run = list(batches(log.read(offset, max_bytes, min_one_batch=True).read()))
