@@ -29,8 +29,7 @@ from broker.control.commands import (
 )
 from broker.control.committer import Committer
 from broker.control.configs import plan_alter_configs
-from broker.control.dynamic_config import DynamicConfig
-from broker.control.inert import warn_of_changes
+from broker.control.dynamic_config import DynamicConfig, warn_of_inert_changes
 from broker.control.passwords import SetPassword, plan_set_password
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
@@ -126,7 +125,7 @@ class Control:
                 unwritten: Answer = _with_write_error(plan.answer, error)
                 return unwritten
             await self._publish(image, delta)
-            await self._committer.in_slices(warn_of_changes(plan.changes), to_the_end=True)
+            await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
         for effect in plan.effects:
             effect()
         return plan.answer
