@@ -6,7 +6,7 @@ from typing import Final
 from broker.config.kinds import LONG_MAX
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
-from broker.control.rows.broker_quotas import (
+from broker.control.rows.quotas import (
     BrokerLimit,
     BrokerQuotas,
     ClusterLimit,

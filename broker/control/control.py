@@ -5,9 +5,10 @@ Built by broker.server. Plans a change against the current image, writes it to t
 and only then returns; changes never interleave. The injected `Committer` provides threads and locks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
@@ -27,23 +28,22 @@ from broker.control.commands import (
     RevokeAdminToken,
     Undo,
 )
-from broker.control.committer import Committer
 from broker.control.configs import plan_alter_configs
 from broker.control.dynamic_config import DynamicConfig, warn_of_inert_changes
-from broker.control.passwords import SetPassword, plan_set_password
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
-from broker.control.tokens import plan_issue_token, plan_revoke_token
+from broker.control.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
 from broker.control.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.control.undo import beside, inverse_of
 from broker.errors import ApiError, ErrorCode, FatalExitError
-from broker.metadata.changes import AuditFilter
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
 from broker.steps import Steps
 
 Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
     AlterClientQuotas: plan_client_quotas,
@@ -57,6 +57,30 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
 }
+
+
+class Committer(Protocol):
+    """The part of the metadata store that control uses, without threads. Implemented by broker.server.
+
+    `exclusive` covers everything from reading the image to publishing the next, so that changes do not
+    interleave.
+
+    Cancelling its task does not abandon a commit that has started: it returns the image or raises ApiError.
+    """
+
+    def exclusive(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """Return the result of `steps`, and yield to other tasks whenever some of them take long.
+
+        `to_the_end`: finish all steps even if the task is cancelled.
+        """
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        """Run `MetadataStore.history`, outside `exclusive`, and wait for it."""
 
 
 class Control:

@@ -13,14 +13,12 @@ from broker.control.broker_quotas import broker_quotas
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
-from broker.control.committer import Committer
-from broker.control.control import Control
+from broker.control.control import Committer, Control
 from broker.control.describe import describe_in_steps
-from broker.control.passwords import Lock
 from broker.control.quota_rows import QuotaRows
 from broker.control.resolving import Resolver, Who, all_resolved, keys_for, resolved
-from broker.control.rows.tasks import TaskRow
-from broker.control.tokens import identify
+from broker.control.rows.broker import TaskRow
+from broker.control.tokens import Credentials, identify
 from broker.control.undo import inverse_of
 from broker.control.views import (
     AddressRow,
@@ -234,10 +232,10 @@ class ControlViews:
         token = identify(secret, self._control.image)
         return None if token is None else _token_row(token)
 
-    def lock_of(self, name: str) -> Lock:
+    def credentials_of(self, name: str) -> Credentials:
         """Return the credentials of a name; never fails for unknown names."""
         token = self._control.image.tokens.get(name)
-        return Lock(None if token is None else _token_row(token), token)
+        return Credentials(None if token is None else _token_row(token), token)
 
     async def audit(self, query: AuditFilter) -> Iterator[AuditEntry]:
         rows = await self._committer.history(query)

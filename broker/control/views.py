@@ -13,18 +13,30 @@ from typing import Protocol
 
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
-from broker.control.rows.audit import AuditEntry
-from broker.control.rows.broker_quotas import BrokerLimit, BrokerQuotas, RetryStormUse
+from broker.control.rows.broker import (
+    AuditEntry,
+    ConfigRow,
+    ConfigSynonym,
+    Figures,
+    Overview,
+    PhaseRow,
+    Place,
+    QueueRow,
+    TaskRow,
+    TokenRow,
+)
 from broker.control.rows.connections import (
     AddressRow,
     AddressUse,
     ConnectionLimitRow,
     ConnectionRow,
+    Flow,
+    SelectorRow,
     ThrottledRow,
 )
-from broker.control.rows.flow import Flow, SelectorRow
-from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
+    BrokerLimit,
+    BrokerQuotas,
     ClientUsage,
     Decided,
     MatchType,
@@ -35,10 +47,9 @@ from broker.control.rows.quotas import (
     QuotaRow,
     QuotaUse,
     ResolvedLimit,
+    RetryStormUse,
     ShadowUse,
 )
-from broker.control.rows.settings import ConfigRow, ConfigSynonym, TokenRow
-from broker.control.rows.tasks import TaskRow
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
 from broker.metadata.changes import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind

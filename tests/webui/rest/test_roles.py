@@ -29,8 +29,8 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
-from broker.control.passwords import hashed
 from broker.control.reading import ControlViews
+from broker.control.tokens import hashed
 from broker.control.views import Place
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
@@ -113,7 +113,7 @@ class Real:
         telemetry = Telemetry(TelemetryConfig())
         views = ControlViews(self.control, Live(), self.committer, lambda: place, telemetry)
         backend = Backend(
-            self.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True
+            self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
         console = replace(make_console(backend, FakeSettings(), PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
