@@ -34,8 +34,7 @@ from broker.control.dynamic_config import (
     forget_warnings,
     warn_of_inert_settings,
 )
-from broker.control.reading import ControlViews
-from broker.control.views import Place
+from broker.control.views import Place, Views
 from broker.disk.log_mover import LogMover
 from broker.disk.metadata_writer import MetadataWriter
 from broker.disk.tasks import BackgroundThreads
@@ -213,7 +212,7 @@ class BrokerServer:
             self.task_tree.rows,
             self.broker,
         )
-        self.broker.views = ControlViews(
+        self.broker.views = Views(
             self.control, live_views, self.writer, lambda: self.place, self.broker.telemetry
         )
         listener = MetadataListener(

@@ -1,7 +1,7 @@
 """Describes every setting of a topic, the broker, its loggers or a client metrics subscription, for
 DescribeConfigs: value and source.
 
-(Kafka: ConfigHelper, KIP-226.) Called by `ControlViews`. A topic's setting comes from the topic, else from
+(Kafka: ConfigHelper, KIP-226.) Called by `Views`. A topic's setting comes from the topic, else from
 this broker, all brokers, the file, or the default.
 """
 
@@ -14,8 +14,8 @@ from broker.config.table import SETTINGS, setting_of
 from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.loggers import levels
+from broker.control.rows.broker import ConfigRow, ConfigSynonym
 from broker.control.topics import validate_topic_name
-from broker.control.views import ConfigRow, ConfigSynonym
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
 from broker.steps import Steps, finished

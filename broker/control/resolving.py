@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from broker.control.client_quotas import Altered
 from broker.control.commands import EntityPairs
+from broker.control.live_views import LiveViewSource
 from broker.control.rows.quotas import ClientUsage, Decided, MeasuredBy, ProbeRow, ResolvedLimit
-from broker.control.views import LiveViewSource
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS

@@ -95,7 +95,7 @@ class FakeSettings:
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
-    """As broker.control.addresses makes them."""
+    """As broker.control.quota_rows makes them."""
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)

@@ -29,9 +29,8 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
-from broker.control.reading import ControlViews
 from broker.control.tokens import hashed
-from broker.control.views import Place
+from broker.control.views import Place, Views
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
@@ -111,7 +110,7 @@ class Real:
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
         place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         telemetry = Telemetry(TelemetryConfig())
-        views = ControlViews(self.control, Live(), self.committer, lambda: place, telemetry)
+        views = Views(self.control, Live(), self.committer, lambda: place, telemetry)
         backend = Backend(
             self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
