@@ -44,7 +44,7 @@ _CONSOLE: Final = "console."
 
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
-    twice = yield from repeated_in_steps(each.resource for each in command.resources)
+    duplicates = yield from repeated_in_steps(each.resource for each in command.resources)
     brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
@@ -54,7 +54,7 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             yield
         resource = alteration.resource
         try:
-            if resource in twice:
+            if resource in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
                 _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
@@ -112,8 +112,8 @@ def _changes(
 def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: bool) -> tuple[ConfigOp, ...]:
     """Return the requested ops, and with `replaces` a deletion of each setting that they do not name."""
     named = {op.key for op in alteration.ops}
-    gone = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
-    return (*alteration.ops, *gone)
+    deletions = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
+    return (*alteration.ops, *deletions)
 
 
 def _require_role(role: Role, code: ErrorCode, at: Situation) -> None:
@@ -251,12 +251,12 @@ def _current_subscription(alteration: ConfigAlteration, at: Situation) -> Mappin
     entry = at.image.client_metrics.get(name)
     version = 0 if entry is None else entry.version
     if expected not in (None, version):
-        words = (
+        problem = (
             f"is now version {version}"
             if entry is None
             else f"was changed by {entry.changed_by} (version {version})"
         )
-        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The subscription {name} {words}")
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The subscription {name} {problem}")
     return {} if entry is None else entry.configs
 
 

@@ -112,11 +112,11 @@ def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow
     ]
 
 
-def _check_broker_id(name: str, node_id: int, words: str) -> None:
+def _check_broker_id(name: str, node_id: int, expectation: str) -> None:
     if not (name.isascii() and name.isdigit()):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if name != str(node_id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {words}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {expectation}")
 
 
 def _describe_broker(name: str, image: Image, configuration: Configuration) -> Steps[list[ConfigRow]]:

@@ -49,8 +49,8 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     # Each start issues the token of WEIR_ADMIN_TOKEN again; an unchanged one adds no audit row.
     if known is not None and _is_unchanged(known, command, secret):
         return Plan(issued)
-    stays = command.role is Role.ADMIN and command.expires_at_ms is None
-    if not stays and _is_last_permanent_admin(name, at.image):
+    is_permanent_admin = command.role is Role.ADMIN and command.expires_at_ms is None
+    if not is_permanent_admin and _is_last_permanent_admin(name, at.image):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "This is the last administrator's token without expiry and must remain one",
@@ -83,8 +83,8 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
                 "The last administrator's token without expiry cannot be revoked",
             )
         )
-    gone = ("token",) if known.password is None else ("token", "password")
-    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in gone))
+    removed_keys = ("token",) if known.password is None else ("token", "password")
+    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys))
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
@@ -117,12 +117,12 @@ def _is_unchanged(known: AdminToken, command: IssueAdminToken, secret: str) -> b
 
 
 def _is_last_permanent_admin(name: str, image: Image) -> bool:
-    stay = {
+    permanent_admins = {
         token.name
         for token in image.tokens.values()
         if token.role is Role.ADMIN and token.expires_at_ms is None
     }
-    return stay == {name}
+    return permanent_admins == {name}
 
 
 @dataclass(frozen=True, slots=True)

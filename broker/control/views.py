@@ -19,7 +19,7 @@ from broker.control.control import Committer, Control
 from broker.control.describe import describe_in_steps
 from broker.control.live_views import LiveViewSource
 from broker.control.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
-from broker.control.resolving import Resolver, Who, all_resolved, keys_for, resolved
+from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved
 from broker.control.rows.broker import (
     AuditEntry,
     ConfigRow,
@@ -229,8 +229,8 @@ class Views:
         None as user is an anonymous connection; without `ip`, the address limit is left out. Raises ApiError
         INVALID_REQUEST as AlterClientQuotas would for `changes`.
         """
-        who = Who(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
-        return resolved(self._resolver(changes), who, keys_for(who))
+        client = Client(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
+        return resolved(self._resolver(changes), client, keys_for(client))
 
     def resolve_all(
         self,

@@ -28,14 +28,14 @@ OTHERS: Final = "others"
 
 
 class RequestEvents:
-    """A `Source` with a row for each principal, client id and API: at most `most` rows a second; further
+    """A `Source` with a row for each principal, client id and API: at most `max_rows` rows a second; further
     clients share one row.
     """
 
-    def __init__(self, most: int, usage: ClientUsage, metrics: AllMetrics) -> None:
+    def __init__(self, max_rows: int, usage: ClientUsage, metrics: AllMetrics) -> None:
         self.topic = OUR_TOPICS + "requests"
         self.left_out = 0
-        self._most = most
+        self._max_rows = max_rows
         self._usage = usage
         self._metrics = metrics
         self._cached: dict[str, int] = {}
@@ -47,7 +47,7 @@ class RequestEvents:
         self._cached = {api.name: sum(part.cached for part in api.parts) for api in self._metrics.once()}
 
     def take(self, time_ms: int) -> Iterator[bytes]:
-        for client, use in self._usage.take(self._most):
+        for client, use in self._usage.take(self._max_rows):
             yield encode(time_ms, _request_row(client, use), REQUESTS_VERSION)
         for api in self._metrics.once():
             total = sum(part.cached for part in api.parts)
@@ -96,12 +96,12 @@ class _Throttled:
 
 
 class ThrottleEvents:
-    """A `Source` with a row for each connection and rule: at most `most` rows."""
+    """A `Source` with a row for each connection and rule: at most `max_rows` rows."""
 
-    def __init__(self, most: int, throttle_compliance: ThrottleCompliance) -> None:
+    def __init__(self, max_rows: int, throttle_compliance: ThrottleCompliance) -> None:
         self.topic = OUR_TOPICS + "throttles"
         self.left_out = 0
-        self._most = most
+        self._max_rows = max_rows
         self._throttle_compliance = throttle_compliance
         self._rows: dict[tuple[Channel, QuotaKind, Governing], _Throttled] = {}
 
@@ -109,7 +109,7 @@ class ThrottleEvents:
         key = channel, throttle.kind, throttle.rule
         row = self._rows.get(key)
         if row is None:
-            if len(self._rows) >= self._most:
+            if len(self._rows) >= self._max_rows:
                 self.left_out += 1
                 return
             row = self._rows[key] = _Throttled(channel, throttle)
@@ -165,16 +165,16 @@ class _ConnectionSums:
 
 
 class ConnectionEvents:
-    """A `Source` with at most `most` rows.
+    """A `Source` with at most `max_rows` rows.
 
     A connection storm becomes one row for each combination of address, client and reason, with the number of
     connections; a row of a single connection has its id.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_rows: int) -> None:
         self.topic = OUR_TOPICS + "connections"
         self.left_out = 0
-        self._most = most
+        self._max_rows = max_rows
         self._rows: dict[_ConnectionRow, _ConnectionSums] = {}
         self._closed: list[tuple[_ConnectionSums, int]] = []
 
@@ -230,7 +230,7 @@ class ConnectionEvents:
     def _count(self, row: _ConnectionRow, connection: str | None = None) -> _ConnectionSums | None:
         sums = self._rows.get(row)
         if sums is None:
-            if len(self._rows) >= self._most:
+            if len(self._rows) >= self._max_rows:
                 self.left_out += 1
                 return None
             sums = self._rows[row] = _ConnectionSums()

@@ -57,22 +57,22 @@ class QuotaSnapshots:
         """Schedule another snapshot, because records of the topic were lost."""
         self._wait_ms = RETRY_MS
 
-    def take(self, image: Image, time_ms: int, most: int) -> Iterator[bytes]:
-        """Yield the next parts, at most `most`; a snapshot that starts here is of `image`."""
+    def take(self, image: Image, time_ms: int, max_rows: int) -> Iterator[bytes]:
+        """Yield the next parts, at most `max_rows`; a snapshot that starts here is of `image`."""
         if self._repeat_ms is None:
             return iter(())
         if self._parts is None and self._is_due(time_ms):
             self._started_ms, self._wait_ms = time_ms, self._repeat_ms
             self._parts = _parts(image, time_ms)
-        return iter(()) if self._parts is None else self._slice(self._parts, min(most, MAX_PARTS))
+        return iter(()) if self._parts is None else self._slice(self._parts, min(max_rows, MAX_PARTS))
 
     def _is_due(self, time_ms: int) -> bool:
         """Return whether a snapshot is due; also if the clock was set back."""
         return self._started_ms is None or not 0 <= time_ms - self._started_ms < self._wait_ms
 
-    def _slice(self, parts: Iterator[bytes], most: int) -> Iterator[bytes]:
+    def _slice(self, parts: Iterator[bytes], max_rows: int) -> Iterator[bytes]:
         size = 0
-        for _ in range(most):
+        for _ in range(max_rows):
             part = next(parts, None)
             if part is None:
                 if self._parts is parts:
@@ -103,15 +103,15 @@ def _parts(image: Image, time_ms: int) -> Iterator[bytes]:
 
 
 class QuotaChangeEvents:
-    """A `Source` with at most `most` rows a second. Collects nothing before `begin`.
+    """A `Source` with at most `max_rows` rows a second. Collects nothing before `begin`.
 
     `image` returns the current metadata image.
     """
 
-    def __init__(self, most: int, image: Callable[[], Image]) -> None:
+    def __init__(self, max_rows: int, image: Callable[[], Image]) -> None:
         self.topic = OUR_TOPICS + "quota_changes"
         self.left_out = 0
-        self._most = most
+        self._max_rows = max_rows
         self._image = image
         self._rows: list[dict[str, object]] = []
         self._snapshots = QuotaSnapshots()
@@ -155,11 +155,11 @@ class QuotaChangeEvents:
     def take(self, time_ms: int) -> Iterator[bytes]:
         """Return the records; changes and snapshot reflect the same image."""
         rows, self._rows = self._rows, []
-        parts = self._snapshots.take(self._image(), time_ms, self._most - len(rows))
+        parts = self._snapshots.take(self._image(), time_ms, self._max_rows - len(rows))
         return chain((encode(time_ms, row, VERSION) for row in rows), parts)
 
     def _add(self, event: str, fields: Mapping[str, object], actor: Actor, version: int) -> None:
-        if len(self._rows) >= self._most:
+        if len(self._rows) >= self._max_rows:
             self.left_out += 1
             return
         by = {"actor": actor.name, "role": actor.role.name.lower(), "address": actor.address}

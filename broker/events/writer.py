@@ -44,11 +44,11 @@ class EventWriter:
         self._broker = broker
         self._server = server
         self._node = str(broker.config.node_id).encode()
-        most = config.max_rows_per_second
-        self._requests = RequestEvents(most, server.client_usage, server.metrics)
-        self._throttles = ThrottleEvents(most, broker.quotas.throttle_compliance)
-        self._connections = ConnectionEvents(most)
-        self._quota_changes = QuotaChangeEvents(most, lambda: broker.control.image)
+        max_rows = config.max_rows_per_second
+        self._requests = RequestEvents(max_rows, server.client_usage, server.metrics)
+        self._throttles = ThrottleEvents(max_rows, broker.quotas.throttle_compliance)
+        self._connections = ConnectionEvents(max_rows)
+        self._quota_changes = QuotaChangeEvents(max_rows, lambda: broker.control.image)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.observers.all.append(self)

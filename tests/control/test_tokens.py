@@ -55,7 +55,7 @@ def test_an_issued_secret_identifies_its_token_and_no_other_does(world: World) -
 def test_the_secret_is_in_no_change_and_in_no_repr(world: World) -> None:
     plan = world.plan(plan_issue_token, IssueAdminToken("first", Role.ADMIN, "a-very-secret-token"))
     assert "a-very-secret-token" not in repr(plan)
-    assert plan.answer.secret == "a-very-secret-token"
+    assert plan.result.secret == "a-very-secret-token"
 
 
 def test_issuing_again_under_the_same_name_replaces_the_secret(world: World) -> None:

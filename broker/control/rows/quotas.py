@@ -32,7 +32,7 @@ class ShadowUse:
     entity: EntityPairs
     key: str
     times: int
-    held_ms: int
+    throttle_ms: int
     last_at_ms: int | None
 
 
