@@ -28,10 +28,13 @@ from broker.console_views.task_tree import TaskTree
 from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
-from broker.control.forgetting import blaming_dynamic, changes_to_forget, not_forgotten
-from broker.control.inert import warn_of_kept
-from broker.control.reading import ControlViews
-from broker.control.views import Place
+from broker.control.dynamic_config import (
+    changes_to_forget,
+    explaining_dynamic_settings,
+    forget_warnings,
+    warn_of_inert_settings,
+)
+from broker.control.views import Place, Views
 from broker.disk.log_mover import LogMover
 from broker.disk.metadata_writer import MetadataWriter
 from broker.disk.tasks import BackgroundThreads
@@ -90,15 +93,17 @@ class BrokerServer:
         callback = _quota_callback(configuration, clock)
         self.metadata = _open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
-        for warning in not_forgotten(configuration.forget, self.metadata.image):
+        for warning in forget_warnings(configuration.forget, self.metadata.image):
             logger.warning(warning)
         forgotten = changes_to_forget(configuration.forget, self.metadata.image)
         if forgotten:
             self.metadata.commit(forgotten, COMMAND_LINE, clock.wall_ms())
-        blame = partial(blaming_dynamic, self.metadata.image, configuration.config.broker.node_id)
-        with blame():
+        explaining = partial(
+            explaining_dynamic_settings, self.metadata.image, configuration.config.broker.node_id
+        )
+        with explaining():
             self.control = Control(self.metadata.image, configuration, self.writer)
-        warn_of_kept(self.metadata.image)
+        warn_of_inert_settings(self.metadata.image)
         config = self.config = self.control.config
         self.log = _log_store(config.log)
         _report(self.log.open(config.topic_settings))
@@ -153,7 +158,7 @@ class BrokerServer:
         self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
         self.broker.telemetry.expiry_moved = self.telemetry_reaper.poke
         RequestLog.check(config.request_log)
-        with blame():
+        with explaining():
             self.socket_server = SocketServer(
                 config.network,
                 config.tls,
@@ -207,7 +212,7 @@ class BrokerServer:
             self.task_tree.rows,
             self.broker,
         )
-        self.broker.views = ControlViews(
+        self.broker.views = Views(
             self.control, live_views, self.writer, lambda: self.place, self.broker.telemetry
         )
         listener = MetadataListener(

@@ -11,7 +11,7 @@ from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.sections import FetchConfig, GroupConfig, NodeConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
-from broker.control.reading import ControlViews
+from broker.control.views import Views
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
@@ -66,7 +66,7 @@ class Broker:
     telemetry: Telemetry
     retry_storm: RetryStorm = field(default_factory=RetryStorm)
     delayed_answers: Purgatory[DelayedAnswer] = field(default_factory=lambda: Purgatory("RetryStorm"))
-    views: ControlViews = field(init=False)
+    views: Views = field(init=False)
     logins: Logins = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
 

@@ -90,7 +90,7 @@ def register_config_listeners(
         lambda _old, new: server.log_requests(new),
         lambda _old, new: RequestLog.check(new),
     )
-    on_change(lambda config: config.events, lambda _old, new: events.follow(new))
+    on_change(lambda config: config.events, lambda _old, new: events.apply_config(new))
     on_change(lambda config: config.connections, lambda _old, new: server.limit_connections(new))
     on_change(lambda config: config.topic_settings, apply_topic_settings)
     on_change(

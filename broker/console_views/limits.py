@@ -3,8 +3,8 @@
 """
 
 from broker.api.broker import Broker
-from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
 from broker.control.rows.connections import AddressUse, ConnectionLimitRow
+from broker.control.rows.quotas import BrokerLimit, RetryStormUse
 from broker.metrics.quota import INT_MAX
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.kinds import QuotaKind

@@ -10,9 +10,9 @@ from broker.config.listeners import Server
 from broker.console_views.limits import address_uses, broker_limits, connection_limits, retry_storm_use
 from broker.console_views.topics import group_detail, group_rows, partition_rows
 from broker.control.commands import EntityPairs
-from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
-from broker.control.rows.flow import Flow, SelectorRow
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
+from broker.control.rows.connections import Flow, SelectorRow
+from broker.control.rows.quotas import BrokerLimit, RetryStormUse
 from broker.control.views import (
     AddressUse,
     ClientUsage,

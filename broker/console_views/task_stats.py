@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.api.retry_storm import RETRY_STORM
 from broker.config.listeners import Plane as PlaneName
 from broker.console_views.task_tree import ROOT, Owners, TaskStats
-from broker.control.rows.tasks import Owned
+from broker.control.rows.broker import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues

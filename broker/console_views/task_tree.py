@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import trio
 from trio.lowlevel import Task
 
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.broker import Owned, TaskRow
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 

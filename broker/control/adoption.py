@@ -87,18 +87,20 @@ def changes_to_adopt(
     for folder in unknown_folders(store, folders):
         wanted.setdefault(folder.topic, []).append(folder)
     changes: list[Change] = []
-    for name, mine in wanted.items():
+    for name, topic_folders in wanted.items():
         topic = store.image.topics.get(name)
-        ids = {each.topic_id for each in mine if each.topic_id is not None}
+        ids = {each.topic_id for each in topic_folders if each.topic_id is not None}
         if topic is not None:
             ids.add(topic.topic_id)
         if len(ids) > 1:
-            paths = ", ".join(f"{each.path} ({(each.topic_id or b'').hex() or 'none'})" for each in mine)
+            paths = ", ".join(
+                f"{each.path} ({(each.topic_id or b'').hex() or 'none'})" for each in topic_folders
+            )
             raise MetadataUnusable(
                 f"the folders of topic {name} have different topic ids: {paths}. "
                 "Move the folders that do not belong to it out of the log directories"
             )
-        count = max(each.partition for each in mine) + 1
+        count = max(each.partition for each in topic_folders) + 1
         if topic is None:
             topic_id = ids.pop() if ids else secrets.token_bytes(16)
             changes.append(Change(Kind.TOPIC, name, "id", topic_id.hex()))

@@ -19,7 +19,7 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 from broker.steps import Steps
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 PLANNED_AT_ONCE: Final = 128
 """Entries between two yields; ours. Planning an entry takes up to ten microseconds."""
 
@@ -31,12 +31,12 @@ Effect = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Generic[Answer]):
+class Plan(Generic[Result]):
     """`effects` change state outside the metadata; they run after the commit, only if it succeeds, and must
     not fail.
     """
 
-    answer: Answer
+    result: Result
     changes: tuple[Change, ...] = ()
     effects: tuple[Effect, ...] = ()
 
@@ -63,9 +63,9 @@ class Situation:
         """
         if self.actor.role >= needed:
             return None
-        held, wanted = self.actor.role.name.lower(), needed.name.lower()
+        role, required = self.actor.role.name.lower(), needed.name.lower()
         return Outcome(
-            code, f"{self.actor.name} has the role {held}; this operation requires the role {wanted}"
+            code, f"{self.actor.name} has the role {role}; this operation requires the role {required}"
         )
 
 
@@ -77,9 +77,9 @@ def repeated(items: Iterable[Item]) -> set[Item]:
 def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
     """As `repeated`, in steps of KEYS_AT_ONCE items."""
     seen: set[Item] = set()
-    twice: set[Item] = set()
+    duplicates: set[Item] = set()
     for number, item in enumerate(items):
-        (twice if item in seen else seen).add(item)
+        (duplicates if item in seen else seen).add(item)
         if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
             yield
-    return twice
+    return duplicates

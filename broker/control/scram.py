@@ -35,13 +35,13 @@ COUNTED_AT_ONCE: Final = 2_048
 def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     by_user: dict[str, ScramDeletion | ScramUpsertion] = {}
-    twice: set[str] = set()
+    duplicates: set[str] = set()
     for at_once in range(0, len(command.alterations), COUNTED_AT_ONCE):
         if at_once:
             yield
         for each in command.alterations[at_once : at_once + COUNTED_AT_ONCE]:
             if each.user in by_user:
-                twice.add(each.user)
+                duplicates.add(each.user)
             by_user[each.user] = each
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
@@ -51,7 +51,7 @@ def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if alteration.user in twice:
+            if alteration.user in duplicates:
                 raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     "A user credential cannot be altered twice in the same request",

@@ -85,7 +85,7 @@ class _Allowance:
 
 
 def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
-    twice = yield from repeated_in_steps(topic.name for topic in command.topics)
+    duplicates = yield from repeated_in_steps(topic.name for topic in command.topics)
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[TopicOutcome] = []
     changes: list[Change] = []
@@ -101,7 +101,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if name in twice:
+            if name in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(name, taken, at)
             outcome = _new_topic(topic, at)
@@ -120,10 +120,10 @@ def _check_new_name(name: str, taken: dict[str, str], at: Situation) -> None:
     validate_topic_name(name)
     if name in at.image.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    rival = taken.get(collision_key(name))
-    if rival is not None:
+    existing = taken.get(collision_key(name))
+    if existing is not None:
         raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}"
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {existing}"
         )
 
 
@@ -213,7 +213,7 @@ def _creation_changes(topic: TopicOutcome) -> list[Change]:
 
 
 def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Plan[list[PartitionsOutcome]]]:
-    twice = yield from repeated_in_steps(topic.topic for topic in command.topics)
+    duplicates = yield from repeated_in_steps(topic.topic for topic in command.topics)
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[PartitionsOutcome] = []
     changes: list[Change] = []
@@ -224,7 +224,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Pl
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if name in twice:
+            if name in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _added_partitions(wanted, at)
             allowance.take(0, added)
@@ -265,9 +265,9 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
 
 def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    twice = yield from repeated_in_steps(command.topics)
+    duplicates = yield from repeated_in_steps(command.topics)
     outcomes: list[TopicOutcome] = []
-    doomed: dict[str, Topic] = {}
+    deleted: dict[str, Topic] = {}
     for wanted in dict.fromkeys(command.topics):
         if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
             yield
@@ -276,17 +276,17 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
                 raise ApiError(refusal.error, refusal.message)
             if not at.config.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-            topic = _existing_topic(wanted, wanted in twice, at)
+            topic = _existing_topic(wanted, wanted in duplicates, at)
             command.charge(topic.partitions)
         except ApiError as error:
             outcomes.append(
                 TopicOutcome(error.code, error.message, wanted.name, wanted.topic_id or bytes(16))
             )
             continue
-        doomed[topic.name] = topic
+        deleted[topic.name] = topic
         outcomes.append(TopicOutcome(name=topic.name, topic_id=topic.topic_id))
     changes: list[Change] = []
-    for topic in doomed.values():
+    for topic in deleted.values():
         changes.extend(_deletion_changes(topic))
         yield
     return Plan(outcomes, tuple(changes))

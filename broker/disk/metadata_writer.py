@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class MetadataWriter:
-    """A `broker.control.committer.Committer` that commits in a thread, one set of changes at a time.
+    """A `broker.control.control.Committer` that commits in a thread, one set of changes at a time.
 
     Reports fatal errors to `last_error`.
     """

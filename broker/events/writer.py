@@ -15,11 +15,9 @@ from broker.api.broker import Broker
 from broker.api.delayed_fetch import complete_fetches
 from broker.config.sections import EventConfig
 from broker.control.commands import CreateTopics
-from broker.events.connections import ConnectionEvents
+from broker.events.activity import ConnectionEvents, RequestEvents, ThrottleEvents
 from broker.events.quota_changes import QuotaChangeEvents
-from broker.events.requests import RequestEvents
 from broker.events.source import Source
-from broker.events.throttles import ThrottleEvents
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
@@ -31,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 1.0
 
-PORTION: Final = 100
+ROWS_PER_CHECKPOINT: Final = 100
 """Rows encoded between two checkpoints, about a millisecond of work."""
 
 
@@ -46,22 +44,22 @@ class EventWriter:
         self._broker = broker
         self._server = server
         self._node = str(broker.config.node_id).encode()
-        most = config.max_rows_per_second
-        self._requests = RequestEvents(most, server.client_usage, server.metrics)
-        self._throttles = ThrottleEvents(most, broker.quotas.throttle_compliance)
-        self._connections = ConnectionEvents(most)
-        self._quota_changes = QuotaChangeEvents(most, lambda: broker.control.image)
+        max_rows = config.max_rows_per_second
+        self._requests = RequestEvents(max_rows, server.client_usage, server.metrics)
+        self._throttles = ThrottleEvents(max_rows, broker.quotas.throttle_compliance)
+        self._connections = ConnectionEvents(max_rows)
+        self._quota_changes = QuotaChangeEvents(max_rows, lambda: broker.control.image)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.observers.all.append(self)
-        broker.control.subscribe(self._quota_changes.follow)
-        self.follow(config)
+        broker.control.subscribe(self._quota_changes.on_commit)
+        self.apply_config(config)
 
     @property
     def sources(self) -> tuple[Source, ...]:
         return self._requests, self._throttles, self._connections, self._quota_changes
 
-    def follow(self, config: EventConfig) -> None:
+    def apply_config(self, config: EventConfig) -> None:
         """Apply new settings; events that are already collected are still written."""
         self._wanted = frozenset(config.topics)
         is_counted = "requests" in self._wanted
@@ -86,7 +84,7 @@ class EventWriter:
         for source in self._due():
             for number, value in enumerate(source.take(wall_ms), 1):
                 self.log.offer(source.topic, NewRecord(None, value, wall_ms, headers))
-                if not number % PORTION:
+                if not number % ROWS_PER_CHECKPOINT:
                     await trio.lowlevel.checkpoint()
             if source.left_out:
                 self.log.drop(source.topic, source.left_out)
@@ -97,18 +95,18 @@ class EventWriter:
             await self._broker.control.apply(CreateTopics(topics), BROKER_ITSELF)
         for log in self.log.write(wall_ms):
             complete_fetches(self._broker, log)
-        self._notice_lost_changes()
+        self._check_lost_changes()
         self._server.handlers.deliver()
 
     def _due(self) -> Iterable[Source]:
         """Return the sources to read, without requests while they are not counted: cache hits always are."""
         return self.sources if "requests" in self._wanted else self.sources[1:]
 
-    def _notice_lost_changes(self) -> None:
+    def _check_lost_changes(self) -> None:
         waiting = self.log.topics.get(self._quota_changes.topic)
         if waiting is not None and waiting.dropped != self._lost_changes:
             self._lost_changes = waiting.dropped
-            self._quota_changes.lost()
+            self._quota_changes.on_loss()
 
     # Implements broker.network.observers.Watcher.
 

@@ -38,7 +38,7 @@ pages can still contain them.
 _UNENCRYPTED: Final = 1
 _OLD_COLUMN: Final = 2
 _MAX_PAGE_ROWS: Final = 1_000
-_WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
+_SEARCHED: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
@@ -169,7 +169,7 @@ class MetadataStore:
             "actor = ?": wanted.actor,
             "origin = ?": wanted.origin,
             "origin != ?": wanted.not_origin,
-            f"instr(lower({_WORDS}), lower(?))": wanted.search,
+            f"instr(lower({_SEARCHED}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,
             "seq > ?": wanted.after_seq,

@@ -61,7 +61,7 @@ def matches(password: str, stored: StoredPassword) -> bool:
     return hmac.compare_digest(_digest(password, stored.salt, stored.cost), stored.digest)
 
 
-def nobodys(cost: Cost = COST) -> StoredPassword:
+def of_unknown_name(cost: Cost = COST) -> StoredPassword:
     """Return a password that matches nothing, at the cost of a real one."""
     return StoredPassword(bytes(_SALT_BYTES), cost, secrets.token_bytes(_DIGEST_BYTES))
 

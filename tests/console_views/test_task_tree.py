@@ -9,7 +9,7 @@ from trio.lowlevel import Task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.console_views.task_tree import NURSERIES, TaskTree
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.broker import Owned, TaskRow
 from broker.network.clock import TrioClock
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import until

@@ -34,7 +34,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import PLANNERS, Control
-from broker.control.passwords import HashedPassword, SetPassword
+from broker.control.tokens import HashedPassword, SetPassword
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter

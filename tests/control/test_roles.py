@@ -31,7 +31,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import Control
-from broker.control.passwords import HashedPassword, SetPassword
+from broker.control.tokens import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter

@@ -110,7 +110,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
             [Change(Kind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
         )
         old, now[0] = now[0], later
-        list(events.follow(old, later, delta))
+        list(events.on_commit(old, later, delta))
 
     commit(image(8, (KEY, 20.0), shadow=True), (KEY, "20"), ("request_percentage", None))
     values += events.take(NOON_MS + 60_000)
@@ -141,7 +141,7 @@ def test_a_change_of_version_2_has_these_fields(spark):
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
     mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
-    list(events.follow(Image(), Image(version=4), Delta.of([change, mark])))
+    list(events.on_commit(Image(), Image(version=4), Delta.of([change, mark])))
     limited, marked, part = (json.loads(value) for value in events.take(NOON_MS))
     assert limited == event(
         0,

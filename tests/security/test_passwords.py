@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from broker.security.passwords import COST, Cost, complaint, matches, nobodys, store
+from broker.security.passwords import COST, Cost, complaint, matches, of_unknown_name, store
 
 CHEAP = Cost(2**4, 8, 1)
 GOOD = "correct horse battery"
@@ -40,7 +40,7 @@ def test_what_looks_alike_is_the_same_password() -> None:
 
 
 def test_nobodys_password_matches_nothing() -> None:
-    assert not any(matches(each, nobodys(CHEAP)) for each in ("", GOOD, "\0"))
+    assert not any(matches(each, of_unknown_name(CHEAP)) for each in ("", GOOD, "\0"))
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from broker.control.commands import (
     Role,
     Undo,
 )
-from broker.control.passwords import SetPassword
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
+from broker.control.tokens import SetPassword
 from broker.control.views import (
     AddressRow,
     AddressUse,
@@ -95,7 +95,7 @@ class FakeSettings:
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
-    """As broker.control.addresses makes them."""
+    """As broker.control.quota_rows makes them."""
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
@@ -163,7 +163,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             views=self,
             identify=self.identify,
             redeem=self.redeem,
-            lock_of=self.lock_of,
+            credentials_of=self.credentials_of,
             hash_password=self.hash_password,
             metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,

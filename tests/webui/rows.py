@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from broker.control.commands import Actor
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.broker import Owned, TaskRow
 from broker.control.rows.topics import CommittedRow, MemberRow
 from broker.control.views import (
     AddressUse,

@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from broker.control.rows.broker_quotas import BrokerQuotas
+from broker.control.rows.quotas import BrokerQuotas
 from broker.control.views import Overview, Views
 from webui.tables.shapes import finite, named
 

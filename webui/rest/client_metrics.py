@@ -8,6 +8,7 @@ subscription: omitted settings return to their defaults.
 from dataclasses import asdict
 from typing import Any, Final
 
+from broker.control.client_telemetry import SubscriptionRow
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -16,7 +17,6 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.control.rows.telemetry import SubscriptionRow
 from broker.errors import ErrorCode
 from webui.rest.answers import COUNT, NAME, TIME
 from webui.rest.conditions import HEADERS, etag, expected_version

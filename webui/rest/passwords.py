@@ -8,7 +8,7 @@ end, except the requesting one.
 from typing import Final
 
 from broker.control.commands import Role
-from broker.control.passwords import SetPassword
+from broker.control.tokens import SetPassword
 from webui.rest import proving
 from webui.rest.conditions import HEADERS, etag, expected_version
 from webui.rest.problem import Problem

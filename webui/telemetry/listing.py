@@ -5,7 +5,7 @@ Used by the REST lists and by the live streams of the page. Independent of HTTP.
 
 from typing import Any, Final
 
-from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
+from broker.control.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from webui.tables.listing import Table
 from webui.tables.shapes import finite, named, tags_json, utc
 

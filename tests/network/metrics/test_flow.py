@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT
-from broker.control.rows.flow import Flow
+from broker.control.rows.connections import Flow
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of

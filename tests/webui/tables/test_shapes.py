@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled

@@ -1,20 +1,26 @@
-"""The rows of the console: the image joined with the live views."""
+"""The views: metadata joined with live state, addresses, and the audit trail."""
 
 import pytest
 
 from broker.control.commands import (
     AlterClientQuotas,
+    ConfigAlteration,
+    ConfigOp,
     ConfigResource,
     CreateTopics,
     EntityPairs,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
     NewTopic,
+    OpType,
     QuotaAlteration,
     QuotaOp,
     ResourceType,
 )
 from broker.control.control import Control
-from broker.control.reading import ControlViews
 from broker.control.views import (
+    AddressUse,
+    AuditFilter,
     GroupRow,
     MatchType,
     QuotaFilter,
@@ -23,8 +29,10 @@ from broker.control.views import (
     ShadowUse,
     ThrottledRow,
     TopicSize,
+    Views,
 )
 from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
 from broker.steps import finished
 from tests.control.live import FIGURES, Live, store
 from tests.control.world import actor
@@ -36,9 +44,7 @@ def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
     )
 
 
-async def test_the_overview_joins_what_is_known_and_what_goes_on(
-    control: Control, views: ControlViews
-) -> None:
+async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Control, views: Views) -> None:
     await control.apply(CreateTopics((NewTopic("a", 3), NewTopic("b", 2))), actor())
     await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
     overview = views.overview()
@@ -49,7 +55,7 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(
     assert overview.figures is FIGURES
 
 
-def test_the_longest_throttle_is_shown_first(views: ControlViews, live: Live) -> None:
+def test_the_longest_throttle_is_shown_first(views: Views, live: Live) -> None:
     live.held = [muted("short", 10), muted("long", 30), muted("middle", 20)]
     assert [row.connection_id for row in views.throttled()] == ["long", "middle", "short"]
 
@@ -58,7 +64,7 @@ def test_the_longest_throttle_is_shown_first(views: ControlViews, live: Live) ->
 
 
 async def test_limits_in_shadow_say_what_they_would_have_done(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     alice: EntityPairs = (("user", "alice"),)
     entry = QuotaAlteration(alice, (QuotaOp("producer_byte_rate", 5.0),), shadow=True)
@@ -72,7 +78,7 @@ async def test_limits_in_shadow_say_what_they_would_have_done(
 
 
 async def test_a_quota_row_has_its_limits_use_and_last_change(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     alice: EntityPairs = (("user", "alice"),)
     await store(control, (alice, "producer_byte_rate", 1000.0), (alice, "consumer_byte_rate", 500.0))
@@ -94,7 +100,7 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
 
 
 async def test_rows_that_nobody_uses_are_made_once_until_a_rule_changes(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     alice: EntityPairs = (("user", "alice"),)
     bob: EntityPairs = (("user", "bob"),)
@@ -113,7 +119,7 @@ async def test_rows_that_nobody_uses_are_made_once_until_a_rule_changes(
     assert [row.value("producer_byte_rate") for row in views.quotas()] == [1000.0, 600.0]
 
 
-async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control, views: ControlViews) -> None:
+async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control, views: Views) -> None:
     alice: EntityPairs = (("user", "alice"),)
     bob: EntityPairs = (("user", "bob"),)
     carol: EntityPairs = (("user", "carol"),)
@@ -129,9 +135,7 @@ async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control,
     assert again is not third and again.version != third.version
 
 
-async def test_the_version_of_the_views_changes_with_every_change(
-    control: Control, views: ControlViews
-) -> None:
+async def test_the_version_of_the_views_changes_with_every_change(control: Control, views: Views) -> None:
     before = views.version
     await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
     assert views.version == before + 1
@@ -189,7 +193,7 @@ def anyone(kind: str) -> QuotaFilter:
     ],
 )
 async def test_filters_match_as_kafkas_do(
-    control: Control, views: ControlViews, components: list[QuotaFilter], strict: bool, count: int
+    control: Control, views: Views, components: list[QuotaFilter], strict: bool, count: int
 ) -> None:
     """ClientQuotasRequestTest.testDescribeClientQuotasMatchPartial."""
     await store_thirteen(control)
@@ -207,7 +211,7 @@ async def test_filters_match_as_kafkas_do(
     ],
 )
 def test_bad_filters_are_refused_as_kafka_does(
-    views: ControlViews, components: list[QuotaFilter], error: ErrorCode
+    views: Views, components: list[QuotaFilter], error: ErrorCode
 ) -> None:
     """ClientQuotasRequestTest, its tests of unsupported filters."""
     with pytest.raises(ApiError) as caught:
@@ -215,9 +219,7 @@ def test_bad_filters_are_refused_as_kafka_does(
     assert caught.value.code is error
 
 
-async def test_quotas_are_listed_by_name_with_the_defaults_last(
-    control: Control, views: ControlViews
-) -> None:
+async def test_quotas_are_listed_by_name_with_the_defaults_last(control: Control, views: Views) -> None:
     await store_thirteen(control)
     users = [row.entity[0][1] for row in views.quotas([anyone("user")], strict=True)]
     assert users == ["user-1", "user-2", "user-3", None]
@@ -229,7 +231,7 @@ async def test_quotas_are_listed_by_name_with_the_defaults_last(
 # The rest
 
 
-async def test_topics_come_with_their_sizes(control: Control, views: ControlViews, live: Live) -> None:
+async def test_topics_come_with_their_sizes(control: Control, views: Views, live: Live) -> None:
     await control.apply(
         CreateTopics((NewTopic("b", 2, configs=(("retention.ms", "5"),)), NewTopic("__consumer_offsets"))),
         actor(),
@@ -244,12 +246,96 @@ async def test_topics_come_with_their_sizes(control: Control, views: ControlView
     assert views.topics()[1].configs == (("retention.ms", "5"),)
 
 
-def test_groups_are_sorted_and_connections_are_as_they_are(views: ControlViews, live: Live) -> None:
+def test_groups_are_sorted_and_connections_are_as_they_are(views: Views, live: Live) -> None:
     live.all_groups = [GroupRow("z", "Stable", "range", 1, None), GroupRow("a", "Empty", "", 0, 3)]
     assert [row.group_id for row in views.groups()] == ["a", "z"]
     assert views.connections() == []
 
 
-def test_settings_are_described(views: ControlViews) -> None:
+def test_settings_are_described(views: Views) -> None:
     rows = finished(views.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
     assert "listeners" in [row.name for row in rows]
+
+
+async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
+    control: Control, views: Views, live: Live
+) -> None:
+    def limit(name: str | None, value: float) -> QuotaAlteration:
+        return QuotaAlteration((("ip", name),), (QuotaOp("connection_creation_rate", value),))
+
+    limits = (limit(None, 5), limit("10.0.0.7", 20), limit("10.0.0.8", 3))
+    await control.apply(AlterClientQuotas(limits), actor(Role.ADMIN))
+    live.seen = [AddressUse(address, 1.0, 2, None, 9, 1, 0) for address in ("10.0.0.7", "10.0.0.9")]
+    rows = {row.address: row for row in views.addresses()}
+    assert {address: (row.limit, row.bound) for address, row in rows.items()} == {
+        None: (5, 5),
+        "10.0.0.7": (20, 20),
+        "10.0.0.8": (3, 3),
+        "10.0.0.9": (None, 5),
+    }
+    assert rows["10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
+    assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0
+
+
+async def test_what_an_address_does_on_the_controllers_listeners_stands_beside_it(
+    control: Control, views: Views, live: Live
+) -> None:
+    live.seen = [AddressUse("10.0.0.7", 1.0, 2, None, 9, 1, 0)]
+    live.controller_seen = [AddressUse(address, 3.0, 1, 5, 1, 0, 2) for address in ("10.0.0.7", "10.0.0.8")]
+    rows = {row.address: row for row in views.addresses()}
+    assert set(rows) == {"10.0.0.7", "10.0.0.8"}
+    assert rows["10.0.0.7"].uses == (live.seen[0], live.controller_seen[0])
+    assert (rows["10.0.0.8"].use, rows["10.0.0.8"].controller_use) == (None, live.controller_seen[1])
+
+
+async def test_a_password_among_the_settings_is_not_in_the_trail(control: Control, views: Views) -> None:
+    key = "listener.name.safe.plain.sasl.jaas.config"
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    for ops in (
+        (ConfigOp(key, OpType.SET, "hush"), ConfigOp("num.io.threads", OpType.SET, "9")),
+        (ConfigOp(key, OpType.DELETE), ConfigOp("num.io.threads", OpType.DELETE)),
+    ):
+        await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), actor())
+    rows = list(await views.audit(AuditFilter(kind="broker-config")))
+    assert {(row.key, row.old, row.new) for row in rows} == {
+        (key, None, "(secret)"),
+        (key, "(secret)", None),
+        ("num.io.threads", None, "9"),
+        ("num.io.threads", "9", None),
+    }
+
+
+async def test_a_secret_is_identified_and_never_shown(control: Control, views: Views) -> None:
+    issued = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    renewed = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    (row,) = views.tokens()
+    assert views.identify(renewed.secret) == row
+    assert views.identify(issued.secret) is None
+    assert (row.name, row.role, row.changed_by) == ("first", "editor", "ann")
+    trail = list(await views.audit(AuditFilter(kind="admin-token")))
+    assert [(each.old, each.new) for each in trail] == [
+        ("(secret)", "(secret)"),
+        ("(secret)", "(secret)"),
+        (None, "(secret)"),
+    ]
+
+
+async def test_the_trail_is_read_with_its_values(control: Control, views: Views) -> None:
+    limit = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", 1.0),))
+    await control.apply(AlterClientQuotas((limit,)), actor())
+    (row,) = await views.audit(AuditFilter(kind="client-quota"))
+    assert (row.entity, row.key, row.old, row.new) == ('[["user","alice"]]', "producer_byte_rate", None, "1")
+
+
+async def test_the_trail_says_what_can_be_put_back(control: Control, views: Views) -> None:
+    for value in (1000.0, 2000.0):
+        entry = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", value),))
+        await control.apply(AlterClientQuotas((entry,)), actor())
+    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    rows = list(await views.audit(AuditFilter()))
+    assert [(row.kind, row.final) for row in rows[:3]] == [
+        ("admin-token", "A change of kind admin-token cannot be undone"),
+        ("client-quota", None),
+        ("client-quota", "The value has been changed since"),
+    ]

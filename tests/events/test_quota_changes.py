@@ -9,9 +9,15 @@ import trio
 from trio.testing import MockClock
 
 from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAlteration, QuotaOp, TopicRef
-from broker.events.quota_changes import QuotaChangeEvents
-from broker.events.quota_snapshot import DAY_MS, PARTS, RETRY_MS, SLICE_BYTES, QuotaSnapshots
-from broker.events.writer import PORTION
+from broker.events.quota_changes import (
+    DAY_MS,
+    MAX_PARTS,
+    RETRY_MS,
+    SLICE_BYTES,
+    QuotaChangeEvents,
+    QuotaSnapshots,
+)
+from broker.events.writer import ROWS_PER_CHECKPOINT
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.metadata.changes import EntityPairs
 from broker.metadata.image import Image, Limit, QuotaEntry
@@ -94,14 +100,16 @@ def test_a_snapshot_goes_on_for_as_many_seconds_as_it_takes_and_is_of_its_first(
     slices = [taken(snapshots, at_first)]
     for second in range(1, 12):
         slices.append(taken(snapshots, later, NOW_MS + second * 1000))
-    assert [len(each) for each in slices] == [*[PARTS] * 10, 1, 0]
+    assert [len(each) for each in slices] == [*[MAX_PARTS] * 10, 1, 0]
     parts = [part for each in slices for part in each]
     assert [part["part"] for part in parts] == list(range(10_001))
     assert {part["time_ms"] for part in parts} == {NOW_MS}
     assert {part["entity"]["user"] for part in parts[1:]} == {f"u{at}" for at in range(10_000)}
 
 
-@pytest.mark.parametrize(("rules", "slices"), [(PARTS - 2, [PARTS - 1, 0]), (PARTS - 1, [PARTS, 0])])
+@pytest.mark.parametrize(
+    ("rules", "slices"), [(MAX_PARTS - 2, [MAX_PARTS - 1, 0]), (MAX_PARTS - 1, [MAX_PARTS, 0])]
+)
 def test_what_fits_into_a_second_is_told_in_one(rules: int, slices: list[int]) -> None:
     snapshots = begun()
     assert [len(taken(snapshots, image(rules), NOW_MS + at)) for at in (0, 1_000)] == slices
@@ -109,7 +117,11 @@ def test_what_fits_into_a_second_is_told_in_one(rules: int, slices: list[int]) -
 
 def test_one_part_more_takes_another_second() -> None:
     snapshots = begun()
-    assert [len(taken(snapshots, image(PARTS), NOW_MS + at)) for at in (0, 1_000, 2_000)] == [PARTS, 1, 0]
+    assert [len(taken(snapshots, image(MAX_PARTS), NOW_MS + at)) for at in (0, 1_000, 2_000)] == [
+        MAX_PARTS,
+        1,
+        0,
+    ]
 
 
 def test_long_names_make_slices_shorter() -> None:
@@ -138,7 +150,7 @@ def test_changes_of_the_second_come_first_and_count() -> None:
 
 def test_without_the_topic_nothing_is_told() -> None:
     snapshots = QuotaSnapshots()
-    snapshots.again()
+    snapshots.repeat_soon()
     assert taken(snapshots, image(3)) == []
 
 
@@ -169,7 +181,7 @@ def test_a_clock_that_is_set_back_repeats_it_at_once() -> None:
 def test_a_loss_is_made_good_a_minute_after_the_last_snapshot_began() -> None:
     snapshots = begun()
     taken(snapshots, image(1))
-    snapshots.again()
+    snapshots.repeat_soon()
     assert taken(snapshots, image(1), NOW_MS + RETRY_MS - 1) == []
     assert len(taken(snapshots, image(1), NOW_MS + RETRY_MS)) == 2
     assert taken(snapshots, image(1), NOW_MS + 2 * RETRY_MS) == []
@@ -178,7 +190,7 @@ def test_a_loss_is_made_good_a_minute_after_the_last_snapshot_began() -> None:
 def test_a_loss_half_way_does_not_begin_anew_before_the_end() -> None:
     snapshots = begun()
     (head,) = taken(snapshots, image(2), most=1)
-    snapshots.again()
+    snapshots.repeat_soon()
     rest = taken(snapshots, image(2), NOW_MS + RETRY_MS)
     assert [part["snapshot"] for part in rest] == [head["snapshot"]] * 2
     assert taken(snapshots, image(2), NOW_MS + RETRY_MS)[0]["snapshot"] != head["snapshot"]
@@ -341,8 +353,10 @@ async def test_ten_thousand_rules_are_told_in_slices_and_others_have_their_turns
             for _ in range(11):
                 before = turns
                 await broker.server.events.write()
-                found.append((len(values(broker, TOPIC)), turns - before >= PARTS // PORTION - 1))
+                found.append(
+                    (len(values(broker, TOPIC)), turns - before >= MAX_PARTS // ROWS_PER_CHECKPOINT - 1)
+                )
             nursery.cancel_scope.cancel()
-        assert found[:-1] == [(PARTS * (at + 1), True) for at in range(10)]
+        assert found[:-1] == [(MAX_PARTS * (at + 1), True) for at in range(10)]
         assert found[-1][0] == 10_001
         assert {each["parts"] for each in last_snapshot(broker)} == {10_001}
