@@ -60,7 +60,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.replication import ReplicationQuotas
-from broker.security.console_link_file import ConsoleLink, ConsoleLinkFile
+from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.security.plain import PlainAuthenticator
 from broker.security.unknown_users import UnknownUsers
 from broker.services.event_log import EventLog

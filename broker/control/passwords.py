@@ -18,7 +18,7 @@ from broker.metadata.changes import Change, Kind
 from broker.metadata.image import AdminToken
 from broker.security import passwords, tokens
 
-_UNKNOWN_NAME = passwords.nobodys()
+_UNKNOWN_NAME = passwords.unmatchable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class Lock:
 
 def hashed(password: str, name: str) -> HashedPassword:
     """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
-    complaint = passwords.complaint(password, name)
-    if complaint is not None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, complaint)
+    error = passwords.password_error(password, name)
+    if error is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, error)
     salt, cost, digest = passwords.store(password)
     return HashedPassword(salt, *cost, digest)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, NamedTuple
 
-from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, Credential, ScramMechanism
+from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
 from broker.steps import Steps, finished
 
 MAX_SHAPES: Final = 16
@@ -53,7 +53,7 @@ class Shape(NamedTuple):
     alphabet: bytes
 
 
-KAFKA_DEFAULT: Final = Shape(LEAST_ITERATIONS, 0, b"")
+KAFKA_DEFAULT: Final = Shape(MIN_ITERATIONS, 0, b"")
 """The result of `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'`."""
 
 
