@@ -52,15 +52,16 @@ from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, Image, Topic
 from broker.metadata.sealing import is_secret
 from broker.principal import ANONYMOUS
-from broker.quotas import filters
+from broker.quotas.client_quota_requests import Component, EntityFilter
+from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
 from broker.quotas.entity import Entity
 from broker.steps import Steps
 from broker.telemetry.state import Telemetry
 
 _MATCHES: Final = {
-    MatchType.EXACT: filters.MatchType.EXACT,
-    MatchType.DEFAULT: filters.MatchType.DEFAULT,
-    MatchType.ANY: filters.MatchType.SPECIFIED,
+    MatchType.EXACT: KafkaMatchType.EXACT,
+    MatchType.DEFAULT: KafkaMatchType.DEFAULT,
+    MatchType.ANY: KafkaMatchType.SPECIFIED,
 }
 
 
@@ -130,8 +131,8 @@ class ControlViews:
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
     ) -> Iterator[QuotaRow | None]:
-        wanted = filters.EntityFilter(
-            [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
+        wanted = EntityFilter(
+            [Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
         if not components and not strict:

@@ -10,7 +10,7 @@ from broker.network.connection.channel import Channel
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 
 
 class _Throttled:

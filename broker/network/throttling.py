@@ -21,9 +21,8 @@ from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import Watch
-from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.throttled import Throttle, ThrottledChannels
 from broker.quotas.usage import Client
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps
 
 REAPERS: Final = {

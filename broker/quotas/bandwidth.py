@@ -11,17 +11,15 @@ from sys import float_info
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.allowance import Allowance
 from broker.quotas.entity import Governing
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
-from broker.quotas.pacing import Pace
+from broker.quotas.pacing import Allowance, Pace
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
-from broker.quotas.throttled import Held
+from broker.quotas.throttled import Held, Throttle
 from broker.quotas.usage import FEW, MAX_SENSORS, Client, ClientSensor
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps, finished
 
 

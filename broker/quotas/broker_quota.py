@@ -18,9 +18,8 @@ from broker.metrics.window import Window
 from broker.quotas.entity import BrokerWide
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.throttled import Throttleable, ThrottledChannels
+from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, longer
 from broker.quotas.usage import ClientSensor
-from broker.quotas.verdict import Throttle
 
 INTERNAL_CLIENT_PREFIX: Final = "__automq_client_"
 """Client ids with this prefix are exempt. (AutoMQ: INTERNAL_CLIENT_ID_PREFIX)"""
@@ -257,10 +256,3 @@ class BrokerQuota:
         if wait_ms <= 0:
             return None
         return BrokerThrottle(kind, wait_ms, RULES[kind], observed, sensor.bound, sensor, window_ms, now_ms)
-
-
-def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:
-    """Return the longer throttle, the first of equals."""
-    if first is None:
-        return second
-    return second if second is not None and second.throttle_ms > first.throttle_ms else first

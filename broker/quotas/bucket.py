@@ -15,14 +15,13 @@ from broker.metrics.token_bucket import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED, Rule
-from broker.quotas.throttled import Held
+from broker.quotas.throttled import Held, Throttle
 from broker.quotas.usage import FEW, MAX_SENSORS
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps
 
 

@@ -14,14 +14,13 @@ from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.quotas.throttled import Throttleable, ThrottledChannels, ThrottledRow
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
 from broker.steps import Steps
 
 Drafts = dict[QuotaKind, RuleDraft]

@@ -1,11 +1,12 @@
-"""Connection creation rates of the broker, a listener and an address. (Kafka: the sensors of
-ConnectionQuotas, KIP-612)
+"""Connection creation rates of the broker, a listener and an address, and statistics of each address. (Kafka:
+the sensors of ConnectionQuotas, KIP-612)
 
 Kept by `connections` and read by its metrics. A sensor records first and checks then, so a connection counts
 while it waits. Independent of sockets and clocks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from heapq import nsmallest
 from ipaddress import IPv6Address, ip_address
 from typing import Final
@@ -197,3 +198,71 @@ class IpRates:
         for address in gone:
             del self.sensors[address]
         return len(gone)
+
+
+MAX_ADDRESSES: Final = 10_000
+"""Addresses kept; one more evicts the eighth of them that was seen longest ago. Kafka has no such table."""
+
+
+@dataclass(slots=True)
+class AddressStats:
+    """Totals since the address was first seen, or seen again after an hour: connections accepted, `delayed`
+    for the address's rate, and refused.
+    """
+
+    rate: AcceptRate
+    last_ms: int
+    accepted: int = 0
+    delayed: int = 0
+    refused: int = 0
+
+
+class Addresses:
+    """Connection statistics per client address, for the console; no verdict depends on them.
+
+    Kafka has metrics only for addresses with a limit; these also show a connection storm from an address
+    without one.
+    """
+
+    __slots__ = ("_most", "_seen", "_window")
+
+    def __init__(self, window: Window, most: int = MAX_ADDRESSES) -> None:
+        self._most = most
+        self._seen: dict[str, AddressStats] = {}
+        self._window = window
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __iter__(self) -> Iterator[tuple[str, AddressStats]]:
+        return iter(self._seen.items())
+
+    def accepted(self, address: str, now_ms: int) -> None:
+        stats = self._of(address, now_ms)
+        stats.accepted += 1
+        stats.rate.record(now_ms)
+
+    def delayed(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).delayed += 1
+
+    def refused(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).refused += 1
+
+    def expire(self, now_ms: int) -> None:
+        """Remove addresses that were not seen for an hour."""
+        self._seen = {
+            address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
+        }
+
+    def _of(self, address: str, now_ms: int) -> AddressStats:
+        stats = self._seen.get(address)
+        if stats is None:
+            if len(self._seen) >= self._most:
+                for each in nsmallest(max(1, self._most // 8), self._seen, key=self._last):
+                    del self._seen[each]
+            stats = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
+        stats.last_ms = now_ms
+        return stats
+
+    def _last(self, address: str) -> int:
+        return self._seen[address].last_ms

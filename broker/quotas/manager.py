@@ -9,15 +9,14 @@ from typing import Final, Generic
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.custom import CustomUsage
+from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
-from broker.quotas.throttled import Held, Throttleable, ThrottledChannels
+from broker.quotas.throttled import Held, Throttle, Throttleable, ThrottledChannels
 from broker.quotas.usage import FEW, MAX_SENSORS, Client, Decision, RuleChange, S, Usage
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps, finished
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
@@ -83,7 +82,7 @@ class QuotaManager(Generic[S]):
         self._usage: Usage[S] = (
             Usage(self._table, build, max_sensors)
             if callback is None
-            else CustomUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
+            else CallbackUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
         )
         self._new_rules: set[Rule] = set()
         self._change: RuleChange | None = None

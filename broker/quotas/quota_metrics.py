@@ -1,7 +1,7 @@
 """Quota metrics for Prometheus and the console, under the names of Kafka's dashboards.
 
 Computed on each scrape, from the sensors that the verdicts use. A series exists only while its sensor does;
-where there are too many, the busiest are included.
+where there are too many, the busiest are included, in shadow mode the most recent.
 """
 
 from collections import Counter
@@ -15,9 +15,10 @@ from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
+from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor, S
-from broker.steps import MEASURED_AT_ONCE
+from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -176,3 +177,45 @@ def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[Fam
         bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
         yield FamilySamples(f"{prefix}_byte_rate", text, Kind.GAUGE, rates)
         yield FamilySamples(f"{prefix}_quota_bound", "The present limit", Kind.GAUGE, bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleShadow:
+    """One key of one marked rule, whether or not the rule sets a bound for it."""
+
+    entity: Entity
+    key: str
+    total: ShadowTotal
+
+
+def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
+    for kind, manager in quotas.managers.items():
+        for rule, total in manager.shadows.items():
+            yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
+
+
+def shadow_families(quotas: ClientQuotas) -> Steps:
+    """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
+    for kind, manager in quotas.managers.items():
+        prefix, _, _ = GROUPS[kind]
+        times, held = [], []
+        if manager.shadows:
+            marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
+            busiest = yield from nlargest_in_steps(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
+            for sensor in busiest:
+                labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+                assert sensor.shadow is not None
+                times.append(Sample(labels, sensor.shadow.times))
+                held.append(Sample(labels, sensor.shadow.held_ms))
+        yield FamilySamples(
+            f"{prefix}_shadow_throttles_total",
+            "Requests that limits in shadow mode would have throttled",
+            Kind.COUNTER,
+            times,
+        )
+        yield FamilySamples(
+            f"{prefix}_shadow_throttle_ms_total",
+            "Milliseconds for which limits in shadow mode would have throttled, overlaps counted once",
+            Kind.COUNTER,
+            held,
+        )

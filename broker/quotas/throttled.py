@@ -1,12 +1,15 @@
-"""Throttled channels, ordered by the end of their throttle. (Kafka: ThrottledChannel and its DelayQueue)
+"""Throttles, and the channels that they mute, ordered by their end. (Kafka: ThrottledChannel, its DelayQueue)
 
-One collection per kind of quota. Filled when a response carries a throttle, emptied by the reaper of that
-kind in the network package, read by the console. Independent of sockets: a channel is any object, compared by
-identity.
+A `Throttle` is the verdict of a violated quota. The managers create it; it goes with the response to the
+network package, which mutes the channel, and to the console, which shows the reason.
+
+One collection of throttled channels per kind of quota. Filled when a response carries a throttle, emptied by
+the reaper of that kind in the network package, read by the console. Independent of sockets: a channel is any
+object, compared by identity.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
@@ -14,10 +17,34 @@ from broker.metrics.quota import java_round
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import ClientSensor
-from broker.quotas.verdict import Throttle
 
 STALE: Final = 256
 """Outdated entries that the queue may contain beyond the number of throttled channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A throttle of `throttle_ms` (at least 1): `observed` exceeds `bound`, which `rule` sets.
+
+    `observed` and `bound` are in the kind's unit: bytes/s, percent of one thread, tokens left and
+    partitions/s for mutations.
+    """
+
+    kind: QuotaKind
+    throttle_ms: int
+    rule: Governing
+    observed: float
+    bound: float
+    sensor: ClientSensor = field(repr=False, compare=False)
+
+
+def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:
+    """Return the throttle that applies to a request that violates two quotas: the longer one, the first of
+    equals. KafkaApis prefers the request quota's to an equal one of bytes.
+    """
+    if first is None:
+        return second
+    return second if second is not None and second.throttle_ms > first.throttle_ms else first
 
 
 class Throttleable(Protocol):

@@ -1,5 +1,6 @@
-"""Authentication and secrets. Pure: sockets and requests are the callers', the time is an argument.
+"""Authentication and secrets, independent of sockets and requests; the time is an argument.
 
-Kafka clients: `plain`, `scram` with `unknown_users`, `session` (re-authentication); `tls`, and a certificate's
-user name (`distinguished_name`, `principal_rules`). The console: `passwords`, `tokens`, `console_links`.
+Kafka clients: `plain`, `scram` with `unknown_users`, `session` (re-authentication), `tls`, and the user name
+of a certificate (`distinguished_name`, `principal_rules`). The console: `passwords`, `tokens`,
+`console_links`.
 """

@@ -11,7 +11,7 @@ from broker.network.automq.responder import Watermarks
 from broker.network.handling.request_channel import Request
 from broker.network.server_factory import ServerMode
 from broker.network.throttling import Throttling
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 
 
 class PipelinedThrottling(Throttling):

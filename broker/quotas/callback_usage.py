@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from broker.quotas.entity import Entity, Governing, TagGroup
-from broker.quotas.guarded import GuardedCallback, Tags
+from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED, QuotaTable, Rule
 from broker.quotas.usage import FEW, Decision, RuleChange, S, SensorKey, Usage
 from broker.steps import Steps
 
 
-class CustomUsage(Usage[S]):
+class CallbackUsage(Usage[S]):
     """The sensors by tags. The callback supplies a sensor's limit when it is created, and again when limits
     may have changed.
     """
