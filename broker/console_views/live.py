@@ -168,7 +168,7 @@ class LiveViews:
             bytes_out_per_s=rates[1],
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
-            throttled=sum(map(len, self._quotas.held_channels())),
+            throttled=sum(map(len, self._quotas.throttled_channels())),
             groups=len(self._groups.coordinator.listed()),
             processor_idle=idle,
             handler_idle=idle,
@@ -271,7 +271,7 @@ class LiveViews:
                 use.entity.pairs,
                 use.key,
                 use.total.times,
-                use.total.held_ms,
+                use.total.throttled_ms,
                 None if use.total.last_ms is None else use.total.last_ms + since_ms,
             )
             for use in shadow_rule_use(self._quotas)

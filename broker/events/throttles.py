@@ -54,7 +54,7 @@ class ThrottleEvents:
         rows, self._rows = self._rows, {}
         for row in rows.values():
             channel, last = row.channel, row.last
-            seen = self._throttle_compliance.take_seen(channel)
+            seen = self._throttle_compliance.take_observations(channel)
             yield encode(
                 time_ms,
                 {

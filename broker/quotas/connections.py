@@ -72,7 +72,13 @@ class ListenerQuota:
     """The connections of one listener. Only `ConnectionQuotas` changes it."""
 
     __slots__ = (
-        *("count", "ip_throttle_time", "max_connections", "name", "protected", "rate", "rejected"),
+        "count",
+        "ip_throttle_time",
+        "max_connections",
+        "name",
+        "protected",
+        "rate",
+        "rejected",
         "throttle_time",
     )
 
@@ -111,8 +117,20 @@ class ConnectionQuotas:
     """
 
     __slots__ = (
-        *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners", "protected"),
-        *("ipv6_prefix", "max_connections", "per_ip", "rate", "total", "users"),
+        "_broker_wide_ip",
+        "_protected",
+        "_window",
+        "addresses",
+        "counts",
+        "ips",
+        "ipv6_prefix",
+        "listeners",
+        "max_connections",
+        "per_ip",
+        "protected",
+        "rate",
+        "total",
+        "users",
     )
 
     def __init__(

@@ -71,9 +71,9 @@ class RuleUse:
 def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
     """Yield the use of every rule with a sensor. None between the rules marks that time has passed."""
     for kind, manager in quotas.managers.items():
-        held: Counter[Governing] = Counter()
-        for each in manager.throttled.held():
-            held[each.rule] += 1
+        throttled: Counter[Governing] = Counter()
+        for each in manager.throttled.all():
+            throttled[each.rule] += 1
             yield None
         busiest: dict[Governing, float] = {}
         for number, sensor in enumerate(manager.sensors()):
@@ -81,7 +81,7 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
                 yield None
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
-        yield from (RuleUse(rule, KEY_OF[kind], use, held[rule]) for rule, use in busiest.items())
+        yield from (RuleUse(rule, KEY_OF[kind], use, throttled[rule]) for rule, use in busiest.items())
 
 
 def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[RuleUse]:
@@ -90,9 +90,9 @@ def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[R
         sensors = list(manager.sensors_under((entity.user, entity.client_id)))
         if sensors:
             rule = sensors[0].rule
-            held = sum(1 for each in manager.throttled.held() if each.rule == rule)
+            throttled = sum(1 for each in manager.throttled.all() if each.rule == rule)
             busiest = max(sensor.observed(now_ms) for sensor in sensors)
-            yield RuleUse(rule or entity, KEY_OF[kind], busiest, held)
+            yield RuleUse(rule or entity, KEY_OF[kind], busiest, throttled)
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
@@ -112,9 +112,9 @@ def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps
     for kind, manager in quotas.managers.items():
         shown = yield from manager.busiest(most, now_ms)
         yield from _sensor_families(kind, _by_labels(shown), now_ms)
-        held = [Sample((), len(manager.throttled))]
+        throttled = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"
-        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, held)
+        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, throttled)
         left_out.append(Sample((("quota", kind.value),), manager.sensor_count - len(shown)))
     yield FamilySamples(
         "weir_quota_entities_left_out",
@@ -198,7 +198,7 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
     """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
     for kind, manager in quotas.managers.items():
         prefix, _, _ = GROUPS[kind]
-        times, held = [], []
+        times, throttled_ms = [], []
         if manager.shadows:
             marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
             busiest = yield from nlargest_in_steps(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
@@ -206,7 +206,7 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
                 labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
                 assert sensor.shadow is not None
                 times.append(Sample(labels, sensor.shadow.times))
-                held.append(Sample(labels, sensor.shadow.held_ms))
+                throttled_ms.append(Sample(labels, sensor.shadow.throttled_ms))
         yield FamilySamples(
             f"{prefix}_shadow_throttles_total",
             "Requests that limits in shadow mode would have throttled",
@@ -217,5 +217,5 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
             f"{prefix}_shadow_throttle_ms_total",
             "Milliseconds for which limits in shadow mode would have throttled, overlaps counted once",
             Kind.COUNTER,
-            held,
+            throttled_ms,
         )

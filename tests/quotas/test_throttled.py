@@ -109,7 +109,7 @@ def test_an_early_end_is_due_at_once_and_only_once(held):
     channel, other = Connection(), Connection()
     held.add(channel, "channel", throttle(60_000), BASE_MS)
     held.add(other, "other", throttle(10), BASE_MS)
-    held.end_early(held.held()[0])
+    held.end_early(held.all()[0])
     deadline = held.next_deadline()
     assert deadline is not None and deadline <= BASE_MS
     assert held.rows(BASE_MS)[-1].remaining_ms == 0
