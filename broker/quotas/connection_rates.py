@@ -5,7 +5,7 @@ Kept by `connections` and read by its metrics. A sensor records first and checks
 while it waits. Independent of sockets and clocks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from ipaddress import IPv6Address, ip_address
@@ -44,8 +44,8 @@ def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
     whole = IPv6Address(address)
     if whole.is_link_local or whole.is_loopback:
         return address
-    kept = WHOLE_ADDRESS - ipv6_prefix
-    return str(IPv6Address(int(whole) >> kept << kept))
+    host_bits = WHOLE_ADDRESS - ipv6_prefix
+    return str(IPv6Address(int(whole) >> host_bits << host_bits))
 
 
 class AcceptRate:
@@ -99,18 +99,49 @@ class AcceptRate:
             self._tally = 0
 
 
+class AcceptRates(dict[str, AcceptRate]):
+    """The sensors of addresses or users by name. A sensor expires after an idle hour; when there are
+    `max_sensors`, the eighth that was idle longest is evicted.
+    """
+
+    __slots__ = ("_max_sensors", "_window")
+
+    def __init__(self, window: Window, max_sensors: int) -> None:
+        super().__init__()
+        self._window = window
+        self._max_sensors = max_sensors
+
+    def sensor(self, name: str, bound: float, now_ms: int) -> AcceptRate:
+        """Return the sensor, created with `bound` at first use."""
+        sensor = self.get(name)
+        if sensor is None:
+            if len(self) >= self._max_sensors:
+                self._drop(nsmallest(max(1, self._max_sensors // 8), self, key=self._last_use))
+            sensor = self[name] = AcceptRate(self._window, bound, now_ms)
+        return sensor
+
+    def expire(self, now_ms: int) -> int:
+        """Remove sensors idle for more than an hour and return their number."""
+        return self._drop([name for name in self if now_ms - self._last_use(name) > IDLE_MS])
+
+    def _last_use(self, name: str) -> int:
+        return self[name].last_record_ms
+
+    def _drop(self, names: list[str]) -> int:
+        for name in names:
+            del self[name]
+        return len(names)
+
+
 class IpRates:
     """`connection_creation_rate` by address: the rules, and a sensor for each address with a rule.
 
     Methods take counted addresses (`counted_address`), except `set_rule`. An unlimited address has no sensor.
-    A sensor expires after an idle hour; when there are `max_sensors`, the eighth that was idle longest is
-    evicted.
     """
 
     __slots__ = (
         "_default",
         "_ipv6_prefix",
-        "_max_sensors",
         "_rules",
         "_window",
         "active",
@@ -122,9 +153,8 @@ class IpRates:
     ) -> None:
         self.active = False
         """Whether any rule exists. While it is False callers skip the check."""
-        self.sensors: dict[str, AcceptRate] = {}
+        self.sensors = AcceptRates(window, max_sensors)
         self._window = window
-        self._max_sensors = max_sensors
         self._default = float(INT_MAX)
         self._ipv6_prefix = ipv6_prefix
         self._rules: dict[str, dict[str, float]] = {}
@@ -168,17 +198,13 @@ class IpRates:
         bound = self.rate_for(address)
         if bound == INT_MAX:
             return None
-        sensor = self.sensors.get(address)
-        if sensor is None:
-            if len(self.sensors) >= self._max_sensors:
-                self._drop(nsmallest(max(1, self._max_sensors // 8), self.sensors, key=self._last_use))
-            sensor = self.sensors[address] = AcceptRate(self._window, bound, now_ms)
+        sensor = self.sensors.sensor(address, bound, now_ms)
         sensor.bound = bound
         return sensor
 
     def expire(self, now_ms: int) -> int:
         """Remove sensors idle for more than an hour and return their number."""
-        return self._drop([ip for ip in self.sensors if now_ms - self._last_use(ip) > IDLE_MS])
+        return self.sensors.expire(now_ms)
 
     def _set_rule(self, name: str, rate: float | None) -> None:
         address = counted_address(name, self._ipv6_prefix)
@@ -189,15 +215,6 @@ class IpRates:
             rules[name] = rate
         if not rules:
             del self._rules[address]
-
-    def _last_use(self, address: str) -> int:
-        return self.sensors[address].last_record_ms
-
-    def _drop(self, addresses: Iterable[str]) -> int:
-        gone = list(addresses)
-        for address in gone:
-            del self.sensors[address]
-        return len(gone)
 
 
 MAX_ADDRESSES: Final = 10_000
@@ -224,10 +241,10 @@ class Addresses:
     without one.
     """
 
-    __slots__ = ("_most", "_seen", "_window")
+    __slots__ = ("_max_addresses", "_seen", "_window")
 
-    def __init__(self, window: Window, most: int = MAX_ADDRESSES) -> None:
-        self._most = most
+    def __init__(self, window: Window, max_addresses: int = MAX_ADDRESSES) -> None:
+        self._max_addresses = max_addresses
         self._seen: dict[str, AddressStats] = {}
         self._window = window
 
@@ -257,8 +274,8 @@ class Addresses:
     def _of(self, address: str, now_ms: int) -> AddressStats:
         stats = self._seen.get(address)
         if stats is None:
-            if len(self._seen) >= self._most:
-                for each in nsmallest(max(1, self._most // 8), self._seen, key=self._last):
+            if len(self._seen) >= self._max_addresses:
+                for each in nsmallest(max(1, self._max_addresses // 8), self._seen, key=self._last):
                     del self._seen[each]
             stats = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
         stats.last_ms = now_ms

@@ -219,9 +219,9 @@ class QuotaManager(Generic[S]):
         """Iterate over a snapshot of all sensors, with their present limits."""
         return iter(self._usage)
 
-    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """Return the `most` busiest sensors in descending order, with present limits. Yields between."""
-        return self._usage.busiest(most, now_ms)
+    def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """Return the `count` busiest sensors in descending order, with present limits. Yields between."""
+        return self._usage.busiest(count, now_ms)
 
     @property
     def sensor_count(self) -> int:

@@ -104,13 +104,13 @@ def labels_of(sensor: ClientSensor) -> Labels:
     return tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
 
 
-def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """Yield the families, with the `most` busiest sensors of each kind. A source for the metrics registry.
+def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+    """Yield the families, with the `max_series` busiest sensors of each kind. A source for the metrics page.
     All values are read from the enforcing sensors; nothing is counted for the metrics.
     """
     left_out = []
     for kind, manager in quotas.managers.items():
-        shown = yield from manager.busiest(most, now_ms)
+        shown = yield from manager.busiest(max_series, now_ms)
         yield from _sensor_families(kind, _by_labels(shown), now_ms)
         throttled = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"

@@ -323,12 +323,12 @@ class Usage(Generic[S]):
             self._refresh(sensor)
             yield sensor
 
-    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """Return the `most` busiest sensors in descending order, with updated limits. Yields between, as
+    def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """Return the `count` busiest sensors in descending order, with updated limits. Yields between, as
         `nlargest_in_steps`.
         """
         sensors = list(self._sensors.values())
-        chosen = yield from nlargest_in_steps(most, sensors, lambda sensor: sensor.observed(now_ms))
+        chosen = yield from nlargest_in_steps(count, sensors, lambda sensor: sensor.observed(now_ms))
         for number, sensor in enumerate(chosen):
             if number % MEASURED_AT_ONCE == 0:
                 yield None

@@ -140,12 +140,12 @@ def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
 
     Pauses after every few shapes.
     """
-    most: list[tuple[int, Shape]] = []
+    largest: list[tuple[int, Shape]] = []
     counted = [(count, shape) for shape, count in counts.items()]
     for at in range(0, len(counted), AT_ONCE):
-        most = nlargest(MAX_SHAPES, most + counted[at : at + AT_ONCE])
+        largest = nlargest(MAX_SHAPES, largest + counted[at : at + AT_ONCE])
         yield
-    return [(shape, count) for count, shape in most]
+    return [(shape, count) for count, shape in largest]
 
 
 def _shape(credential: Credential) -> Shape:

@@ -84,7 +84,7 @@ def test_who_was_not_seen_for_an_hour_is_forgotten() -> None:
 
 
 def test_there_are_never_more_than_so_many() -> None:
-    addresses = Addresses(Window(2, 1_000), most=16)
+    addresses = Addresses(Window(2, 1_000), max_addresses=16)
     for index in range(16):
         addresses.accepted(f"10.0.0.{index}", BASE_MS + index)
     assert len(addresses) == 16
