@@ -27,8 +27,7 @@ from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
-from broker.security.console_link_file import ConsoleLink
-from broker.security.console_links import ConsoleLinks, link_with, new_key
+from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server import BrokerServer
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES

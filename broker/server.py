@@ -58,12 +58,11 @@ from broker.network.socket_server import SocketServer
 from broker.prometheus.page import PrometheusPage
 from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas.callback_class import load_callback
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback, load_callback
 from broker.quotas.replication import ReplicationQuotas
-from broker.security.console_link_file import ConsoleLink, ConsoleLinkFile
+from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.security.plain import PlainAuthenticator
 from broker.security.unknown_users import UnknownUsers
 from broker.services.event_log import EventLog

@@ -22,8 +22,8 @@ from broker.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.entity import Entity
-from broker.quotas.filters import Component, EntityFilter
 from broker.records.slices import Slices
 
 MAX_COMPONENTS: Final = 8

@@ -10,7 +10,7 @@ from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
 from broker.api.outcome import Answered, Sliced
 from broker.protocol.messages.fetch import FetchResponse
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
 from broker.services.fetching import Found, Reading
 

@@ -8,7 +8,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.control.commands import Charge
 from broker.quotas.mutation import MutationQuota
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 
 
 class Mutations:

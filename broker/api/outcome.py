@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.api.context import Connection
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from broker.records.slices import Slices, Unpack
 
 ConnectionUpdate = Callable[[Connection], None]

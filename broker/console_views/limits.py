@@ -18,7 +18,7 @@ def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
             quotas.counts.get(address, 0),
             _limit(quotas.per_ip.of(address)),
             each.accepted,
-            each.held,
+            each.delayed,
             each.refused,
         )
         for address, each in quotas.addresses

@@ -46,14 +46,13 @@ from broker.network.metrics.selector_metrics import (
     totals_of,
 )
 from broker.network.socket_server import SocketServer
-from broker.quotas import shadow_metrics
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
-from broker.quotas.quota_metrics import rule_use, rule_use_of
+from broker.quotas.quota_metrics import rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
@@ -169,7 +168,7 @@ class LiveViews:
             bytes_out_per_s=rates[1],
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
-            throttled=sum(map(len, self._quotas.held_channels())),
+            throttled=sum(map(len, self._quotas.throttled_channels())),
             groups=len(self._groups.coordinator.listed()),
             processor_idle=idle,
             handler_idle=idle,
@@ -272,10 +271,10 @@ class LiveViews:
                 use.entity.pairs,
                 use.key,
                 use.total.times,
-                use.total.held_ms,
+                use.total.throttled_ms,
                 None if use.total.last_ms is None else use.total.last_ms + since_ms,
             )
-            for use in shadow_metrics.rule_use(self._quotas)
+            for use in shadow_rule_use(self._quotas)
         ]
 
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:

@@ -15,8 +15,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs
 from broker.metadata.image import Image, QuotaEntry
-from broker.quotas.advice import warnings_about
-from broker.quotas.alteration import validate_alteration
+from broker.quotas.client_quota_requests import validate_alteration, warnings_about
 from broker.quotas.entity import Entity
 from broker.steps import Steps
 

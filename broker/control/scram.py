@@ -17,7 +17,7 @@ from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
-from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MAX_ITERATIONS, ScramMechanism, keys_of
+from broker.security.scram import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, keys_of
 from broker.steps import Steps
 
 LONGEST_USER: Final = 1_024
@@ -84,7 +84,7 @@ def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change
 
 
 def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
-    if wanted.iterations < LEAST_ITERATIONS:
+    if wanted.iterations < MIN_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")

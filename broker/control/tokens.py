@@ -22,7 +22,7 @@ from broker.metadata.image import AdminToken, Image
 from broker.security import passwords, tokens
 
 LONGEST_NAME: Final = 64
-_UNKNOWN_NAME = passwords.of_unknown_name()
+_UNKNOWN_NAME = passwords.unmatchable()
 
 
 def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
@@ -180,9 +180,9 @@ class Credentials:
 
 def hashed(password: str, name: str) -> HashedPassword:
     """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
-    complaint = passwords.complaint(password, name)
-    if complaint is not None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, complaint)
+    error = passwords.password_error(password, name)
+    if error is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, error)
     salt, cost, digest = passwords.store(password)
     return HashedPassword(salt, *cost, digest)
 

@@ -65,7 +65,8 @@ from broker.metadata.changes import AuditFilter, AuditRow, Kind
 from broker.metadata.image import AdminToken, Image, Topic
 from broker.metadata.sealing import is_secret
 from broker.principal import ANONYMOUS
-from broker.quotas import filters
+from broker.quotas.client_quota_requests import Component, EntityFilter
+from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.steps import Steps
@@ -115,9 +116,9 @@ __all__ = [
 ]
 
 _MATCHES: Final = {
-    MatchType.EXACT: filters.MatchType.EXACT,
-    MatchType.DEFAULT: filters.MatchType.DEFAULT,
-    MatchType.ANY: filters.MatchType.SPECIFIED,
+    MatchType.EXACT: KafkaMatchType.EXACT,
+    MatchType.DEFAULT: KafkaMatchType.DEFAULT,
+    MatchType.ANY: KafkaMatchType.SPECIFIED,
 }
 
 
@@ -205,8 +206,8 @@ class Views:
         """As `quotas`, in no order, built lazily: ten thousand rows take a tenth of a second, and the caller
         can pause between them. All rules are from the same image. None stands for work without a row yet.
         """
-        wanted = filters.EntityFilter(
-            [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
+        wanted = EntityFilter(
+            [Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
         if not components and not strict:

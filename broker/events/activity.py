@@ -18,7 +18,7 @@ from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 
 REQUESTS_VERSION: Final = 2
 """Version 1 called the source `cached` "by_heart"."""
@@ -119,7 +119,7 @@ class ThrottleEvents:
         rows, self._rows = self._rows, {}
         for row in rows.values():
             channel, last = row.channel, row.last
-            seen = self._throttle_compliance.take_seen(channel)
+            seen = self._throttle_compliance.take_observations(channel)
             yield encode(
                 time_ms,
                 {

@@ -21,7 +21,7 @@ from broker.events.source import Source
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from broker.records.build import NewRecord
 from broker.services.event_log import EventLog
 

@@ -20,10 +20,9 @@ from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.throttle_compliance import Watch
-from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.throttle_compliance import WatchedChannel
+from broker.quotas.throttled import Throttle, ThrottledChannels
 from broker.quotas.usage import Client
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps
 
 REAPERS: Final = {
@@ -147,11 +146,11 @@ class Throttling:
             assert isinstance(channel, Channel)
             self._failures.attempt(Place.UNMUTE, channel.id, self._check_channel, channel, watch, now_ms)
 
-    def _check_channel(self, channel: Channel, watch: Watch, now_ms: int) -> None:
+    def _check_channel(self, channel: Channel, watch: WatchedChannel, now_ms: int) -> None:
         throttle_compliance = self._quotas.throttle_compliance
         if channel.mute_state not in THROTTLED:
             throttle_compliance.released(watch)
-        elif extra_ms := throttle_compliance.looked(watch, now_ms, waiting=bytes_waiting(channel)):
+        elif extra_ms := throttle_compliance.checked(watch, now_ms, waiting=bytes_waiting(channel)):
             self._quotas.extend(channel, extra_ms)
 
     def _reaper(self, name: str, throttled: ThrottledChannels) -> Reaper:

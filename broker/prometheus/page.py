@@ -14,7 +14,7 @@ from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure
 from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas import accounts, shadow_metrics
+from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
@@ -72,7 +72,7 @@ class PrometheusPage:
         yield from quotas.families(self._quotas, now_ms, self._max_entities())
         yield from quotas.replication_families(self._replication, now_ms)
         yield from broker_quota_families(self._broker, now_ms)
-        yield from shadow_metrics.families(self._quotas)
+        yield from quotas.shadow_families(self._quotas)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
         yield from accounts.families(self._server.accounts.update(), now_ms)

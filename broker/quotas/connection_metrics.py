@@ -23,8 +23,8 @@ GROUP: Final = "kafka_server_socket_server_metrics"
 Labels = tuple[tuple[str, str], ...]
 
 
-def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """Yield the families, with the `most` addresses that connect most often. A source for the metrics
+def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+    """Yield the families, with the `max_series` addresses that connect most often. A source for the metrics
     registry.
 
     `servers` are the quotas by the name of the socket server. With several servers, values of a whole server
@@ -39,7 +39,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
     )
     listeners = [each for quotas in servers.values() for each in quotas.listeners.values()]
     measured = [(server, *each) for server, quotas in labelled for each in quotas.ips.sensors.items()]
-    addresses = yield from nlargest_in_steps(most, measured, lambda each: each[2].peek(now_ms))
+    addresses = yield from nlargest_in_steps(max_series, measured, lambda each: each[2].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, by listener or by address with a limit",

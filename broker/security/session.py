@@ -7,7 +7,7 @@ connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-au
 
 from typing import Final
 
-RENEWAL_EVERY_MS: Final = 1_000
+MIN_RENEWAL_INTERVAL_MS: Final = 1_000
 """Minimum time between two re-authentications."""
 
 
@@ -36,7 +36,7 @@ class Session:
 
         A handshake is allowed even after expiry.
         """
-        if self._began_ms is not None and now_ms - self._began_ms < RENEWAL_EVERY_MS:
+        if self._began_ms is not None and now_ms - self._began_ms < MIN_RENEWAL_INTERVAL_MS:
             return False
         self._began_ms = now_ms
         self.renewing = True

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle, larger
+from broker.quotas.throttled import Throttle, longer
 from broker.simulation.arrivals import Due, Sender
 from broker.simulation.idle_periods import IdlePeriods
 
@@ -131,7 +131,7 @@ class Connection:
             return throttle
         request = self._quotas.request
         timed = request.record_handled(self.user, self.client_id, requests * self._handling_ns, now_ms)
-        return larger(throttle, timed)
+        return longer(timed, throttle)
 
     def _accept(self, nbytes: int, requests: int) -> None:
         self.played_bytes += nbytes

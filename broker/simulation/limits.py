@@ -6,7 +6,7 @@ Used by `reading`, and by the command line for --compare. broker.quotas validate
 from pathlib import Path
 
 from broker.errors import ApiError
-from broker.quotas.alteration import validate_alteration
+from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.simulation.scenario import Limit
 from broker.simulation.values import truth

@@ -5,7 +5,7 @@ import pytest
 from broker.api.outcome import Answered
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare
 from tests.api.harness import Asking, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request

@@ -450,7 +450,7 @@ async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
         await scene.limit("producer_byte_rate", 1_000)
         client = await scene.connect()
         await client.ask(produce_request_of(11_000, VICTIM), PRODUCE_VERSION)
-        scene.break_once(ThrottleCompliance, "looked")
+        scene.break_once(ThrottleCompliance, "checked")
         await scene.passes(0.5)
         await scene.passes(1)
         await client.ask(MetadataRequest([]), METADATA_VERSION)

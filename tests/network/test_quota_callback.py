@@ -14,7 +14,7 @@ from broker.errors import ConfigError
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.steps import finished
 from tests.quotas.callbacks import Scripted

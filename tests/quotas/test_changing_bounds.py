@@ -160,7 +160,7 @@ def left_ms(manager: RateQuotaManager, now_ms: int) -> int:
 def test_the_same_limit_again_changes_nothing_at_all() -> None:
     manager = manager_of("paced", QuotaKind.PRODUCE)
     held_for(manager, 4_000)
-    sensor, (held,) = manager.find("alice", "app"), manager.throttled.held()
+    sensor, (held,) = manager.find("alice", "app"), manager.throttled.all()
     assert sensor is not None
     pace, changes = sensor.pace, []
     manager.throttled.watch(lambda: changes.append(1))

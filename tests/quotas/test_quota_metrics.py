@@ -12,7 +12,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import families as connection_families
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.quota_metrics import families, rule_use, rule_use_of
 from broker.steps import MEASURED_AT_ONCE
 from tests.quotas.callbacks import Scripted

@@ -56,7 +56,7 @@ from broker.control.views import (
     TopicRow,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.quotas.alteration import validate_entity
+from broker.quotas.client_quota_requests import validate_entity
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess

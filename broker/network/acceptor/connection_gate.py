@@ -40,10 +40,10 @@ from broker.quotas.connections import (
     ListenerQuota,
     NoSlot,
     Refusal,
+    Rejections,
     Throttled,
     TooMany,
 )
-from broker.quotas.rejections import Rejections
 from broker.quotas.unauthenticated import BYTE_RATE, FRAME_RATE, UnauthenticatedLimits, UnauthenticatedQuotas
 from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
 from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit

@@ -22,7 +22,7 @@ from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import End
 from broker.network.server_factory import ServerMode
 from broker.network.throttling import Throttling
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from broker.records.slices import Slices
 
 

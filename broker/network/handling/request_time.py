@@ -29,7 +29,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.verdict import larger
+from broker.quotas.throttled import longer
 
 Result = TypeVar("Result")
 
@@ -120,9 +120,9 @@ class RequestTime:
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
         if kind is Encoded:
             assert isinstance(outcome, Encoded)
-            outcome.throttle = larger(outcome.throttle, throttle)
+            outcome.throttle = longer(throttle, outcome.throttle)
         elif isinstance(outcome, Answered):
-            outcome.throttle = larger(outcome.throttle, throttle)
+            outcome.throttle = longer(throttle, outcome.throttle)
             outcome.cacheable = False
             if throttle is not None:
                 outcome = outcome.withheld(throttle)

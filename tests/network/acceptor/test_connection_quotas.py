@@ -16,8 +16,7 @@ from broker.errors import ConfigError
 from broker.metrics.families import render
 from broker.network.acceptor import connection_gate
 from broker.prometheus.sockets import acceptor_families
-from broker.quotas.connections import PER_IP
-from broker.quotas.rejections import BURST_MS
+from broker.quotas.connections import BURST_MS, PER_IP
 from tests.support.connections import (
     EXTERNAL,
     LOOPBACK,

@@ -9,8 +9,7 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor import connection_gate
-from broker.quotas.connections import IP_RATE, PER_IP
-from broker.quotas.rejections import BURST_MS
+from broker.quotas.connections import BURST_MS, IP_RATE, PER_IP
 from broker.steps import finished
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker

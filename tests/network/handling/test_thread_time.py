@@ -26,7 +26,7 @@ from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from tests.support.clock import ManualClock
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient

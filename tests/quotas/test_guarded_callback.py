@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigError
-from broker.quotas.callback_class import KEY, load_callback
+from broker.quotas.guarded_callback import CALLBACK_KEY, load_callback
 from tests.quotas.callbacks import Scripted
 
 HERE = "tests.quotas.callbacks"
@@ -47,7 +47,7 @@ def test_a_class_is_made_and_configured_once(name: str) -> None:
 def test_what_is_wrong_is_told_with_key_value_and_reason(name: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_callback(name, {})
-    assert str(refused.value) == f"{KEY}={name!r} is not allowed: {reason}"
+    assert str(refused.value) == f"{CALLBACK_KEY}={name!r} is not allowed: {reason}"
 
 
 def test_a_class_that_inherits_the_protocol_and_forgets_a_method_cannot_be_made() -> None:

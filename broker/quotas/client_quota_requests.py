@@ -1,10 +1,13 @@
-"""Validation of AlterClientQuotas, with Kafka's error messages. (Kafka: ClientQuotaControlManager, KIP-546)
+"""AlterClientQuotas and DescribeClientQuotas: validation, warnings and filters, with Kafka's error messages.
+(Kafka: ClientQuotaControlManager, ClientQuotasImage, KIP-546)
 
-Called by control for every interface before anything is written. Control itself checks that a removed key
-exists.
+Called by control for every interface, for an alteration before anything is written. Control itself checks
+that a removed key exists.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
 from ipaddress import ip_address
 from typing import Final, NoReturn
 
@@ -96,6 +99,91 @@ def _validate_value(key: QuotaKey, value: float) -> None:
     # Kafka accepts 0.000001, which is 0 as an integer.
     if key.type is not ValueType.DOUBLE and (value < 1 or value % 1.0 > FRACTION):
         _refuse(f"{key.name} cannot be a fractional value.")
+
+
+WHOLE_THREAD: Final = 100.0
+"""request_percentage of the whole time of the broker's one thread. In Kafka each network and handler thread
+adds 100.
+"""
+
+
+def warnings_about(limits: Iterable[tuple[str, float | None]]) -> tuple[str, ...]:
+    """Return a warning for each (key, value) that never takes effect. A removal (None) causes none."""
+    return tuple(
+        f"request_percentage={value:g} never takes effect: one thread serves all requests, "
+        f"so no client can use more than {WHOLE_THREAD:g}"
+        for key, value in limits
+        if key == "request_percentage" and value is not None and value > WHOLE_THREAD
+    )
+
+
+class MatchType(IntEnum):
+    """How to match one part of an entity. Values are those of the wire protocol."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One part of a filter. `match_type` may be any number; `name` only with EXACT."""
+
+    entity_type: str
+    match_type: int
+    name: str | None = None
+
+
+class EntityFilter:
+    """A filter all of whose components must match. A strict filter refuses entities with other parts."""
+
+    __slots__ = ("_named", "_strict", "_types")
+
+    def __init__(self, components: Iterable[Component], *, strict: bool) -> None:
+        """Raises ApiError: UNSUPPORTED_VERSION for an unknown type, else INVALID_REQUEST."""
+        self._strict = strict
+        self._named: dict[str, str | None] = {}
+        self._types: set[str] = set()
+        for component in components:
+            self._take(component)
+        types = self._types | self._named.keys()
+        if IP in types and len(types) > 1:
+            _refuse(
+                "Invalid entity filter component combination. IP filter component should not be used with "
+                "user or clientId filter component."
+            )
+
+    def matches(self, entity: Entity) -> bool:
+        parts = dict(entity.pairs)
+        if self._strict and len(parts) != len(self._named) + len(self._types):
+            return False
+        return self._types <= parts.keys() and all(
+            kind in parts and parts[kind] == name for kind, name in self._named.items()
+        )
+
+    def _take(self, component: Component) -> None:
+        kind, name = component.entity_type, component.name
+        if not kind:
+            _refuse("Invalid empty entity type.")
+        if kind in self._named or kind in self._types:
+            _refuse(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        match component.match_type:
+            case MatchType.EXACT:
+                if name is None:
+                    _refuse("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+                self._named[kind] = name
+            case MatchType.DEFAULT:
+                if name is not None:
+                    _refuse("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
+                self._named[kind] = None
+            case MatchType.SPECIFIED:
+                if name is not None:
+                    _refuse("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
+                self._types.add(kind)
+            case unknown:
+                _refuse(f"Unknown match type {unknown}")
 
 
 def _refuse(message: str) -> NoReturn:

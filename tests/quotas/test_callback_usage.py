@@ -11,7 +11,7 @@ import pytest
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, TagGroup
-from broker.quotas.guarded import TELL_EVERY_MS, GuardedCallback
+from broker.quotas.guarded_callback import LOG_EVERY_MS, GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import IDLE_MS
@@ -246,7 +246,7 @@ def test_failures_are_told_once_a_minute_for_each_method_with_their_number(
         for _ in range(5):
             scene.record("red-1", "a", 1)
         assert told() == [("quota_metric_tags", 1)]
-        scene.clock.advance(TELL_EVERY_MS - 1)
+        scene.clock.advance(LOG_EVERY_MS - 1)
         scene.record("red-1", "a", 1)
         assert told() == [("quota_metric_tags", 1)]
         scene.clock.advance(1)

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from broker.quotas.entity import Entity, Governing, TagGroup
-from broker.quotas.guarded import GuardedCallback, Tags
+from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED, QuotaTable, Rule
-from broker.quotas.usage import FEW, Decision, RuleChange, S, SensorKey, Usage
+from broker.quotas.usage import SENSORS_AT_ONCE, Decision, RuleChange, S, SensorKey, Usage
 from broker.steps import Steps
 
 
-class CustomUsage(Usage[S]):
+class CallbackUsage(Usage[S]):
     """The sensors by tags. The callback supplies a sensor's limit when it is created, and again when limits
     may have changed.
     """
 
-    __slots__ = ("_callback", "_kind", "_unknown", "on_reset")
+    __slots__ = ("_callback", "_kind", "_on_reset", "_unknown")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class CustomUsage(Usage[S]):
         self._callback = callback
         self._kind = kind
         self._unknown: S | None = None
-        self.on_reset = on_reset
+        self._on_reset = on_reset
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """Return the sensor of the tags that the callback returns. If the callback fails, return the client's
@@ -54,7 +54,7 @@ class CustomUsage(Usage[S]):
         self._remember(user, client_id, sensor)
         if self._callback.reset_required(self._kind):
             self.sweep(now_ms)
-            self.on_reset(now_ms)
+            self._on_reset(now_ms)
         return sensor
 
     def find(self, user: str, client_id: str | None) -> S | None:
@@ -102,7 +102,7 @@ class CustomUsage(Usage[S]):
             if sensor is not None:
                 now_ms = change.now_ms
                 self._set_bound(sensor, None if now_ms is None else max(now_ms, sensor.last_record_ms))
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
 
     def under(self, rule: Rule) -> Iterator[S]:
