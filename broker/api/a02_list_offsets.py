@@ -10,11 +10,11 @@ because there is no remote storage.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
@@ -42,19 +42,21 @@ NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
 
 
-@api(ApiKey.LIST_OFFSETS, versions=(1, 10))
+@api(ApiKey.LIST_OFFSETS, versions=(1, 10), services=PartitionServices)
 def handle(
-    message: ListOffsetsRequest, context: RequestContext, broker: Broker
+    message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
     repeated = yield from _repeated(message, pace)
     topics = []
     for topic in message.topics:
-        hosted = broker.partitions.by_name.get(topic.name)
+        hosted = services.partitions.by_name.get(topic.name)
         answers = []
         for each in topic.partitions:
             if pace.spent():

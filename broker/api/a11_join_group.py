@@ -8,11 +8,11 @@ which is not stored. From 9 a leader may skip the assignment (KIP-814).
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
 from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
@@ -29,10 +29,10 @@ Each join and leave compares them with those of all other members.
 """
 
 
-@api(ApiKey.JOIN_GROUP, versions=(0, 9))
-def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+@api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
+def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
     version = context.api_version
-    if not broker.groups.is_available:
+    if not services.groups.is_available:
         return Answered(_answer(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
     if error := _check_lengths(message, context.client_id):
         return Answered(_answer(JoinReply(error, message.member_id), version))
@@ -53,7 +53,7 @@ def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -
         can_skip_assignment=version >= 9,
     )
     asked = Asked(context, _answer)
-    return conclude(broker.groups.coordinator.join(request, asked, now_of(context)), asked, broker)
+    return conclude(services.groups.coordinator.join(request, asked, now_of(context)), asked, services)
 
 
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:

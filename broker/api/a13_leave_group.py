@@ -8,12 +8,12 @@ stored.
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import AskedInTurns, now_of
 from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
 from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
@@ -21,15 +21,15 @@ from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from broker.records.slices import Slices
 
 
-@api(ApiKey.LEAVE_GROUP, versions=(0, 5))
+@api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
 def handle(
-    message: LeaveGroupRequest, context: RequestContext, broker: Broker
+    message: LeaveGroupRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_leave(message, context, broker))
+    return in_slices(_leave(message, context, services))
 
 
-def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    if not broker.groups.is_available:
+def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if not services.groups.is_available:
         return Answered(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version < 3:
         leaving = [LeavingMember(message.member_id)]
@@ -51,7 +51,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) 
     def leave(some: Sequence[LeavingMember], token: Token) -> Effects:
         nonlocal asked
         asked = some
-        return broker.groups.coordinator.leave(message.group_id, some, token, now_of(context))
+        return services.groups.coordinator.leave(message.group_id, some, token, now_of(context))
 
     calls = (partial(leave, some) for some in consumed(leaving))
-    return AskedInTurns(context, calls, take, answer, broker, leaving).begin()
+    return AskedInTurns(context, calls, take, answer, services, leaving).begin()

@@ -9,12 +9,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import is_internal
@@ -33,19 +32,21 @@ HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
 
 
-@api(ApiKey.DELETE_RECORDS, versions=(0, 2))
+@api(ApiKey.DELETE_RECORDS, versions=(0, 2), services=PartitionServices)
 def handle(
-    message: DeleteRecordsRequest, context: RequestContext, broker: Broker
+    message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
-    allowed = wire_actor(context, broker).role >= Role.ADMIN
+    allowed = services.security.actor(context).role >= Role.ADMIN
     results = []
     for topic in message.topics:
-        hosted = broker.partitions.by_name.get(topic.name)
+        hosted = services.partitions.by_name.get(topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
             answer = partial(_refused, refusal)

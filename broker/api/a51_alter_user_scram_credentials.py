@@ -6,13 +6,12 @@ may alter a user once. A login in progress completes with the old credential.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.large_changes import entries_of, refused
 from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import ControlServices
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
@@ -25,15 +24,15 @@ from broker.protocol.messages.alter_user_scram_credentials import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
+    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
+    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
         *message.deletions,
@@ -48,7 +47,7 @@ def _read(
                 lambda each: AlterUserScramCredentialsResponse(results=each),
             )
         )
-    return _alter(wanted, context, broker)
+    return _alter(wanted, context, services)
 
 
 def _alteration(
@@ -62,10 +61,10 @@ def _alteration(
 
 
 async def _alter(
-    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, broker: Broker
+    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, services: ControlServices
 ) -> Outcome:
     command = AlterUserScramCredentials(tuple(wanted))
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    outcomes = await services.control.apply(command, services.security.actor(context))
     del command
     return outcome_of(_results(outcomes, wanted))
 

@@ -7,10 +7,10 @@ an encoded response template. `a01_fetch` handles requests that wait, fail or ma
 import struct
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_replica import replica_of
 from broker.api.outcome import Encoded, Outcome
+from broker.api.services import FetchServices
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
@@ -113,22 +113,23 @@ class Shape:
 class FetchCache:
     """The cached shapes of one version on one listener; a new metadata image clears them."""
 
-    __slots__ = ("_shapes", "_version")
+    __slots__ = ("_services", "_shapes", "_version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, services: FetchServices) -> None:
+        self._services = services
         self._version = version
         self._shapes: dict[bytes, Shape] = {}
 
     def forget(self) -> None:
         self._shapes.clear()
 
-    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+    def serve(self, frame: Buffer, context: RequestContext) -> Outcome | None:
         """Return the outcome of a cached request, or None to leave it to the full handler."""
         if len(frame) > LONGEST:
             return None
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]) + bytes(frame[at + 8 :]))
-        if shape is None or shape.at != at or broker.quotas.fetch_active:
+        if shape is None or shape.at != at or self._services.quotas.fetch_active:
             return None
         log = shape.log
         (offset,) = INT64.unpack_from(frame, at)
@@ -146,9 +147,7 @@ class FetchCache:
         metrics.bytes_out += records.remaining
         return Encoded(shape.answer.fill(context.correlation_id, log, records), None)
 
-    def learn(
-        self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext, broker: Broker
-    ) -> None:
+    def learn(self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext) -> None:
         """Cache the bytes around the offset of a request for one partition that succeeded."""
         if len(frame) > LONGEST or self._version < 5:
             return
@@ -160,7 +159,7 @@ class FetchCache:
             return
         (topic,) = message.topics
         (asked,) = topic.partitions
-        partitions = broker.partitions
+        partitions = self._services.partitions
         by_id = topic.topic_id != ZERO_UUID
         hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
         log = hosted.opened_log(asked.partition) if hosted is not None else None
@@ -169,7 +168,7 @@ class FetchCache:
             return
         if len(self._shapes) >= KNOWN:
             self._shapes.clear()
-        max_bytes = min(asked.partition_max_bytes, message.max_bytes, broker.fetch_config.max_bytes)
+        max_bytes = min(asked.partition_max_bytes, message.max_bytes, self._services.max_bytes)
         answer = ResponseTemplate(topic.topic, topic.topic_id, asked.partition, self._version)
         self._shapes[bytes(frame[8:at]) + bytes(frame[at + 8 :])] = Shape(
             at, context.client_id, log, max_bytes, min(message.min_bytes, max_bytes), answer

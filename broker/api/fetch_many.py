@@ -8,7 +8,6 @@ partitions together; a fetch over this limit responds at once.
 from collections.abc import Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import reply_in_slices, size_in_slices
 from broker.api.fetch_pending import FetchAnswer, PendingFetch
@@ -17,6 +16,7 @@ from broker.api.fetch_setup import pending_fetch
 from broker.api.fetch_wanted import wanted_in_slices
 from broker.api.outcome import DELAYED, Answered, Outcome, Sliced
 from broker.api.pacing import pieces
+from broker.api.services import FetchServices
 from broker.errors import ApiError
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.records.slices import SLICE, Slices
@@ -28,14 +28,14 @@ MAX_WAITING: Final = 1_000_000
 
 
 def fetch_many(
-    message: FetchRequest, replica: int, context: RequestContext, broker: Broker
+    message: FetchRequest, replica: int, context: RequestContext, services: FetchServices
 ) -> Slices[Outcome]:
     try:
-        wanted, session, incremental = yield from wanted_in_slices(message, context, broker)
+        wanted, session, incremental = yield from wanted_in_slices(message, context, services)
     except ApiError as error:
         return Answered(FetchResponse(error_code=error.code))
     kind = PendingManyReplicaFetch if replica >= 0 else PendingManyFetch
-    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, broker)
+    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if message.max_wait_ms <= 0 or min_bytes <= 0:
@@ -43,12 +43,12 @@ def fetch_many(
         return (yield from _answer(pending))
     operation = DelayedManyFetch(message.max_wait_ms, pending, min_bytes)
     try:
-        yield from _prepare(operation, reading, broker)
-        waiting = sum(each.partitions for each in broker.fetches.any_watchers)
+        yield from _prepare(operation, reading, services)
+        waiting = sum(each.partitions for each in services.fetches.any_watchers)
         if reading.size < min_bytes and not reading.stop_waiting and waiting <= MAX_WAITING:
             yield from _free(reading.found)
             operation.wait()
-            if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
+            if not services.fetches.try_complete_else_wait(operation, services.clock.ms()):
                 context.connection.waiting = operation
                 return DELAYED
             yield from _read(reading)
@@ -80,12 +80,12 @@ def _read_and_answer(pending: PendingFetch) -> Slices[Outcome]:
     return (yield from _answer(pending))
 
 
-def _prepare(operation: DelayedManyFetch, reading: Reading, broker: Broker) -> Slices[None]:
+def _prepare(operation: DelayedManyFetch, reading: Reading, services: FetchServices) -> Slices[None]:
     """Read all partitions after registering the operation, so that it sees every append."""
     for some in pieces(reading.wanted):
         operation.want(some)
         yield None
-    operation.watched(broker.fetches.watch_any(operation))
+    operation.watched(services.fetches.watch_any(operation))
     yield from _read(reading)
     if reading.size < operation.min_bytes:
         for found in pieces(reading.found):
@@ -102,7 +102,7 @@ def _read(reading: Reading) -> Slices[None]:
 
 def _answer(pending: PendingFetch) -> Slices[Outcome]:
     """Build the response of `PendingFetch.answer` in slices from a fresh read."""
-    reading, session, quotas = pending.reading, pending.session, pending.broker.quotas
+    reading, session, quotas = pending.reading, pending.session, pending.services.quotas
     found = reading.found
     if session is not None:
         news: list[Found] = []

@@ -1,14 +1,14 @@
 """A Fetch in progress, and how a consumer's fetch completes. (Kafka: handleFetchRequest)
 
-`api.a01_fetch` creates it and completes it at once or, after a wait, through `api.delayed_fetch`.
+`api.a01_fetch` creates it and completes it at once or, after a wait, through `api.delayed_operations`.
 `fetch_replica` has the replica variant.
 """
 
-from broker.api.broker import Broker
 from broker.api.byte_quotas import RecordedFetch
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
 from broker.api.outcome import Answered, Sliced
+from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchResponse
 from broker.quotas.verdict import Throttle
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
@@ -18,17 +18,17 @@ from broker.services.fetching import Found, Reading
 class PendingFetch:
     """A Fetch in progress; `incremental` responses omit unchanged partitions."""
 
-    __slots__ = ("broker", "context", "incremental", "reading", "session")
+    __slots__ = ("context", "incremental", "reading", "services", "session")
 
     def __init__(
         self,
-        broker: Broker,
+        services: FetchServices,
         context: RequestContext,
         reading: Reading,
         session: FetchSession | None,
         incremental: bool,
     ) -> None:
-        self.broker = broker
+        self.services = services
         self.context = context
         self.reading = reading
         self.session = session
@@ -56,13 +56,13 @@ class PendingFetch:
 
         `size` is the size of the whole frame, if known.
         """
-        broker, context = self.broker, self.context
-        quotas = broker.quotas
+        services, context = self.services, self.context
+        quotas = services.quotas
         recorded = None
         if quotas.fetch_active:
             if size is None:
                 size = size_of(reply, context.api_version)
-            recorded = RecordedFetch(size, found, quotas, broker.clock.ms())
+            recorded = RecordedFetch(size, found, quotas, services.clock.ms())
             throttle = recorded.record(quotas, context)
             if throttle is not None:
                 recorded.unrecord(quotas, context)
@@ -83,7 +83,7 @@ class PendingFetch:
                 session.untold(found)
                 session_id = session.id
             else:
-                self.broker.sessions.close(session.id)
+                self.services.sessions.close(session.id)
         self.reading.drop()
         return Answered(empty_reply(throttle.throttle_ms, session_id), throttle)
 
@@ -121,14 +121,14 @@ class FetchAnswer(Answered):
         pending = self._pending
         context = pending.context
         connection = context.connection
-        broker = pending.broker
+        services = pending.services
         if pending.reading.size:
-            now_ms, since_ms = broker.clock.ms(), self._withheld_since_ms
+            now_ms, since_ms = services.clock.ms(), self._withheld_since_ms
             window = throttle.sensor.rate.window
             if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
                 return self
             connection.withheld_since_ms = since_ms or now_ms
         if self._recorded is not None:
-            self._recorded.unrecord(broker.quotas, context)
+            self._recorded.unrecord(services.quotas, context)
         pending.reading.count_unsent()
         return pending.without_records(throttle, self._found)

@@ -6,12 +6,11 @@ partitions. Fetching as a replica requires the admin role.
 (Kafka: ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import reply_for, size_of
 from broker.api.fetch_pending import PendingFetch
 from broker.api.outcome import Answered
-from broker.api.wire_actor import wire_actor
+from broker.api.services import FetchServices
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -25,17 +24,17 @@ def replica_of(message: FetchRequest) -> int:
     return message.replica_id if state is None or message.replica_id >= 0 else state.replica_id
 
 
-def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, broker: Broker) -> Reading:
+def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, services: FetchServices) -> Reading:
     """Return a reading that throttles every replica but this broker, the only one in sync."""
-    if replica == broker.config.node_id:
+    if replica == services.node_id:
         return Reading(wanted, max_bytes)
-    quota, clock = broker.replication.leader, broker.clock
+    quota, clock = services.replication.leader, services.clock
     return ReplicaReading(wanted, max_bytes, quota.is_marked, lambda: quota.is_exceeded(clock.ms()))
 
 
-def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, broker: Broker) -> None:
+def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, services: FetchServices) -> None:
     """Set TOPIC_AUTHORIZATION_FAILED for every partition unless the principal administers the cluster."""
-    if wire_actor(context, broker).role < Role.ADMIN:
+    if services.security.actor(context).role < Role.ADMIN:
         for each in wanted:
             each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -46,7 +45,7 @@ class PendingReplicaFetch(PendingFetch):
     __slots__ = ()
 
     def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
-        quota = self.broker.replication.leader
+        quota = self.services.replication.leader
         marked = [
             each
             for each in found
@@ -54,5 +53,5 @@ class PendingReplicaFetch(PendingFetch):
         ]
         if marked:
             size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
-            quota.record(size, self.broker.clock.ms())
+            quota.record(size, self.services.clock.ms())
         return Answered(reply)

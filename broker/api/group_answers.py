@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
+from broker.api.services import GroupServices
 from broker.groups.coordinator import OnTimerFailure
 from broker.groups.messages import Effects, Now, Token
 from broker.log.partition import PartitionLog
@@ -46,7 +46,7 @@ class AskedInTurns(Asked):
     reference the request's message, which is freed in slices after the first call.
     """
 
-    __slots__ = ("_broker", "_calls", "_reply", "_rest", "_take")
+    __slots__ = ("_calls", "_reply", "_rest", "_services", "_take")
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class AskedInTurns(Asked):
         calls: Iterator[Callable[[Token], Effects]],
         take: Callable[[Any], None],
         answer: Struct,
-        broker: Broker,
+        services: GroupServices,
         *rest: list[Any],
     ) -> None:
         super().__init__(context, lambda _reply, _version: answer)
         self._calls = calls
         self._take = take
         self._reply = answer
-        self._broker = broker
+        self._services = services
         self._rest = rest
 
     def begin(self) -> Outcome:
         """Make the first call; `calls` is not empty."""
-        return conclude(next(self._calls)(self), self, self._broker)
+        return conclude(next(self._calls)(self), self, self._services)
 
     def outcome(self, reply: Any) -> Outcome:
         self._take(reply)
@@ -77,76 +77,76 @@ class AskedInTurns(Asked):
 
     def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
         yield from ()
-        return conclude(call(self), self, self._broker)
+        return conclude(call(self), self, self._services)
 
 
 def now_of(context: RequestContext) -> Now:
     return Now(context.now_ms, context.wall_ms)
 
 
-def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
+def conclude(effects: Effects, asked: Asked, services: GroupServices) -> Outcome:
     """Return the outcome of `asked`; the replies to other requests are posted as callbacks."""
     if not effects.records:
-        return _deliver(effects, asked, broker)
-    writing = broker.groups.write(effects, now_of(asked.context))
-    return _Settling(writing, asked, broker)
+        return _deliver(effects, asked, services)
+    writing = services.groups.write(effects, now_of(asked.context))
+    return _Settling(writing, asked, services)
 
 
 def expire_groups(
-    broker: Broker, now_ms: int, wall_ms: int, on_failure: OnTimerFailure | None = None
+    services: GroupServices, now_ms: int, wall_ms: int, on_failure: OnTimerFailure | None = None
 ) -> None:
     """Expire members and rebalances that are due. Never called from a handler's batch.
 
     `on_failure`: see `GroupCoordinator.expire`.
     """
-    _deliver(broker.groups.expire(Now(now_ms, wall_ms), on_failure), None, broker)
+    _deliver(services.groups.expire(Now(now_ms, wall_ms), on_failure), None, services)
 
 
 def forget_topics(
-    broker: Broker, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
+    services: GroupServices, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
 ) -> Steps[None]:
     """Delete the committed offsets of deleted topics.
 
     `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
     few groups and offsets.
     """
-    for group_id, partitions in broker.groups.coordinator.committed_in(topics):
+    for group_id, partitions in services.groups.coordinator.committed_in(topics):
         if partitions:
             now = Now(now_ms(), wall_ms())
-            _deliver(broker.groups.partitions_deleted(group_id, partitions, now), None, broker)
+            _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
         yield
 
 
-def release_groups(broker: Broker) -> None:
+def release_groups(services: GroupServices) -> None:
     """Complete every waiting JoinGroup and SyncGroup at shutdown with NOT_COORDINATOR."""
-    _deliver(broker.groups.coordinator.release(), None, broker)
+    _deliver(services.groups.coordinator.release(), None, services)
 
 
 class _Settling(AfterCommit):
     """A coordinator call whose records are staged."""
 
-    __slots__ = ("asked", "broker", "writing")
+    __slots__ = ("asked", "services", "writing")
 
-    def __init__(self, writing: Writing, asked: Asked, broker: Broker) -> None:
+    def __init__(self, writing: Writing, asked: Asked, services: GroupServices) -> None:
         self.writing = writing
         self.asked = asked
-        self.broker = broker
+        self.services = services
 
     @property
     def logs(self) -> Sequence[PartitionLog]:
         return [log.log for log, _ in self.writing.written]
 
     def finish(self) -> Outcome:
-        effects = self.broker.groups.settle(self.writing, now_of(self.asked.context))
-        return _deliver(effects, self.asked, self.broker)
+        effects = self.services.groups.settle(self.writing, now_of(self.asked.context))
+        return _deliver(effects, self.asked, self.services)
 
 
-def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
+def _deliver(effects: Effects, asked: Asked | None, services: GroupServices) -> Outcome:
     outcome: Outcome = DELAYED
     for token, reply in effects.replies:
         assert isinstance(token, Asked)
         if token is asked:
             outcome = token.outcome(reply)
         else:
-            broker.callbacks.post(token.context, partial(token.outcome, reply))
+            services.callbacks.post(token.context, partial(token.outcome, reply))
     return outcome

@@ -4,39 +4,53 @@ Called by CreateTopics, DeleteTopics, CreatePartitions and automatic creation. E
 charged at once, after all other checks of the topic and before a metadata record is written.
 """
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.clock import Clock
 from broker.control.commands import Charge
-from broker.quotas.mutation import MutationQuota
+from broker.quotas.mutation import MutationQuota, MutationQuotaManager
 from broker.quotas.verdict import Throttle
 
 
 class Mutations:
-    """The mutation quota of one request.
+    """The mutation quota of one request."""
 
-    From version `strict_from`, a client that has exhausted its quota is refused; older versions are served
-    and throttled.
-    """
+    __slots__ = ("_clock", "_quota")
 
-    __slots__ = ("_clock_ms", "_quota")
-
-    def __init__(self, context: RequestContext, broker: Broker, strict_from: int) -> None:
-        self._clock_ms = broker.clock.ms
-        self._quota: MutationQuota = broker.quotas.mutation.quota_for(
-            context.connection.principal,
-            context.client_id,
-            self._clock_ms(),
-            strict=context.api_version >= strict_from,
-        )
+    def __init__(self, quota: MutationQuota, clock: Clock) -> None:
+        self._quota = quota
+        self._clock = clock
 
     def charge(self, partitions: int) -> None:
-        self._quota.record(partitions, self._clock_ms())
+        self._quota.record(partitions, self._clock.ms())
 
     def throttle(self) -> Throttle | None:
         """Return the remaining throttle; the request's own processing time counts towards it."""
-        return self._quota.throttle(self._clock_ms())
+        return self._quota.throttle(self._clock.ms())
 
 
-def automatic_charge(context: RequestContext, broker: Broker) -> Charge:
-    """Return the charge for auto-created topics, which is never refused and throttles afterwards."""
-    return Mutations(context, broker, strict_from=context.api_version + 1).charge
+class ControllerMutations:
+    """The mutation quotas of all clients."""
+
+    __slots__ = ("_clock", "_manager")
+
+    def __init__(self, manager: MutationQuotaManager, clock: Clock) -> None:
+        self._manager = manager
+        self._clock = clock
+
+    def of(self, context: RequestContext, strict_from: int) -> Mutations:
+        """Return the quota of a request.
+
+        From version `strict_from`, a client that has exhausted its quota is refused; older versions are
+        served and throttled.
+        """
+        quota = self._manager.quota_for(
+            context.connection.principal,
+            context.client_id,
+            self._clock.ms(),
+            strict=context.api_version >= strict_from,
+        )
+        return Mutations(quota, self._clock)
+
+    def automatic_charge(self, context: RequestContext) -> Charge:
+        """Return the charge for auto-created topics, which is never refused and throttles afterwards."""
+        return self.of(context, strict_from=context.api_version + 1).charge

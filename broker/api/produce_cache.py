@@ -9,12 +9,11 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import complete_fetches
 from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
+from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -120,9 +119,10 @@ class Shape:
 class ProduceCache:
     """The cached shapes of one version on one listener; a new metadata image clears them."""
 
-    __slots__ = ("_flexible", "_last_codec", "_shapes", "_tail", "_version")
+    __slots__ = ("_flexible", "_last_codec", "_services", "_shapes", "_tail", "_version")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, services: ProduceServices) -> None:
+        self._services = services
         self._version = version
         self._flexible = version >= 9
         self._last_codec = CODEC_MASK if version >= ZSTD_SINCE else Codec.ZSTD - 1
@@ -132,7 +132,7 @@ class ProduceCache:
     def forget(self) -> None:
         self._shapes.clear()
 
-    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+    def serve(self, frame: Buffer, context: RequestContext) -> Outcome | None:
         """Return the outcome of a cached request, or None to leave it to the full handler."""
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]))
@@ -163,11 +163,9 @@ class ProduceCache:
             staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
         except (ApiError, IndexError):
             return None
-        return _CachedRequest(shape, staged, context, broker)
+        return _CachedRequest(shape, staged, context, self._services)
 
-    def learn(
-        self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
-    ) -> None:
+    def learn(self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext) -> None:
         """Cache the prefix of a request for one partition that succeeded."""
         if (
             self._version < LOG_START_SINCE
@@ -175,11 +173,11 @@ class ProduceCache:
             or len(message.topic_data[0].partition_data) != 1
         ):
             return
-        if refusal_of(message, broker):
+        if refusal_of(message):
             return
         (topic,) = message.topic_data
         (partition,) = topic.partition_data
-        hosted = hosted_topic(topic, broker)
+        hosted = hosted_topic(topic, self._services.partitions)
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             return
         log = hosted.opened_log(partition.index)
@@ -203,13 +201,15 @@ class ProduceCache:
 class _CachedRequest(AfterCommit):
     """A staged append of a cached request."""
 
-    __slots__ = ("broker", "context", "shape", "staged")
+    __slots__ = ("context", "services", "shape", "staged")
 
-    def __init__(self, shape: Shape, staged: Staged, context: RequestContext, broker: Broker) -> None:
+    def __init__(
+        self, shape: Shape, staged: Staged, context: RequestContext, services: ProduceServices
+    ) -> None:
         self.shape = shape
         self.staged = staged
         self.context = context
-        self.broker = broker
+        self.services = services
 
     @property
     def logs(self) -> Sequence[PartitionLog]:
@@ -230,9 +230,9 @@ class _CachedRequest(AfterCommit):
         return Answered(refused, throttle)
 
     def finish(self) -> Outcome:
-        shape, staged, context, broker = self.shape, self.staged, self.context, self.broker
+        shape, staged, context, services = self.shape, self.staged, self.context, self.services
         throttle = None
-        quotas = broker.quotas
+        quotas = services.quotas
         if quotas.produce_active:
             if quotas.broker.active:
                 throttle = record_produce(quotas, context)
@@ -245,8 +245,8 @@ class _CachedRequest(AfterCommit):
             if shape.acks == 0:
                 return Hangup(f"acks=0 and {error.name}", error)
             return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
-        if broker.fetches.watched:
-            complete_fetches(broker, shape.log)
+        if services.fetches.watched:
+            services.fetches.complete(shape.log)
         if shape.acks == 0:
             return SILENT if throttle is None else Silent(throttle)
         if throttle is None:

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.api.outcome import Answered
+from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.verdict import Throttle
@@ -68,7 +69,7 @@ async def test_over_the_request_quota_the_records_are_held_back(
     assert bytes_out(shared) == 0, "what was not sent is not counted"
     sensor = shared.quotas.fetch.find("ANONYMOUS", None)
     assert (sensor.observed(shared.clock.ms()) if sensor else 0) == 0, "nor recorded"
-    assert len(shared.broker.sessions) == 0, "nor does a session begin"
+    assert len(shared.services[FetchServices].sessions) == 0, "nor does a session begin"
     # All records are available afterwards.
     assert (await busy.fetch())[1] > 30_000
     assert bytes_out(shared) == sent
@@ -83,7 +84,7 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> N
     asking = await idle.ask()
     withheld(shared, asking, over(shared))
     assert idle.answer(asking) == (1_000, 0)
-    assert len(shared.broker.sessions) == 1
+    assert len(shared.services[FetchServices].sessions) == 1
     assert (await idle.fetch())[1] > 0
 
 

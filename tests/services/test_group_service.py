@@ -216,10 +216,10 @@ async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(
 async def test_lag_is_what_lies_behind_the_committed_offsets(ready: Harness) -> None:
     ready.append("orders", 1, 2, 3)
     ready.append("orders", 1, partition=1)
-    assert ready.broker.groups.lag(GROUP) == 0
+    assert ready.groups.lag(GROUP) == 0
     await commit(ready, 1)
-    assert ready.broker.groups.lag(GROUP) == 2
+    assert ready.groups.lag(GROUP) == 2
     await commit(ready, 0, partition=1)
-    assert ready.broker.groups.lag(GROUP) == 3
+    assert ready.groups.lag(GROUP) == 3
     await commit(ready, 9)
-    assert ready.broker.groups.lag(GROUP) == 1
+    assert ready.groups.lag(GROUP) == 1

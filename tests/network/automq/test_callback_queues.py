@@ -93,7 +93,7 @@ async def test_fetches_that_end_together_are_answered_of_every_handler_in_turn(
         for client in (*by_handler[0], *by_handler[1]):
             await client.stream.send_all(waiting_fetch(1))
             await wait_all_tasks_blocked()
-        await until(lambda: broker.server.broker.fetches.delayed == len(clients))
+        await until(lambda: broker.server.fetches.delayed == len(clients))
         answered: list[int] = []
         pool = broker.server.socket_server.handlers
         conclude = pool._conclude

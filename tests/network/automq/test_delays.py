@@ -57,7 +57,7 @@ class Delays:
 
     async def _call_back(self, context: Any) -> None:
         await trio.sleep(self._rng.random())
-        self._broker.server.broker.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
+        self._broker.server.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
         self._broker.server.socket_server.handlers.deliver()
 
 

@@ -148,7 +148,7 @@ class Scene:
         """Whatever is parked is answered."""
         waiting, self.parked = self.parked, []
         for context in waiting:
-            self.broker.server.broker.callbacks.post(context, self._answer)
+            self.broker.server.callbacks.post(context, self._answer)
 
     def deliver(self) -> None:
         self.broker.server.socket_server.handlers.deliver()

@@ -18,7 +18,7 @@ from tests.support.running import RunningBroker, running_broker
 
 
 def flow(broker: RunningBroker) -> Flow:
-    return broker.server.broker.views.flow()
+    return broker.server.views.flow()
 
 
 def exposed(broker: RunningBroker, name: str) -> float:
