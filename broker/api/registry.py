@@ -9,10 +9,11 @@ import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
+from broker.api.request_cache import RequestCache
 from broker.protocol.api_key import ApiKey
 
 HANDLER_FILE: Final = re.compile(r"a\d\d_\w+")
@@ -41,21 +42,8 @@ class Api:
     before_login: bool
     advertised_min: int
     unknown_version: Handler[Any, Any, Outcome] | None
-    request_cache: Callable[[int, Any], "RequestCache"] | None
+    request_cache: Callable[[int, Any], RequestCache] | None
     doc: str
-
-
-class RequestCache(Protocol):
-    """Serves requests that match a cached prefix; one instance for each version and listener."""
-
-    def serve(self, frame: Any, context: Any) -> Outcome | None:
-        """Return an Outcome, or None, without side effects, to leave the request to the full handler."""
-
-    def learn(self, frame: Any, body: int, message: Any, context: Any) -> None:
-        """Cache a request that the full handler has served; `frame` decodes to `message` from `body` on."""
-
-    def forget(self) -> None:
-        """Clear the cache, because the metadata image has changed."""
 
 
 class Registry:
@@ -98,7 +86,7 @@ def api(
     before_login: bool = False,
     advertised_min: int | None = None,
     unknown_version: Handler[Any, Services, Outcome] | None = None,
-    request_cache: Callable[[int, Services], "RequestCache"] | None = None,
+    request_cache: Callable[[int, Services], RequestCache] | None = None,
 ) -> Callable[[Handler[Request, Services, Result]], Handler[Request, Services, Result]]:
     """Register a handler for `key`, versions min to max inclusive.
 

@@ -15,7 +15,8 @@ from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE
 from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
-from broker.api.registry import Api, RequestCache
+from broker.api.registry import Api
+from broker.api.request_cache import RequestCache
 from broker.api.retry_errors import errors_of
 from broker.clock import Clock
 from broker.log.partition import PartitionLog

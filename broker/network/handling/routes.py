@@ -9,7 +9,8 @@ from copy import copy
 from typing import Any, Final, Protocol, cast
 
 from broker.api.outcome import ConnectionUpdate
-from broker.api.registry import Api, Registry, RequestCache
+from broker.api.registry import Api, Registry
+from broker.api.request_cache import RequestCache
 from broker.api.services import HandlerServices
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
