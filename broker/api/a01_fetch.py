@@ -4,8 +4,8 @@ Versions 4-18; sessions (KIP-227) from 7, topic ids from 13. Records pass from t
 partition without records has empty bytes, never null (librdkafka, kafka-python). A fetch over its byte-rate
 quota or its client's request quota gets an empty response with the throttle time, and the byte-rate quota
 takes back the recorded bytes. An unknown partition does not end the wait of the others. The replication
-throttle applies to replica fetches instead of client quotas (`fetch_replica`). Left out: follower progress on
-the leader. read_committed returns every record because there are no transactions.
+throttle applies to replica fetches instead of client quotas. Left out: follower progress on the leader.
+read_committed returns every record because there are no transactions.
 """
 
 from collections.abc import Awaitable
@@ -14,9 +14,7 @@ from typing import Final
 from broker.api.context import RequestContext
 from broker.api.fetch_cache import FetchCache
 from broker.api.fetch_many import fetch_many
-from broker.api.fetch_pending import PendingFetch
-from broker.api.fetch_replica import PendingReplicaFetch, replica_of
-from broker.api.fetch_setup import pending_fetch
+from broker.api.fetch_pending import PendingFetch, PendingReplicaFetch, pending_fetch, replica_of
 from broker.api.fetch_wanted import makes_logs, wanted_by
 from broker.api.outcome import DELAYED, Answered, Outcome, in_slices
 from broker.api.registry import api

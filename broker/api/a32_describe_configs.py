@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.distinct import Distinct
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, pieces
+from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.control.commands import ConfigResource, ResourceType

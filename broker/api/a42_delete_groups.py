@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from broker.api.context import RequestContext
-from broker.api.distinct import Distinct
 from broker.api.group_answers import AskedInTurns, now_of
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, consumed, mapped
+from broker.api.pacing import Distinct, Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode

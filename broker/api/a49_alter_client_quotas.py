@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
 from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api

@@ -6,8 +6,8 @@ may alter a user once. A login in progress completes with the old credential.
 
 from collections.abc import Awaitable
 
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
 from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api

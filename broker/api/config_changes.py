@@ -7,8 +7,8 @@ slices.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
 from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.services import ControlServices

@@ -8,7 +8,7 @@ import struct
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.fetch_replica import replica_of
+from broker.api.fetch_pending import replica_of
 from broker.api.outcome import Encoded, Outcome
 from broker.api.request_cache import MAX_BYTES, SENTINELS, Shape, ShapeCache, split_around
 from broker.api.services import FetchServices

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.fetch_answer import reply_in_slices, size_in_slices
-from broker.api.fetch_pending import FetchAnswer, PendingFetch
-from broker.api.fetch_replica import PendingReplicaFetch
-from broker.api.fetch_setup import pending_fetch
+from broker.api.fetch_pending import (
+    FetchAnswer,
+    PendingFetch,
+    PendingReplicaFetch,
+    pending_fetch,
+    reply_in_slices,
+    size_in_slices,
+)
 from broker.api.fetch_wanted import wanted_in_slices
 from broker.api.outcome import DELAYED, Answered, Outcome, Sliced
 from broker.api.pacing import pieces

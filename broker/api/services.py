@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.api.callbacks import Callbacks
+from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity, Logins
 from broker.api.delayed_operations import DelayedFetches
-from broker.api.mutations import ControllerMutations
 from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.table import BrokerConfig

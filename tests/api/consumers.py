@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.api.fetch_answer import size_of
+from broker.api.fetch_pending import size_of
 from broker.api.outcome import Answered
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.entity import Entity
