@@ -15,7 +15,7 @@ from typing import Final
 from broker.api import registry
 from broker.api.client_security import ClientSecurity
 from broker.api.delayed_operations import DelayedFetches, DelayedProduce
-from broker.api.group_answers import expire_groups, release_groups
+from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RETRY_STORM, RetryStormGate
 from broker.api.services import Endpoints, GroupServices, TelemetryServices, handler_services
 from broker.clock import Clock

@@ -14,7 +14,16 @@ from typing import Final
 
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, Sliced, in_slices
+from broker.api.outcome import (
+    NO_RESPONSE,
+    AfterCommit,
+    Hangup,
+    NoResponse,
+    Outcome,
+    Response,
+    Sliced,
+    in_slices,
+)
 from broker.api.pacing import Pace
 from broker.api.produce_cache import ProduceCache
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
@@ -197,13 +206,13 @@ class _Pending(AfterCommit):
         for topic, some in piece:
             hosted = hosted_topic(topic, partitions)
             refused = self._refusal or topic_refusal(topic, hosted, self.acks)
-            answers = [
+            responses = [
                 _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended) for data in some
             ]
             if topic is self._last:
-                self.responses[-1].partition_responses += answers
+                self.responses[-1].partition_responses += responses
             else:
-                self.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+                self.responses.append(TopicProduceResponse(topic.name, topic.topic_id, responses))
                 self._last = topic
         self.appended = appended
 
@@ -256,5 +265,5 @@ class _Pending(AfterCommit):
             if errors:
                 error = ErrorCode(errors.pop())
                 return Hangup(f"acks=0 and {error.name}", error)
-            return SILENT if throttle is None else Silent(throttle)
-        return Answered(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)
+            return NO_RESPONSE if throttle is None else NoResponse(throttle)
+        return Response(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)

@@ -16,7 +16,7 @@ from broker.api.fetch_cache import FetchCache
 from broker.api.fetch_many import fetch_many
 from broker.api.fetch_pending import PendingFetch, PendingReplicaFetch, pending_fetch, replica_of
 from broker.api.fetch_wanted import makes_logs, wanted_by
-from broker.api.outcome import DELAYED, Answered, Outcome, in_slices
+from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
 from broker.api.services import FetchServices
 from broker.errors import ApiError
@@ -47,17 +47,17 @@ def handle(
     try:
         wanted, session, incremental = wanted_by(message, context, services)
     except ApiError as error:
-        return Answered(FetchResponse(error_code=error.code))
+        return Response(FetchResponse(error_code=error.code))
     kind = PendingReplicaFetch if replica >= 0 else PendingFetch
     pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if reading.read() >= min_bytes or reading.stop_waiting or message.max_wait_ms <= 0:
-        return pending.answer(fresh=True)
+        return pending.response(fresh=True)
     reading.drop()
     operation = DelayedFetch(message.max_wait_ms, pending, min_bytes)
     keys = [each.log for each in wanted if each.log is not None]
     if services.fetches.try_complete_else_watch(operation, keys, context.now_ms):
-        return pending.answer()
+        return pending.response()
     context.connection.waiting = operation
     return DELAYED

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import PartitionServices
@@ -57,7 +57,7 @@ def _respond(
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
-        answers = []
+        responses = []
         for each in topic.partitions:
             if pace.spent():
                 yield None
@@ -68,13 +68,13 @@ def _respond(
             else:
                 if hosted is not None and hosted.makes_log(each.partition_index) and pace.spent(SLICE):
                     yield None
-                answers.append((yield from _answer(each, hosted)))
+                responses.append((yield from _response(each, hosted)))
                 continue
-            answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
-        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+            responses.append(ListOffsetsPartitionResponse(each.partition_index, error))
+        topics.append(ListOffsetsTopicResponse(topic.name, responses))
         if pace.spent():
             yield None
-    return Answered(ListOffsetsResponse(topics=topics))
+    return Response(ListOffsetsResponse(topics=topics))
 
 
 def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, int]]]:
@@ -93,22 +93,24 @@ def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, 
     return twice
 
 
-def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> Slices[ListOffsetsPartitionResponse]:
-    answer = ListOffsetsPartitionResponse(asked.partition_index)
+def _response(
+    requested: ListOffsetsPartition, hosted: HostedTopic | None
+) -> Slices[ListOffsetsPartitionResponse]:
+    response = ListOffsetsPartitionResponse(requested.partition_index)
     try:
-        log = None if hosted is None else hosted.log(asked.partition_index)
+        log = None if hosted is None else hosted.log(requested.partition_index)
         if log is None:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return answer
+            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return response
         log.check_usable()
-        if error := check_epoch(asked.current_leader_epoch):
-            answer.error_code = error
+        if error := check_epoch(requested.current_leader_epoch):
+            response.error_code = error
         else:
-            answer.timestamp, answer.offset = yield from _find(asked.timestamp, log)
-            answer.leader_epoch = -1 if answer.offset == NO_OFFSET else LEADER_EPOCH
+            response.timestamp, response.offset = yield from _find(requested.timestamp, log)
+            response.leader_epoch = -1 if response.offset == NO_OFFSET else LEADER_EPOCH
     except ApiError as refused:
-        answer.error_code = refused.code
-    return answer
+        response.error_code = refused.code
+    return response
 
 
 def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:

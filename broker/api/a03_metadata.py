@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import pieces
 from broker.api.registry import api
 from broker.api.services import MetadataServices
@@ -51,12 +51,12 @@ def handle(
     ):
         # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
-        return Answered(_reply(refused, context, services))
+        return Response(_reply(refused, context, services))
     return in_slices(_respond(message.topics, message, context, services))
 
 
 def _respond(
-    asked: list[MetadataRequestTopic],
+    requested: list[MetadataRequestTopic],
     message: MetadataRequest,
     context: RequestContext,
     services: MetadataServices,
@@ -64,51 +64,51 @@ def _respond(
     """Look up the topics and start to create the missing ones that may be created."""
     may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
     creates = may_create and services.control.config.topics.auto_create_topics
-    answers: list[MetadataResponseTopic] = []
+    responses: list[MetadataResponseTopic] = []
     missing: dict[str, list[MetadataResponseTopic]] = {}
     image, known = services.control.image, True
     went_offline = services.partitions.went_offline
     resting = SLICE
-    for topic in asked:
-        answer = _find(topic, services)
-        answers.append(answer)
-        if len(answer.partitions) == SLICE:
-            yield from _complete(answer, services)
-        resting -= 1 + len(answer.partitions)
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    for topic in requested:
+        response = _find(topic, services)
+        responses.append(response)
+        if len(response.partitions) == SLICE:
+            yield from _complete(response, services)
+        resting -= 1 + len(response.partitions)
+        if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
-            if creates and answer.name is not None:
-                _note_missing(answer.name, answer, missing)
+            if creates and response.name is not None:
+                _note_missing(response.name, response, missing)
         if resting <= 0:
             resting = SLICE
             yield None
     if missing:
-        return _create(missing, answers, context, services)
-    return Answered(
-        _reply(answers, context, services), cacheable=known and _is_current(image, went_offline, services)
+        return _create(missing, responses, context, services)
+    return Response(
+        _reply(responses, context, services), cacheable=known and _is_current(image, went_offline, services)
     )
 
 
 def _note_missing(
-    name: str, answer: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
+    name: str, response: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
 ) -> None:
     if name not in missing and len(missing) == CREATED_AT_ONCE:
         return
     try:
         validate_topic_name(name)
     except ApiError as error:
-        answer.error_code = error.code
+        response.error_code = error.code
     else:
-        missing.setdefault(name, []).append(answer)
+        missing.setdefault(name, []).append(response)
 
 
 async def _create(
     missing: dict[str, list[MetadataResponseTopic]],
-    answers: list[MetadataResponseTopic],
+    responses: list[MetadataResponseTopic],
     context: RequestContext,
     services: MetadataServices,
 ) -> Outcome:
-    """Create the topics of `missing`, which maps each name to its entries in `answers`."""
+    """Create the topics of `missing`, which maps each name to its entries in `responses`."""
     topics = tuple(automatic_topic(name, services.control.config) for name in missing)
     command = CreateTopics(topics, charge=services.mutations.automatic_charge(context))
     outcomes = await services.control.apply(command, services.security.actor(context, automatic=True))
@@ -116,30 +116,32 @@ async def _create(
     for name, unknown in missing.items():
         topic = services.control.image.topics.get(name)
         error = errors.get(name)
-        for answer in unknown:
+        for response in unknown:
             if topic is not None:
                 made = _known(topic, services)
                 run_through(_complete(made, services))
-                answer.error_code, answer.topic_id = made.error_code, made.topic_id
-                answer.is_internal, answer.partitions = made.is_internal, made.partitions
+                response.error_code, response.topic_id = made.error_code, made.topic_id
+                response.is_internal, response.partitions = made.is_internal, made.partitions
             elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
-                answer.error_code = int(error)
-    return Answered(_reply(answers, context, services))
+                response.error_code = int(error)
+    return Response(_reply(responses, context, services))
 
 
 def _all_topics(image: Image, context: RequestContext, services: MetadataServices) -> Slices[Outcome]:
-    answers = []
+    responses = []
     went_offline = services.partitions.went_offline
     resting = SLICE
     for topic in image.topics.values():
-        answers.append(_known(topic, services))
+        responses.append(_known(topic, services))
         if topic.partitions > SLICE:
-            yield from _complete(answers[-1], services)
+            yield from _complete(responses[-1], services)
         resting -= 1 + topic.partitions
         if resting <= 0:
             resting = SLICE
             yield None
-    return Answered(_reply(answers, context, services), cacheable=_is_current(image, went_offline, services))
+    return Response(
+        _reply(responses, context, services), cacheable=_is_current(image, went_offline, services)
+    )
 
 
 def _is_current(image: Image, went_offline: int, services: MetadataServices) -> bool:
@@ -147,14 +149,14 @@ def _is_current(image: Image, went_offline: int, services: MetadataServices) -> 
     return services.control.image is image and services.partitions.went_offline == went_offline
 
 
-def _find(asked: MetadataRequestTopic, services: MetadataServices) -> MetadataResponseTopic:
+def _find(requested: MetadataRequestTopic, services: MetadataServices) -> MetadataResponseTopic:
     topics = services.control.image.topics
-    if asked.topic_id != ZERO_UUID:
-        hosted = services.partitions.by_id.get(asked.topic_id)
+    if requested.topic_id != ZERO_UUID:
+        hosted = services.partitions.by_id.get(requested.topic_id)
         if hosted is None or hosted.name not in topics:
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
         return _known(topics[hosted.name], services)
-    name = asked.name or ""
+    name = requested.name or ""
     topic = topics.get(name)
     if topic is None:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
@@ -167,13 +169,13 @@ def _known(topic: Topic, services: MetadataServices) -> MetadataResponseTopic:
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
 
 
-def _complete(answer: MetadataResponseTopic, services: MetadataServices) -> Slices[None]:
-    topic = services.control.image.topics.get(answer.name or "")
-    if topic is None or topic.topic_id != answer.topic_id:
+def _complete(response: MetadataResponseTopic, services: MetadataServices) -> Slices[None]:
+    topic = services.control.image.topics.get(response.name or "")
+    if topic is None or topic.topic_id != response.topic_id:
         return
     for some in pieces(range(SLICE, topic.partitions)):
         yield None
-        answer.partitions += _partitions(topic, some, services)
+        response.partitions += _partitions(topic, some, services)
 
 
 def _partitions(

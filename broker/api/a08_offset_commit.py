@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.group_answers import LONGEST_NAME, AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -47,7 +47,7 @@ def _commit(
     topics, offsets, accepted = yield from _sort(message, services.control.image, refusal)
     reply = OffsetCommitResponse(topics=topics)
     if not offsets:
-        return Answered(reply)
+        return Response(reply)
     entries = consumed(accepted, AT_ONCE)
 
     def take(committed: CommitReply) -> None:
@@ -68,7 +68,7 @@ def _commit(
         return services.groups.coordinator.commit(replace(request, offsets=some), token, now_of(context))
 
     calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
-    return AskedInTurns(context, calls, take, reply, services, offsets, accepted).begin()
+    return DividedGroupRequest(context, calls, take, reply, services, offsets, accepted).begin()
 
 
 def _refusal(message: OffsetCommitRequest, services: GroupServices) -> ErrorCode:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -55,7 +55,7 @@ def _respond(
             groups.append((yield from _group(group, error, services, pace)))
             if pace.spent():
                 yield None
-        return Answered(OffsetFetchResponse(groups=groups))
+        return Response(OffsetFetchResponse(groups=groups))
     found: Found = iter(())
     if not error:
         found = _find(message.group_id, message.topics, services)
@@ -73,21 +73,21 @@ def _respond(
         topics.append(OffsetFetchResponseTopic(name, (yield from mapped(partition, offsets, pace))))
         if pace.spent():
             yield None
-    return Answered(OffsetFetchResponse(topics=topics, error_code=error))
+    return Response(OffsetFetchResponse(topics=topics, error_code=error))
 
 
 def _group(
-    asked: OffsetFetchRequestGroup, error: ErrorCode, services: GroupServices, pace: Pace
+    requested: OffsetFetchRequestGroup, error: ErrorCode, services: GroupServices, pace: Pace
 ) -> Slices[OffsetFetchResponseGroup]:
     if error:
-        return OffsetFetchResponseGroup(asked.group_id, error_code=error)
+        return OffsetFetchResponseGroup(requested.group_id, error_code=error)
     topics = []
-    for name, offsets in _find(asked.group_id, asked.topics, services):
+    for name, offsets in _find(requested.group_id, requested.topics, services):
         partitions = yield from mapped(_partition, offsets, pace)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
         if pace.spent():
             yield None
-    return OffsetFetchResponseGroup(asked.group_id, topics)
+    return OffsetFetchResponseGroup(requested.group_id, topics)
 
 
 def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:

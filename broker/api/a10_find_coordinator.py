@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import MetadataServices
@@ -64,17 +64,17 @@ def _coordinators(
     endpoint = services.endpoints[context.connection.listener]
     if context.api_version < 4:
         reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
-        return Answered(reply, cacheable=cacheable)
+        return Response(reply, cacheable=cacheable)
     coordinators = yield from mapped(
         lambda key: Coordinator(key, node, endpoint.host, endpoint.port), message.coordinator_keys, Pace()
     )
-    return Answered(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
+    return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 
 def _refused(message: FindCoordinatorRequest, context: RequestContext, error: ErrorCode) -> Slices[Outcome]:
     if context.api_version < 4:
-        return Answered(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
+        return Response(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
     coordinators = yield from mapped(
         lambda key: Coordinator(key, NO_NODE, "", -1, error), message.coordinator_keys, Pace()
     )
-    return Answered(FindCoordinatorResponse(coordinators=coordinators))
+    return Response(FindCoordinatorResponse(coordinators=coordinators))

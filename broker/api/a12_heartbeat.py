@@ -4,8 +4,8 @@ Versions 0-4. Static members from 3 (KIP-345).
 """
 
 from broker.api.context import RequestContext
-from broker.api.group_answers import now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_requests import now_of
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode
@@ -16,7 +16,7 @@ from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 @api(ApiKey.HEARTBEAT, versions=(0, 4), services=GroupServices)
 def handle(message: HeartbeatRequest, context: RequestContext, services: GroupServices) -> Outcome:
     if not services.groups.is_available:
-        return Answered(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
+        return Response(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
     error = services.groups.coordinator.heartbeat(
         message.group_id,
         message.generation_id,
@@ -24,4 +24,4 @@ def handle(message: HeartbeatRequest, context: RequestContext, services: GroupSe
         message.group_instance_id,
         now_of(context),
     )
-    return Answered(HeartbeatResponse(error_code=error))
+    return Response(HeartbeatResponse(error_code=error))

@@ -8,7 +8,7 @@ operations (there is no authorizer; the field has its default).
 from collections.abc import Awaitable
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -38,7 +38,7 @@ def _respond(
         refused = yield from mapped(
             lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups, Pace()
         )
-        return Answered(DescribeGroupsResponse(groups=refused))
+        return Response(DescribeGroupsResponse(groups=refused))
     coordinator, pace = services.groups.coordinator, Pace()
     groups = []
     for group_id in message.groups:
@@ -46,7 +46,7 @@ def _respond(
         groups.append(_group(described))
         if pace.spent(2 + len(described.members)):
             yield None
-    return Answered(DescribeGroupsResponse(groups=groups))
+    return Response(DescribeGroupsResponse(groups=groups))
 
 
 def _group(group: GroupDescription) -> DescribedGroup:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -36,7 +36,7 @@ def _respond(message: ListGroupsRequest, services: GroupServices) -> Slices[Outc
         services.groups.coordinator.listed(states, types),
         pace,
     )
-    return Answered(ListGroupsResponse(groups=groups))
+    return Response(ListGroupsResponse(groups=groups))
 
 
 def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:

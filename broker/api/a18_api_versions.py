@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from broker.api.context import Connection, RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ClusterServices
 from broker.errors import ErrorCode
@@ -25,7 +25,7 @@ def unknown_version(_message: object, context: RequestContext, services: Cluster
     served = services.endpoints[context.connection.listener].registry.get(ApiKey.API_VERSIONS)
     assert served is not None
     own = ApiVersion(ApiKey.API_VERSIONS, served.min_version, served.max_version)
-    return Answered(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
+    return Response(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
 
 
 @api(
@@ -40,7 +40,7 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
     update_connection = None
     if context.api_version >= 3:
         if not (SOFTWARE.fullmatch(name) and SOFTWARE.fullmatch(version)):
-            return Answered(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return Response(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
 
         def update_connection(connection: Connection) -> None:
             connection.software_name = name
@@ -48,4 +48,4 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
 
     registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
-    return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, update_connection=update_connection)
+    return Response(ApiVersionsResponse(api_keys=served), cacheable=True, update_connection=update_connection)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import TopicServices
@@ -62,7 +62,7 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, services: Topic
     described: Described = {}
     topics = yield from mapped(lambda each: _result(each, services.control, described), outcomes, Pace())
     throttle = mutations.throttle()
-    return Answered(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
+    return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
 
 
 def _parts(topic: CreatableTopic) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import TopicServices
@@ -37,10 +37,10 @@ def handle(
 def _read(
     message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    asked: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
-    doomed = yield from entries_of(asked, _wanted, Pace())
+    requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
+    doomed = yield from entries_of(requested, _wanted, Pace())
     if doomed is None:
-        return (yield from refused(asked, _refused, lambda each: DeleteTopicsResponse(responses=each)))
+        return (yield from refused(requested, _refused, lambda each: DeleteTopicsResponse(responses=each)))
     return _delete(tuple(doomed), context, services)
 
 
@@ -71,7 +71,7 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: Reques
         Pace(),
     )
     throttle = mutations.throttle()
-    return Answered(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
+    return Response(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _wire_code(error: ErrorCode, version: int) -> ErrorCode:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ProducerIdServices
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
@@ -48,8 +48,8 @@ async def _from_next_block(services: ProducerIdServices) -> Outcome:
 
 
 def _response(producer_id: int) -> Outcome:
-    return Answered(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+    return Response(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
 
 
 def _refused(error: ErrorCode) -> Outcome:
-    return Answered(InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH))
+    return Response(InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import PartitionServices
@@ -41,20 +41,20 @@ def _respond(message: OffsetForLeaderEpochRequest, services: PartitionServices) 
         topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
         if pace.spent():
             yield None
-    return Answered(OffsetForLeaderEpochResponse(topics=topics))
+    return Response(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def _end(services: PartitionServices, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(services: PartitionServices, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        log = services.partitions.log(topic, asked.partition)
+        log = services.partitions.log(topic, requested.partition)
         if log is not None:
             log.check_usable()
     except ApiError as refused:
-        return EpochEndOffset(refused.code, asked.partition)
+        return EpochEndOffset(refused.code, requested.partition)
     if log is None:
-        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
-    if error := check_epoch(asked.current_leader_epoch):
-        return EpochEndOffset(error, asked.partition)
-    if asked.leader_epoch != LEADER_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, asked.partition)
-    return EpochEndOffset(ErrorCode.NONE, asked.partition, LEADER_EPOCH, log.log_end_offset)
+        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, requested.partition)
+    if error := check_epoch(requested.current_leader_epoch):
+        return EpochEndOffset(error, requested.partition)
+    if requested.leader_epoch != LEADER_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, requested.partition)
+    return EpochEndOffset(ErrorCode.NONE, requested.partition, LEADER_EPOCH, log.log_end_offset)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -60,7 +60,7 @@ def _respond(message: DescribeConfigsRequest, services: ControlServices) -> Slic
         if pace.spent(COST.get(resource.resource_type, 1) if results[-1].configs else 3):
             yield None
     yield from told.release()
-    return Answered(DescribeConfigsResponse(results=results))
+    return Response(DescribeConfigsResponse(results=results))
 
 
 def _describe(
@@ -73,8 +73,8 @@ def _describe(
     except ApiError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
     if resource.configuration_keys:
-        asked = yield from _known(resource.configuration_keys, {row.name for row in rows}, pace)
-        rows = [row for row in rows if row.name in asked]
+        requested = yield from _known(resource.configuration_keys, {row.name for row in rows}, pace)
+        rows = [row for row in rows if row.name in requested]
     configs = [_config(row, message) for row in rows]
     return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, configs)
 

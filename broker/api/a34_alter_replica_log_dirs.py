@@ -11,7 +11,7 @@ directory.
 from collections.abc import Awaitable
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import PartitionServices
@@ -40,12 +40,12 @@ def _respond(
     pace = Pace()
     allowed = services.security.actor(context).role >= Role.ADMIN
     results: dict[str, dict[int, ErrorCode]] = {}
-    for asked in message.dirs:
-        for topic in asked.topics:
+    for requested in message.dirs:
+        for topic in requested.topics:
             of_topic = results.setdefault(topic.name, {})
             for index in topic.partitions:
                 of_topic[index] = (
-                    _move(topic.name, index, asked.path, services)
+                    _move(topic.name, index, requested.path, services)
                     if allowed
                     else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 )
@@ -57,13 +57,13 @@ def _respond(
             yield None
     topics = []
     for name, partitions in results.items():
-        answers = yield from mapped(
+        responses = yield from mapped(
             lambda each: AlterReplicaLogDirPartitionResult(*each), partitions.items(), pace
         )
-        topics.append(AlterReplicaLogDirTopicResult(name, answers))
+        topics.append(AlterReplicaLogDirTopicResult(name, responses))
         if pace.spent():
             yield None
-    return Answered(AlterReplicaLogDirsResponse(results=topics))
+    return Response(AlterReplicaLogDirsResponse(results=topics))
 
 
 def _move(topic: str, index: int, path: str, services: PartitionServices) -> ErrorCode:

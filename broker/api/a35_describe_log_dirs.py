@@ -9,7 +9,7 @@ Version 4 adds the total and usable bytes of the volume. (KIP-113, KIP-827)
 from collections.abc import Awaitable, Collection
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
@@ -56,7 +56,7 @@ def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Sl
     results = []
     for directory in store.directories:
         results.append((yield from _described(directory, store, wanted, pace)))
-    return Answered(DescribeLogDirsResponse(results=results))
+    return Response(DescribeLogDirsResponse(results=results))
 
 
 def _described(

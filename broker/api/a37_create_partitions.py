@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import TopicServices
@@ -60,7 +60,7 @@ def _results(outcomes: list[PartitionsOutcome], mutations: Mutations) -> Slices[
         lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, Pace()
     )
     throttle = mutations.throttle()
-    return Answered(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
+    return Response(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _parts(topic: CreatePartitionsTopic) -> int:

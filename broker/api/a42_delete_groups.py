@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from broker.api.context import RequestContext
-from broker.api.group_answers import AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -51,18 +51,18 @@ def _delete(
         refusal = ErrorCode.NOT_COORDINATOR
     if refusal:
         refused = yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
-        return Answered(DeleteGroupsResponse(results=refused))
-    answer = DeleteGroupsResponse()
+        return Response(DeleteGroupsResponse(results=refused))
+    response = DeleteGroupsResponse()
 
-    asked: Sequence[str] = ()
+    requested: Sequence[str] = ()
 
     def take(reply: DeleteReply) -> None:
-        answer.results += map(DeletableGroupResult, asked, reply.errors)
+        response.results += map(DeletableGroupResult, requested, reply.errors)
 
     def delete(some: Sequence[str], token: Token) -> Effects:
-        nonlocal asked
-        asked = some
+        nonlocal requested
+        requested = some
         return services.groups.coordinator.delete(some, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(names))
-    return AskedInTurns(context, calls, take, answer, services, names).begin()
+    return DividedGroupRequest(context, calls, take, response, services, names).begin()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -44,29 +44,31 @@ def _respond(
     )
     if services.security.actor(context).role < Role.ADMIN:
         reply.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Answered(reply)
+        return Response(reply)
     topics = services.control.image.topics
-    for asked in message.topics:
-        topic = topics.get(asked.name)
-        answers = yield from mapped(partial(_answer, services, asked.name, topic), asked.partitions, pace)
+    for requested in message.topics:
+        topic = topics.get(requested.name)
+        responses = yield from mapped(
+            partial(_response, services, requested.name, topic), requested.partitions, pace
+        )
         if pace.spent(2):
             yield None
-        reply.responses.append(ReassignableTopicResponse(asked.name, answers))
-    return Answered(reply)
+        reply.responses.append(ReassignableTopicResponse(requested.name, responses))
+    return Response(reply)
 
 
-def _answer(
-    services: ControlServices, name: str, topic: Topic | None, asked: ReassignablePartition
+def _response(
+    services: ControlServices, name: str, topic: Topic | None, requested: ReassignablePartition
 ) -> ReassignablePartitionResponse:
-    index = asked.partition_index
+    index = requested.partition_index
     try:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
         if not 0 <= index < topic.partitions:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-        if asked.replicas is None:
+        if requested.replicas is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        check_replicas([tuple(asked.replicas)], services.node_id)
+        check_replicas([tuple(requested.replicas)], services.node_id)
     except ApiError as refused:
         return ReassignablePartitionResponse(index, refused.code, refused.message)
     return ReassignablePartitionResponse(index)

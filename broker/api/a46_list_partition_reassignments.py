@@ -4,7 +4,7 @@ Version 0. DescribeLogDirs shows moves between log directories of one broker.
 """
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.protocol.api_key import ApiKey
@@ -18,4 +18,4 @@ from broker.protocol.messages.list_partition_reassignments import (
 def handle(
     _message: ListPartitionReassignmentsRequest, _context: RequestContext, _services: ControlServices
 ) -> Outcome:
-    return Answered(ListPartitionReassignmentsResponse())
+    return Response(ListPartitionReassignmentsResponse())

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import repeat
 
 from broker.api.context import RequestContext
-from broker.api.group_answers import AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
@@ -38,13 +38,13 @@ def _delete(
     message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     if services.security.actor(context).role < Role.EDITOR:
-        return Answered(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return Response(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
-        return Answered(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
+        return Response(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
     group_id = message.group_id
     if refusal := services.groups.coordinator.check_delete_offsets(group_id):
-        return Answered(OffsetDeleteResponse(refusal))
-    answer = OffsetDeleteResponse()
+        return Response(OffsetDeleteResponse(refusal))
+    response = OffsetDeleteResponse()
     wanted = []
     entries = []
     pace = Pace()
@@ -60,13 +60,13 @@ def _delete(
                 wanted.append((topic.name, index))
             if pace.spent():
                 yield None
-        answer.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
         if pace.spent():
             yield None
-    answered = consumed(entries)
+    remaining = consumed(entries)
 
     def take(reply: OffsetDeleteReply) -> None:
-        some = next(answered)
+        some = next(remaining)
         for entry, error in zip(some, reply.errors or repeat(reply.error), strict=False):
             entry.error_code = error  # the whole-request error if the group is deleted between two turns
 
@@ -74,4 +74,4 @@ def _delete(
         return services.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(wanted))
-    return AskedInTurns(context, calls, take, answer, services, wanted, entries).begin()
+    return DividedGroupRequest(context, calls, take, response, services, wanted, entries).begin()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -39,12 +39,12 @@ def handle(
 
 def _respond(message: DescribeClientQuotasRequest, services: ControlServices) -> Slices[Outcome]:
     # A filter with more components repeats a type, and the filter refuses it.
-    asked = message.components[: MAX_COMPONENTS + 1]
-    components = [Component(each.entity_type, each.match_type, each.match) for each in asked]
+    requested = message.components[: MAX_COMPONENTS + 1]
+    components = [Component(each.entity_type, each.match_type, each.match) for each in requested]
     try:
         wanted = EntityFilter(components, strict=message.strict)
     except ApiError as error:
-        return Answered(DescribeClientQuotasResponse(0, error.code, error.message, None))
+        return Response(DescribeClientQuotasResponse(0, error.code, error.message, None))
     entries = []
     pace = Pace()
     for pairs, entry in services.control.image.quotas.items():
@@ -52,7 +52,7 @@ def _respond(message: DescribeClientQuotasRequest, services: ControlServices) ->
             entries.append(_entry(entry))
         if pace.spent(3):
             yield None
-    return Answered(DescribeClientQuotasResponse(entries=entries))
+    return Response(DescribeClientQuotasResponse(entries=entries))
 
 
 def _entry(entry: QuotaEntry) -> EntryData:

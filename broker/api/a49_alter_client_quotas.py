@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -70,7 +70,7 @@ def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Ou
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )
     entries = yield from mapped(_echo, outcomes, Pace())
-    return Answered(AlterClientQuotasResponse(entries=entries))
+    return Response(AlterClientQuotasResponse(entries=entries))
 
 
 def _alteration(entry: RequestEntryData) -> QuotaAlteration:

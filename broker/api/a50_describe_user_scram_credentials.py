@@ -7,7 +7,7 @@ a repeated user are errors.
 from collections.abc import Awaitable
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -32,13 +32,13 @@ def handle(
 
 def _respond(message: DescribeUserScramCredentialsRequest, services: ControlServices) -> Slices[Outcome]:
     pace = Pace()
-    asked: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for name in (user.name for user in message.users) if message.users else services.control.image.scram:
-        asked[name] = asked.get(name, 0) + 1
+        requested[name] = requested.get(name, 0) + 1
         if pace.spent():
             yield None
-    results = yield from mapped(lambda each: _result(*each, services), asked.items(), pace)
-    return Answered(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
+    results = yield from mapped(lambda each: _result(*each, services), requested.items(), pace)
+    return Response(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
 
 
 def _result(name: str, times: int, services: ControlServices) -> DescribeUserScramCredentialsResult:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -34,15 +34,15 @@ def handle(
 def _read(
     message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
+    requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
         *message.deletions,
         *message.upsertions,
     ]
-    wanted = yield from entries_of(asked, _alteration, Pace())
+    wanted = yield from entries_of(requested, _alteration, Pace())
     if wanted is None:
         return (
             yield from refused(
-                asked,
+                requested,
                 lambda each, error, why: AlterUserScramCredentialsResult(each.name, error, why),
                 lambda each: AlterUserScramCredentialsResponse(results=each),
             )
@@ -51,12 +51,16 @@ def _read(
 
 
 def _alteration(
-    asked: ScramCredentialDeletion | ScramCredentialUpsertion,
+    requested: ScramCredentialDeletion | ScramCredentialUpsertion,
 ) -> ScramDeletion | ScramUpsertion:
-    if isinstance(asked, ScramCredentialDeletion):
-        return ScramDeletion(asked.name, asked.mechanism)
+    if isinstance(requested, ScramCredentialDeletion):
+        return ScramDeletion(requested.name, requested.mechanism)
     return ScramUpsertion(
-        asked.name, asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+        requested.name,
+        requested.mechanism,
+        requested.iterations,
+        bytes(requested.salt),
+        bytes(requested.salted_password),
     )
 
 
@@ -76,4 +80,4 @@ def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsert
     results = yield from mapped(
         lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
     )
-    return Answered(AlterUserScramCredentialsResponse(results=results))
+    return Response(AlterUserScramCredentialsResponse(results=results))

@@ -8,7 +8,7 @@ changes. Left out: authorized operations (there is no authorizer; the field has 
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ClusterServices
 from broker.errors import ErrorCode
@@ -46,8 +46,8 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],
     )
-    return Answered(reply, cacheable=True)
+    return Response(reply, cacheable=True)
 
 
 def _refused(error: ErrorCode, message: str) -> Outcome:
-    return Answered(DescribeClusterResponse(error_code=error, error_message=message))
+    return Response(DescribeClusterResponse(error_code=error, error_message=message))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import PartitionServices
@@ -46,7 +46,7 @@ def _respond(message: DescribeProducersRequest, services: PartitionServices) -> 
         topics.append(TopicResponse(topic.name, partitions))
         if pace.spent():
             yield None
-    return Answered(DescribeProducersResponse(topics=topics))
+    return Response(DescribeProducersResponse(topics=topics))
 
 
 def _producers(topic: str, index: int, services: PartitionServices, pace: Pace) -> Slices[PartitionResponse]:

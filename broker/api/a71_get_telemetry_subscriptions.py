@@ -9,7 +9,7 @@ requests too. Not announced if `telemetry.enabled` is false.
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
@@ -47,8 +47,8 @@ def handle(
     error, instance = manager.get(message.client_instance_id, telemetry_client(context), context.now_ms)
     services.expiry_moved()
     if error is not ErrorCode.NONE:
-        return Answered(GetTelemetrySubscriptionsResponse(error_code=error))
-    return Answered(
+        return Response(GetTelemetrySubscriptionsResponse(error_code=error))
+    return Response(
         GetTelemetrySubscriptionsResponse(
             client_instance_id=instance.id,
             subscription_id=instance.subscription_id,

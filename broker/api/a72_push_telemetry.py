@@ -9,7 +9,7 @@ is false.
 
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Answered, Outcome
+from broker.api.outcome import DELAYED, Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
@@ -33,11 +33,11 @@ def handle(message: PushTelemetryRequest, context: RequestContext, services: Tel
     )
     services.expiry_moved()
     if error is not ErrorCode.NONE or not size:
-        return Answered(PushTelemetryResponse(error_code=error))
+        return Response(PushTelemetryResponse(error_code=error))
     assert instance is not None
     if not telemetry.intake.has_space(size):
         telemetry.intake.dropped += 1
-        return Answered(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+        return Response(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
     telemetry.intake.add(
         Push(
             instance,

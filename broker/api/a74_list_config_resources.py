@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
@@ -43,10 +43,10 @@ def _respond(
     listed = named_resources(control.image, control.configuration)
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)
     if not wanted <= listed.keys():
-        return Answered(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        return Response(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
     pace = Pace()
     found = []
     for kind, names in listed.items():
         if kind in wanted:
             found += yield from mapped(partial(ConfigResource, resource_type=kind), names, pace)
-    return Answered(ListConfigResourcesResponse(config_resources=found))
+    return Response(ListConfigResourcesResponse(config_resources=found))

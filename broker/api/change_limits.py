@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, TypeVar
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.pacing import Pace, mapped
 from broker.clock import Clock
 from broker.control.commands import Charge
@@ -66,7 +66,7 @@ def refused(
     results = yield from mapped(
         lambda entry: result(entry, ErrorCode.POLICY_VIOLATION, TOO_MANY), entries, Pace()
     )
-    return Answered(reply(results))
+    return Response(reply(results))
 
 
 class Mutations:

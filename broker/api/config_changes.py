@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.services import ControlServices
 from broker.control.commands import (
@@ -91,4 +91,4 @@ def _results(changes: ConfigChanges, outcomes: list[ResourceOutcome]) -> Slices[
         outcomes,
         Pace(),
     )
-    return Answered(changes.reply(responses))
+    return Response(changes.reply(responses))

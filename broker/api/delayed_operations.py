@@ -23,7 +23,7 @@ class _Pending(Protocol):
 
     context: RequestContext
 
-    def answer(self) -> Outcome: ...
+    def response(self) -> Outcome: ...
 
 
 class DelayedFetches(Purgatory[DelayedFetch]):
@@ -54,7 +54,7 @@ class DelayedFetches(Purgatory[DelayedFetch]):
     def _post(self, settled: Iterable[DelayedFetch]) -> None:
         for operation in settled:
             pending = cast(_Pending, operation.pending)
-            self._callbacks.post(pending.context, pending.answer)
+            self._callbacks.post(pending.context, pending.response)
 
 
 class DelayedProduce(DelayedOperation):

@@ -9,7 +9,7 @@ from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.fetch_pending import replica_of
-from broker.api.outcome import Encoded, Outcome
+from broker.api.outcome import EncodedResponse, Outcome
 from broker.api.request_cache import MAX_BYTES, SENTINELS, Shape, ShapeCache, split_around
 from broker.api.services import FetchServices
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
@@ -128,7 +128,7 @@ class FetchCache(ShapeCache[FetchShape, FetchServices]):
         metrics = log.metrics
         metrics.reads += 1
         metrics.bytes_out += records.remaining
-        return Encoded(shape.response.fill(context.correlation_id, log, records), None)
+        return EncodedResponse(shape.response.fill(context.correlation_id, log, records), None)
 
     def learn(self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext) -> None:
         """Cache the bytes around the offset of a request for one partition that succeeded."""
@@ -141,16 +141,16 @@ class FetchCache(ShapeCache[FetchShape, FetchServices]):
         if replica_of(message) >= 0:
             return
         (topic,) = message.topics
-        (asked,) = topic.partitions
+        (requested,) = topic.partitions
         partitions = self._services.partitions
         by_id = topic.topic_id != ZERO_UUID
         hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-        log = hosted.opened_log(asked.partition) if hosted is not None else None
+        log = hosted.opened_log(requested.partition) if hosted is not None else None
         at = self._offset_at(frame, body, message)
-        if log is None or at is None or check_epoch(asked.current_leader_epoch):
+        if log is None or at is None or check_epoch(requested.current_leader_epoch):
             return
-        max_bytes = min(asked.partition_max_bytes, message.max_bytes, self._services.max_bytes)
-        response = ResponseTemplate(topic.topic, topic.topic_id, asked.partition, self._version)
+        max_bytes = min(requested.partition_max_bytes, message.max_bytes, self._services.max_bytes)
+        response = ResponseTemplate(topic.topic, topic.topic_id, requested.partition, self._version)
         min_bytes = min(message.min_bytes, max_bytes)
         shape = FetchShape(at, context.client_id, log, max_bytes, min_bytes, response)
         self._remember(bytes(frame[8:at]) + bytes(frame[at + 8 :]), shape, context.connection)

@@ -11,7 +11,7 @@ ReplicaManager.shouldLeaderThrottle, KIP-73)
 
 from broker.api.byte_quotas import RecordedFetch, fetch_max_bytes
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Sliced
+from broker.api.outcome import Response, Sliced
 from broker.api.pacing import pieces
 from broker.api.services import FetchServices
 from broker.errors import ErrorCode
@@ -44,7 +44,7 @@ class PendingFetch:
         self.session = session
         self.incremental = incremental
 
-    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
+    def response(self, *, fresh: bool = False) -> Response | Sliced:
         """Build the response; `fresh` means that the partitions have just been read."""
         reading = self.reading
         if not fresh:
@@ -56,12 +56,12 @@ class PendingFetch:
             if self.incremental:
                 found = news
         session_id = session.id if session is not None else NO_SESSION
-        answered = self.settle(reply_for(found, session_id), found)
-        if answered.throttle is None:
+        response = self.settle(reply_for(found, session_id), found)
+        if response.throttle is None:
             reading.count_sent()
-        return answered
+        return response
 
-    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
         """Record the response in the quotas at response time; a response with a throttle has no records.
 
         `size` is the size of the whole frame, if known.
@@ -78,10 +78,10 @@ class PendingFetch:
                 recorded.unrecord(quotas, context)
                 return self.without_records(throttle, found)
         if quotas.request.active:
-            return FetchAnswer(reply, self, found, recorded)
-        return Answered(reply)
+            return UnsettledFetchResponse(reply, self, found, recorded)
+        return Response(reply)
 
-    def without_records(self, throttle: Throttle, found: list[Found]) -> Answered:
+    def without_records(self, throttle: Throttle, found: list[Found]) -> Response:
         """Return the empty response of a throttled fetch. (Kafka: getThrottledResponse)
 
         The session continues as if nothing had been found; a session that this fetch created is closed.
@@ -95,10 +95,10 @@ class PendingFetch:
             else:
                 self.services.sessions.close(session.id)
         self.reading.drop()
-        return Answered(empty_reply(throttle.throttle_ms, session_id), throttle)
+        return Response(empty_reply(throttle.throttle_ms, session_id), throttle)
 
 
-class FetchAnswer(Answered):
+class UnsettledFetchResponse(Response):
     """A consumer's response while a request quota is set, which may still withhold its records.
 
     `recorded` is what the fetch quotas recorded, or None.
@@ -127,7 +127,7 @@ class FetchAnswer(Answered):
         if pending.reading.size:
             connection.withheld_since_ms = 0
 
-    def withheld(self, throttle: Throttle) -> Answered:
+    def withheld(self, throttle: Throttle) -> Response:
         pending = self._pending
         context = pending.context
         connection = context.connection
@@ -170,7 +170,7 @@ class PendingReplicaFetch(PendingFetch):
 
     __slots__ = ()
 
-    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
         quota = self.services.replication.leader
         marked = [
             each
@@ -180,7 +180,7 @@ class PendingReplicaFetch(PendingFetch):
         if marked:
             size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
             quota.record(size, self.services.clock.ms())
-        return Answered(reply)
+        return Response(reply)
 
 
 def pending_fetch(

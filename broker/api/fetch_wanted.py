@@ -49,24 +49,24 @@ def wanted_by(
 def _resolve_all(topics: list[FetchTopic], partitions: Partitions) -> list[Wanted]:
     wanted = []
     for topic in topics:
-        for asked in topic.partitions:
-            wanted.append(_resolve(topic, asked, partitions))
+        for requested in topic.partitions:
+            wanted.append(_resolve(topic, requested, partitions))
     return wanted
 
 
-def _resolve(topic: FetchTopic, asked: FetchPartition, partitions: Partitions) -> Wanted:
+def _resolve(topic: FetchTopic, requested: FetchPartition, partitions: Partitions) -> Wanted:
     each = Wanted(
         topic.topic,
         topic.topic_id,
-        asked.partition,
-        asked.fetch_offset,
-        asked.partition_max_bytes,
+        requested.partition,
+        requested.fetch_offset,
+        requested.partition_max_bytes,
         None,
         ErrorCode.NONE,
     )
     _look_up(each, partitions)
     if each.log is not None:
-        each.error = check_epoch(asked.current_leader_epoch)
+        each.error = check_epoch(requested.current_leader_epoch)
     return each
 
 
@@ -94,9 +94,9 @@ def wanted_in_slices(
             yield None
     named: list[Wanted] = []
     for topic in message.topics:
-        for asked in topic.partitions:
-            cost = SLICE if _makes_log(topic, asked, services.partitions) else 1
-            named.append(_resolve(topic, asked, services.partitions))
+        for requested in topic.partitions:
+            cost = SLICE if _makes_log(topic, requested, services.partitions) else 1
+            named.append(_resolve(topic, requested, services.partitions))
             if pace.spent(cost):
                 yield None
         if pace.spent():
@@ -124,13 +124,15 @@ def wanted_in_slices(
 
 def makes_logs(message: FetchRequest, partitions: Partitions) -> bool:
     """Return whether resolving the request's partitions creates log files."""
-    return any(_makes_log(topic, asked, partitions) for topic in message.topics for asked in topic.partitions)
+    return any(
+        _makes_log(topic, requested, partitions) for topic in message.topics for requested in topic.partitions
+    )
 
 
-def _makes_log(topic: FetchTopic, asked: FetchPartition, partitions: Partitions) -> bool:
+def _makes_log(topic: FetchTopic, requested: FetchPartition, partitions: Partitions) -> bool:
     by_id = topic.topic_id != ZERO_UUID
     hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-    return hosted is not None and hosted.makes_log(asked.partition)
+    return hosted is not None and hosted.makes_log(requested.partition)
 
 
 def _look_up(wanted: Wanted, partitions: Partitions) -> None:

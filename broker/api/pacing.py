@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from broker.records.slices import SLICE, Slices
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Name = TypeVar("Name", bound=Hashable)
 
 TABLES: Final = 64
@@ -37,14 +37,14 @@ class Pace:
         return True
 
 
-def mapped(function: Callable[[Item], Answer], items: Iterable[Item], pace: Pace) -> Slices[list[Answer]]:
+def mapped(function: Callable[[Item], Result], items: Iterable[Item], pace: Pace) -> Slices[list[Result]]:
     """Apply `function` to every item, in order."""
-    answers = []
+    responses = []
     for item in items:
-        answers.append(function(item))
+        responses.append(function(item))
         if pace.spent():
             yield None
-    return answers
+    return responses
 
 
 def consumed(items: list[Item], size: int = SLICE) -> Iterator[list[Item]]:

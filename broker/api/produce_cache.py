@@ -10,7 +10,15 @@ from typing import Final
 
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
+from broker.api.outcome import (
+    NO_RESPONSE,
+    AfterCommit,
+    EncodedResponse,
+    Hangup,
+    NoResponse,
+    Outcome,
+    Response,
+)
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.request_cache import MAX_BYTES, SENTINELS, Shape, ShapeCache, split_around
 from broker.api.services import ProduceServices
@@ -203,13 +211,13 @@ class _CachedRequest(AfterCommit):
 
     def fail(self) -> Outcome:
         outcome = self.finish()
-        if not isinstance(outcome, Encoded):
+        if not isinstance(outcome, EncodedResponse):
             return outcome
         throttle = outcome.throttle
         refused = self.shape.response.refuse(
             ErrorCode.REQUEST_TIMED_OUT, throttle.throttle_ms if throttle else 0
         )
-        return Answered(refused, throttle)
+        return Response(refused, throttle)
 
     def finish(self) -> Outcome:
         shape, staged, context, services = self.shape, self.staged, self.context, self.services
@@ -226,11 +234,13 @@ class _CachedRequest(AfterCommit):
         if error:
             if shape.acks == 0:
                 return Hangup(f"acks=0 and {error.name}", error)
-            return Answered(shape.response.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
+            return Response(shape.response.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
         if services.fetches.watched:
             services.fetches.complete(shape.log)
         if shape.acks == 0:
-            return SILENT if throttle is None else Silent(throttle)
+            return NO_RESPONSE if throttle is None else NoResponse(throttle)
         if throttle is None:
-            return Encoded(shape.response.fill(context.correlation_id, staged, 0), None)
-        return Encoded(shape.response.fill(context.correlation_id, staged, throttle.throttle_ms), throttle)
+            return EncodedResponse(shape.response.fill(context.correlation_id, staged, 0), None)
+        return EncodedResponse(
+            shape.response.fill(context.correlation_id, staged, throttle.throttle_ms), throttle
+        )

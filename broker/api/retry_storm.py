@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE
-from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
+from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
 from broker.api.registry import Api
 from broker.api.request_cache import RequestCache
 from broker.api.retry_errors import errors_of
@@ -34,12 +34,12 @@ class DelayedResponse(DelayedOperation):
 
     __slots__ = ("_response", "context")
 
-    def __init__(self, delay_ms: int, context: RequestContext, response: Answered) -> None:
+    def __init__(self, delay_ms: int, context: RequestContext, response: Response) -> None:
         super().__init__(delay_ms)
         self.context = context
         self._response = response
 
-    def response(self) -> Answered:
+    def response(self) -> Response:
         """Return the delayed response."""
         return self._response
 
@@ -104,7 +104,7 @@ class RetryStormGate:
         """
         if isinstance(outcome, AfterCommit):
             return GatedCommit(outcome, api, message, context, self)
-        if not isinstance(outcome, Answered):
+        if not isinstance(outcome, Response):
             return outcome
         errors = errors_of(api, message, outcome.reply)
         if not errors:

@@ -7,7 +7,7 @@ receives the response.
 from collections.abc import Iterable, Sequence
 
 from broker.api.delayed_operations import DelayedFetches
-from broker.api.group_answers import forget_topics
+from broker.api.group_requests import forget_topics
 from broker.api.services import GroupServices
 from broker.clock import Clock
 from broker.config.topic import topic_throttles

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from broker.api.callbacks import Callbacks
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.pacing import consumed
 from broker.config.sections import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
@@ -132,7 +132,7 @@ class PushReader:
         else:
             self._log_refusal(push, done.reason)
             telemetry.manager.failed(push.instance, done.error, clock.ms())
-        answer = Answered(PushTelemetryResponse(error_code=done.error))
+        answer = Response(PushTelemetryResponse(error_code=done.error))
         self._callbacks.post(push.token, lambda: answer)
         self._handlers.deliver()
         return done.cpu_ms

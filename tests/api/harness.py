@@ -14,8 +14,8 @@ from broker.api.callbacks import Callbacks
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import DelayedFetches
-from broker.api.group_answers import expire_groups, forget_topics
-from broker.api.outcome import AfterCommit, Answered, Delayed, Outcome, Sliced
+from broker.api.group_requests import expire_groups, forget_topics
+from broker.api.outcome import AfterCommit, Delayed, Outcome, Response, Sliced
 from broker.api.services import Endpoint, GroupServices, TelemetryServices, handler_services
 from broker.config.load import load
 from broker.control.control import Control
@@ -241,7 +241,7 @@ class Harness:
     def answer(self, asking: Asking) -> Any:
         """Return the response as the client decodes it."""
         outcome = asking.outcome
-        assert isinstance(outcome, Answered), f"not answered: {outcome}"
+        assert isinstance(outcome, Response), f"not answered: {outcome}"
         key, version = asking.api_key, asking.api_version
         frame = join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
         correlation_id, body = parse_response_header(frame, response_header_version(key, version))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _respond, handle
-from broker.api.outcome import Answered, Sliced
+from broker.api.outcome import Response, Sliced
 from broker.api.services import MetadataServices
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -65,11 +65,11 @@ async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(harnes
     context = a_context()
     image = harness.control.image
     same = run_through(_all_topics(image, context, harness.services[MetadataServices]))
-    assert isinstance(same, Answered) and same.cacheable
+    assert isinstance(same, Response) and same.cacheable
     late = _all_topics(image, context, harness.services[MetadataServices])
     await harness.ask(asking_for("others"), 9)
     changed = run_through(late)
-    assert isinstance(changed, Answered) and not changed.cacheable
+    assert isinstance(changed, Response) and not changed.cacheable
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -93,10 +93,10 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
         assert log is not None
         log.go_offline(OSError(5, "Input/output error"))
     answer = run_through(slices)
-    assert isinstance(answer, Answered) and not answer.cacheable
+    assert isinstance(answer, Response) and not answer.cacheable
     errors = {topic.name: topic.partitions[0].error_code for topic in answer.reply.topics}
     assert errors == {"first": ErrorCode.NONE, "second": STORAGE}
     assert all(not each.error_code for topic in answer.reply.topics for each in topic.partitions[1:])
     again = run_through(_all_topics(harness.control.image, context, harness.services[MetadataServices]))
-    assert isinstance(again, Answered) and again.cacheable
+    assert isinstance(again, Response) and again.cacheable
     assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}

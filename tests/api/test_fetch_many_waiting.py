@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.api import a01_fetch, fetch_many
-from broker.api.outcome import Answered
+from broker.api.outcome import Response
 from broker.api.services import FetchServices
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
@@ -192,7 +192,7 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
             next(work)
         await append(topics)
         outcome = run_through(work)
-        assert isinstance(outcome, Answered), stop
+        assert isinstance(outcome, Response), stop
         first = outcome.reply.responses[0].partitions[0]
         assert len(first.records) == BATCH
         assert is_unwatched(topics)

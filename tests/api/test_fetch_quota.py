@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch_pending import FetchAnswer
+from broker.api.fetch_pending import UnsettledFetchResponse
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
@@ -166,4 +166,4 @@ async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: Harness
     assert (await shared.put(by_state, 15)).exempt
     consumer = await Consumer(shared, "busy").ask()
     assert not consumer.exempt
-    assert isinstance(consumer.outcome, FetchAnswer) is limited
+    assert isinstance(consumer.outcome, UnsettledFetchResponse) is limited

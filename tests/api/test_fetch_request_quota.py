@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.api.outcome import Answered
+from broker.api.outcome import Response
 from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
@@ -25,9 +25,9 @@ def over(harness: Harness, ms: int = 300) -> Throttle:
     return throttle
 
 
-def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Answered:
+def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Response:
     """Return the outcome after `RequestTime.charge`."""
-    assert isinstance(asking.outcome, Answered)
+    assert isinstance(asking.outcome, Response)
     asking.outcome.throttle = throttle
     asking.outcome = outcome = asking.outcome.withheld(throttle)
     outcome.reply.throttle_time_ms = throttle.throttle_ms  # type: ignore[attr-defined]
@@ -108,7 +108,7 @@ async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: H
     assert all(got for _, got in before)
     used, sent = observed(shared), bytes_out(shared)
     asking = await busy.ask()
-    assert isinstance(asking.outcome, Answered) and asking.outcome.throttle is not None
+    assert isinstance(asking.outcome, Response) and asking.outcome.throttle is not None
     assert asking.outcome.throttle.kind is QuotaKind.FETCH
     reply = asking.outcome.reply
     assert withheld(shared, asking, over(shared)).reply is reply

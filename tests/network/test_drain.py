@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.app import Started, run_broker
 from broker.config.load import load
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -216,7 +216,7 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
 
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:
         await going_on.wait()
-        return Answered(DescribeClusterResponse(cluster_id="late"))
+        return Response(DescribeClusterResponse(cluster_id="late"))
 
     async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
         assert broker.started.console is not None

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.control.commands import (
     BROKER_ITSELF,
     ConfigAlteration,
@@ -338,7 +338,7 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
 
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:
         await going_on.wait()
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     settings = (f"listener.security.protocol.map={MAP}",)
     async with running_broker(tmp_path, *settings) as broker:

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.config.listeners import Plane
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -146,7 +146,7 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
         nonlocal busy
         busy += 1
         await going_on.wait()
-        return Answered(DescribeClusterResponse())
+        return Response(DescribeClusterResponse())
 
     clients = [await connect_to(broker, "PLAINTEXT") for _ in range(3)]
     await clients[0].ask(DescribeClusterRequest(), 0)

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from broker.api import a00_produce, produce_cache
 from broker.api.context import RequestContext
-from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response
 from broker.api.retry_storm import GatedRequestCache
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -255,7 +255,7 @@ class Failing(AfterCommit):
 
     def finish(self) -> Outcome:
         part = PartitionProduceResponse(0, ErrorCode.KAFKA_STORAGE_ERROR)
-        return Answered(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
+        return Response(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
 
 
 async def test_an_append_that_fails_at_the_commit_waits_as_well(
@@ -283,9 +283,9 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
             outcome = gated.serve(b"", context)
             assert isinstance(outcome, AfterCommit)
             outcomes.append(outcome.finish())
-        assert [type(outcome) for outcome in outcomes] == [Answered] * 5 + [Delayed]
+        assert [type(outcome) for outcome in outcomes] == [Response] * 5 + [Delayed]
         assert gate.delayed.next_deadline() == 1_000
-        encoded = Encoded(b"", None)
+        encoded = EncodedResponse(b"", None)
         assert gate.passed(encoded, PRODUCE, None, context) is encoded
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import trio
 
-from broker.api.outcome import Answered, Outcome, Sliced
+from broker.api.outcome import Outcome, Response, Sliced
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request_channel import Request
@@ -49,10 +49,10 @@ class QueuePerHandler(HandlerPool):
         outcome = ended[0]()
         if isinstance(outcome, Awaitable):
             return await outcome
-        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Answered) else outcome
+        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Response) else outcome
 
 
-def _in_slices(answered: Answered) -> Slices[Outcome]:
+def _in_slices(answered: Response) -> Slices[Outcome]:
     """Return a response in a slice, so that it is encoded in slices too."""
     yield from ()
     return answered

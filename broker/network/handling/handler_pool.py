@@ -20,15 +20,15 @@ import trio
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import DelayedFetches, DelayedProduce
-from broker.api.error_replies import error_reply
+from broker.api.error_responses import error_response
 from broker.api.outcome import (
     AfterCommit,
-    Answered,
     Delayed,
-    Encoded,
+    EncodedResponse,
     Hangup,
+    NoResponse,
     Outcome,
-    Silent,
+    Response,
     Sliced,
     in_slices,
 )
@@ -444,11 +444,11 @@ class HandlerPool:
             case AfterCommit():
                 self._after_commit.append((request, outcome))
                 return
-            case Encoded():
+            case EncodedResponse():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
                 request.reply = outcome.frame
-            case Answered():
+            case Response():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
                 request.login = outcome.login
@@ -468,7 +468,7 @@ class HandlerPool:
                     request.reply = parts
                 if outcome.update_connection is not None:
                     outcome.update_connection(request.channel)
-            case Silent():
+            case NoResponse():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle, is_reported=False)
             case Delayed():
@@ -492,7 +492,7 @@ class HandlerPool:
         if time is not None:
             time.add_handler_until(request, now)
 
-    def _answer_large(self, request: Request, outcome: Answered) -> None:
+    def _answer_large(self, request: Request, outcome: Response) -> None:
         """Encode a response in slices, unless the first slice completes it."""
         try:
             encoded = in_slices(self._encode_large(request, outcome))
@@ -502,9 +502,9 @@ class HandlerPool:
         if encoded.__class__ is Sliced:
             self._put_sliced(request, encoded, partial(self._conclude_encoded, request))
         else:
-            self._put_encoded(request, cast(Encoded, encoded))
+            self._put_encoded(request, cast(EncodedResponse, encoded))
 
-    def _encode_large(self, request: Request, outcome: Answered) -> Slices[Outcome | Awaitable[Outcome]]:
+    def _encode_large(self, request: Request, outcome: Response) -> Slices[Outcome | Awaitable[Outcome]]:
         """Count the errors of a response and encode it."""
         route, reply = request.route, outcome.reply
         try:
@@ -519,9 +519,9 @@ class HandlerPool:
             frame = request.frame
             if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
                 route.cache_response(frame, request.client_id, answer, outcome.update_connection)
-            return Encoded(answer, None)
+            return EncodedResponse(answer, None)
         self.sliced.drop(reply)
-        return Encoded(parts, None)
+        return EncodedResponse(parts, None)
 
     def _conclude_encoded(self, request: Request, end: End) -> None:
         if self._request_time is not None:
@@ -530,13 +530,13 @@ class HandlerPool:
             outcome = end()
             if isinstance(outcome, Hangup):
                 request.close_reason = outcome.reason
-                outcome = Encoded(None, None)
-            self._put_encoded(request, cast(Encoded, outcome))
+                outcome = EncodedResponse(None, None)
+            self._put_encoded(request, cast(EncodedResponse, outcome))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
             self._fail(request, Place.HANDLE, error)
         self.deliver()
 
-    def _put_encoded(self, request: Request, encoded: Encoded) -> None:
+    def _put_encoded(self, request: Request, encoded: EncodedResponse) -> None:
         request.reply = encoded.frame
         self._release(request)
         request.completed = self._last = now = self._clock.ns()
@@ -580,7 +580,9 @@ class HandlerPool:
             if frame is not None and request.size <= LARGE:
                 request.client_id, offset = client_id_and_body(frame, route.flexible)
                 message = route.decode(frame, offset)
-            reply = error_reply(route.api.key, max(route.version, 0), message, ErrorCode.UNKNOWN_SERVER_ERROR)
+            reply = error_response(
+                route.api.key, max(route.version, 0), message, ErrorCode.UNKNOWN_SERVER_ERROR
+            )
             if reply is None:
                 return None
             return b"".join(route.encode(reply, request.correlation_id))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Silent
+from broker.api.outcome import NoResponse, Outcome
 from broker.network.automq.callback_queues import CallbackQueues
 from broker.network.handling.request_channel import Request
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, produced, waiting_fetch
@@ -37,7 +37,7 @@ class Posted:
     def post(self, handler: int) -> Request:
         wiring = self._wirings[handler]
         request = Request(wiring.responder, wiring.channel, wiring.route, b"", 0, 0)
-        self.queues.post(request, Silent)
+        self.queues.post(request, NoResponse)
         return request
 
     def take(self) -> list[RequestContext]:

@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE
-from broker.api.outcome import SILENT, Delayed, Outcome
+from broker.api.outcome import NO_RESPONSE, Delayed, Outcome
 from broker.network.handling.request_channel import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
@@ -42,7 +42,7 @@ def test_the_queue_never_holds_more_than_its_capacity(posted: int, early: int) -
     callbacks.serve(pool.conclude, pool.rest)
     contexts = [RequestContext() for _ in range(posted)]
     for context in contexts:
-        callbacks.post(context, lambda: SILENT)
+        callbacks.post(context, lambda: NO_RESPONSE)
     assert pool.concluded == contexts[:early], "the oldest, and no more than must be"
     assert [context for context, _ in callbacks.queue] == contexts[early:]
     assert callbacks.peak == min(posted, 3)

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.delayed_operations import DelayedProduce
-from broker.api.outcome import SILENT, AfterCommit, Outcome
+from broker.api.outcome import NO_RESPONSE, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.metrics.families import FamilySamples
@@ -185,7 +185,7 @@ class Staged(AfterCommit):
         return [self.log]
 
     def finish(self) -> Outcome:
-        return SILENT
+        return NO_RESPONSE
 
 
 async def test_what_was_staged_together_is_answered_apart(

@@ -1,8 +1,8 @@
 """Converts replies of the group coordinator to responses.
 
-Called by the group handlers, and by `app` for expirations and deleted topics. A handler passes an `Asked` to
-the coordinator, which returns it with the reply, either at once or, for a waiting request, from a later call.
-Responses are sent after the records of their call are committed.
+Called by the group handlers, by `server` for expirations and by `config_listeners` for deleted topics. A
+handler passes a `GroupRequest` to the coordinator, which returns it with the reply, either at once or, for a
+waiting request, from a later call. Responses are sent after the records of their call are committed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
+from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
 from broker.api.services import GroupServices
 from broker.groups.coordinator import OnTimerFailure
 from broker.groups.messages import Effects, Now, Token
@@ -24,24 +24,24 @@ LONGEST_NAME: Final = 8_000
 """Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
 
 
-class Asked:
+class GroupRequest:
     """The token of a request, which builds its response from the coordinator's reply."""
 
-    __slots__ = ("answer", "context")
+    __slots__ = ("build_response", "context")
 
-    def __init__(self, context: RequestContext, answer: Callable[[Any, int], Struct]) -> None:
+    def __init__(self, context: RequestContext, build_response: Callable[[Any, int], Struct]) -> None:
         self.context = context
-        self.answer = answer
+        self.build_response = build_response
 
     def outcome(self, reply: Any) -> Outcome:
-        return Answered(self.answer(reply, self.context.api_version))
+        return Response(self.build_response(reply, self.context.api_version))
 
 
-class AskedInTurns(Asked):
+class DividedGroupRequest(GroupRequest):
     """A request that may be too large for one coordinator call.
 
     Each call of `calls` starts after the records of the previous call are written. `take` receives the reply
-    of each, and `answer` is the final response. Each part has its own errors; a failed part does not undo
+    of each, and `response` is the final response. Each part has its own errors; a failed part does not undo
     earlier parts. `rest` lists the parts that the calls have not consumed. Neither `calls` nor `take` may
     reference the request's message, which is freed in slices after the first call.
     """
@@ -53,14 +53,14 @@ class AskedInTurns(Asked):
         context: RequestContext,
         calls: Iterator[Callable[[Token], Effects]],
         take: Callable[[Any], None],
-        answer: Struct,
+        response: Struct,
         services: GroupServices,
         *rest: list[Any],
     ) -> None:
-        super().__init__(context, lambda _reply, _version: answer)
+        super().__init__(context, lambda _reply, _version: response)
         self._calls = calls
         self._take = take
-        self._reply = answer
+        self._reply = response
         self._services = services
         self._rest = rest
 
@@ -72,7 +72,7 @@ class AskedInTurns(Asked):
         self._take(reply)
         call = next(self._calls, None)
         if call is None:
-            return Answered(self._reply)
+            return Response(self._reply)
         return Sliced(self._turn(call), None, self._reply, *self._rest)
 
     def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
@@ -84,12 +84,12 @@ def now_of(context: RequestContext) -> Now:
     return Now(context.now_ms, context.wall_ms)
 
 
-def conclude(effects: Effects, asked: Asked, services: GroupServices) -> Outcome:
-    """Return the outcome of `asked`; the replies to other requests are posted as callbacks."""
+def conclude(effects: Effects, request: GroupRequest, services: GroupServices) -> Outcome:
+    """Return the outcome of `request`; the replies to other requests are posted as callbacks."""
     if not effects.records:
-        return _deliver(effects, asked, services)
-    writing = services.groups.write(effects, now_of(asked.context))
-    return _Settling(writing, asked, services)
+        return _deliver(effects, request, services)
+    writing = services.groups.write(effects, now_of(request.context))
+    return _Settling(writing, request, services)
 
 
 def expire_groups(
@@ -125,11 +125,11 @@ def release_groups(services: GroupServices) -> None:
 class _Settling(AfterCommit):
     """A coordinator call whose records are staged."""
 
-    __slots__ = ("asked", "services", "writing")
+    __slots__ = ("request", "services", "writing")
 
-    def __init__(self, writing: Writing, asked: Asked, services: GroupServices) -> None:
+    def __init__(self, writing: Writing, request: GroupRequest, services: GroupServices) -> None:
         self.writing = writing
-        self.asked = asked
+        self.request = request
         self.services = services
 
     @property
@@ -137,15 +137,15 @@ class _Settling(AfterCommit):
         return [log.log for log, _ in self.writing.written]
 
     def finish(self) -> Outcome:
-        effects = self.services.groups.settle(self.writing, now_of(self.asked.context))
-        return _deliver(effects, self.asked, self.services)
+        effects = self.services.groups.settle(self.writing, now_of(self.request.context))
+        return _deliver(effects, self.request, self.services)
 
 
-def _deliver(effects: Effects, asked: Asked | None, services: GroupServices) -> Outcome:
+def _deliver(effects: Effects, request: GroupRequest | None, services: GroupServices) -> Outcome:
     outcome: Outcome = DELAYED
     for token, reply in effects.replies:
-        assert isinstance(token, Asked)
-        if token is asked:
+        assert isinstance(token, GroupRequest)
+        if token is request:
             outcome = token.outcome(reply)
         else:
             services.callbacks.post(token.context, partial(token.outcome, reply))
