@@ -30,7 +30,7 @@ class Login(Enum):
     FAILED = "failed"
 
 
-class Answered:
+class Response:
     """A reply to encode and send.
 
     `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
@@ -55,18 +55,19 @@ class Answered:
         self.update_connection = update_connection
         self.login = login
 
-    def withheld(self, throttle: Throttle) -> "Answered":
+    def withheld(self, throttle: Throttle) -> "Response":
         """Return the response to send when the request quota throttles the client.
 
-        The default is this response; `api.fetch_pending.FetchAnswer` drops the records of a consumer's fetch.
+        The default is this response; `api.fetch_pending.UnsettledFetchResponse` drops the
+        records of a consumer's fetch.
         """
         return self
 
 
-class Encoded:
+class EncodedResponse:
     """A complete frame, ready to send: bytes, or a list of buffers and file slices.
 
-    The request caches return it instead of an `Answered`, without building a message.
+    The request caches return it instead of an `Response`, without building a message.
     """
 
     __slots__ = ("frame", "throttle")
@@ -76,7 +77,7 @@ class Encoded:
         self.throttle = throttle
 
 
-class Silent:
+class NoResponse:
     """No response on the wire (acks=0); a byte-rate violation still mutes the channel."""
 
     __slots__ = ("throttle",)
@@ -173,7 +174,7 @@ def outcome_of(slices: "Slices[Outcome]") -> "Outcome":
 
 
 DELAYED = Delayed()
-SILENT = Silent()
+NO_RESPONSE = NoResponse()
 
-Outcome = Answered | Encoded | Silent | Delayed | Hangup | AfterCommit | Sliced
-"""The return type of a handler; a completion posts Answered, Silent, Hangup or Sliced."""
+Outcome = Response | EncodedResponse | NoResponse | Delayed | Hangup | AfterCommit | Sliced
+"""The return type of a handler; a completion posts Response, NoResponse, Hangup or Sliced."""

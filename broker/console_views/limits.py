@@ -2,10 +2,11 @@
 `console_views.live`.
 """
 
-from broker.api.broker import Broker
+from broker.api.retry_storm import RetryStormGate
 from broker.control.rows.connections import AddressUse, ConnectionLimitRow
 from broker.control.rows.quotas import BrokerLimit, RetryStormUse
 from broker.metrics.quota import INT_MAX
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.kinds import QuotaKind
 
@@ -59,7 +60,7 @@ def _limit(value: float) -> int | None:
     return None if value == INT_MAX else int(value)
 
 
-def broker_limits(broker: Broker, now_ms: int) -> list[BrokerLimit]:
+def broker_limits(quotas: ClientQuotas, now_ms: int) -> list[BrokerLimit]:
     return [
         BrokerLimit(
             use.kind,
@@ -71,10 +72,10 @@ def broker_limits(broker: Broker, now_ms: int) -> list[BrokerLimit]:
             use.throttles,
             use.throttle_ms,
         )
-        for use in broker.quotas.broker.use(now_ms)
+        for use in quotas.broker.use(now_ms)
     ]
 
 
-def retry_storm_use(broker: Broker) -> RetryStormUse:
-    totals = broker.retry_storm.totals
-    return RetryStormUse(totals.delayed, totals.delayed_ms, broker.delayed_answers.delayed)
+def retry_storm_use(gate: RetryStormGate) -> RetryStormUse:
+    totals = gate.storm.totals
+    return RetryStormUse(totals.delayed, totals.delayed_ms, gate.delayed.delayed)

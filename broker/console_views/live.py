@@ -5,7 +5,8 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RetryStormGate
 from broker.config.listeners import Server
 from broker.console_views.limits import address_uses, broker_limits, connection_limits, retry_storm_use
 from broker.console_views.topics import group_detail, group_rows, partition_rows
@@ -62,24 +63,25 @@ from broker.services.partitions import Partitions
 class FlowViews:
     """Stores the totals of the previous read, from which rates are computed."""
 
-    def __init__(self, server: SocketServer, broker: Broker, now_ns: int) -> None:
+    def __init__(self, server: SocketServer, callbacks: Callbacks, pipeline_high: int, now_ns: int) -> None:
+        """`pipeline_high` is pipeline.high.watermark."""
         self._server = server
-        self._broker = broker
+        self._callbacks = callbacks
+        self._pipeline_high = pipeline_high
         self._rate = CounterRate(now_ns)
 
     def update(self, now_ns: int, now_ms: int) -> Flow:
-        server, broker = self._server, self._broker
+        server, callbacks = self._server, self._callbacks
         processors = list(server.processors())
         mutes, unmutes = self._rate.update(now_ns, flow_totals(server))
         requests = server.requests
         sizes = requests.sizes if isinstance(requests, RequestQueues) else None
-        callbacks = broker.callbacks
         return Flow(
             mutes=mutes,
             unmutes=unmutes,
             in_flight=sum(each.selector.in_flight() for each in processors),
             deepest=max(map(max_in_flight, processors), default=0),
-            deepest_limit=1 if sizes is None else broker.control.config.automq.pipeline_high,
+            deepest_limit=1 if sizes is None else self._pipeline_high,
             available_request_size=None if sizes is None else sizes.available,
             request_size_limit=None if sizes is None else sizes.limit,
             oversized=oversized(server),
@@ -130,7 +132,9 @@ class LiveViews:
         groups: GroupService,
         loop: LoopIdle,
         tasks: Callable[[], list[TaskRow]],
-        broker: Broker,
+        retry_storm: RetryStormGate,
+        callbacks: Callbacks,
+        pipeline_high: int,
     ) -> None:
         self._clock = clock
         self._server = server
@@ -139,12 +143,12 @@ class LiveViews:
         self._groups = groups
         self._idle = IdleShare(loop)
         self.tasks = tasks
-        self._broker = broker
+        self._retry_storm = retry_storm
         self._started = clock.ns()
         self._traffic = CounterRate(self._started)
         self._blocked = CounterRate(self._started)
         self._phases = PhaseRows()
-        self._flow = FlowViews(server, broker, self._started)
+        self._flow = FlowViews(server, callbacks, pipeline_high, self._started)
 
     def figures(self) -> Figures:
         server, now = self._server, self._clock.ns()
@@ -216,10 +220,10 @@ class LiveViews:
         )
 
     def broker_limits(self) -> list[BrokerLimit]:
-        return broker_limits(self._broker, self._clock.ms())
+        return broker_limits(self._quotas, self._clock.ms())
 
     def retry_storm(self) -> RetryStormUse:
-        return retry_storm_use(self._broker)
+        return retry_storm_use(self._retry_storm)
 
     def flow(self) -> Flow:
         return self._flow.update(self._clock.ns(), self._clock.ms())

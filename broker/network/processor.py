@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 import trio
 
-from broker.api.logins import Logins
+from broker.api.client_security import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions

@@ -11,19 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker.api.broker import Broker, Endpoint
 from broker.api.callbacks import Callbacks
+from broker.api.client_security import ClientSecurity
 from broker.api.registry import Registry
+from broker.api.services import Endpoint, Endpoints, HandlerServices
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
-from broker.config.sections import NetworkConfig, TlsConfig
+from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
+from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
-from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.handler_pool import Completion, HandlerPool
 from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes, Wrapper
@@ -39,6 +41,7 @@ from broker.network.server_resources import ServerResources
 from broker.network.throttling import Throttling
 from broker.network.tls.handshakes import certificates_of
 from broker.protocol.api_key import ApiKey
+from broker.quotas.client_quotas import ClientQuotas
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +122,15 @@ LOOPBACK: Final = "127.0.0.1"
 """The advertised host of a listener on all addresses that sets none."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServedApis:
+    """The APIs that clients can call, the services of their handlers, and the addresses of the listeners."""
+
+    registry: Registry
+    services: HandlerServices
+    endpoints: Endpoints
+
+
 class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
@@ -138,7 +150,12 @@ class ServerFactory:
         config: NetworkConfig,
         tls: TlsConfig,
         max_receive_before_login: int,
-        broker: Broker,
+        node: NodeConfig,
+        apis: ServedApis,
+        completion: Completion,
+        security: ClientSecurity,
+        quotas: ClientQuotas,
+        logins: UserGates,
         clock: TrioClock,
         *,
         resources: Mapping[Server, ServerResources],
@@ -153,11 +170,16 @@ class ServerFactory:
         """Set while a request quota exists."""
         self.config = config
         self.tls = tls
-        self.broker = broker
+        self.endpoints = apis.endpoints
+        self._node = node
+        self._apis = apis
+        self._completion = completion
+        self._security = security
+        self._logins = logins
         self.request_log = RequestLog(clock)
         self.client_usage = ClientUsage()
         self.metrics = AllMetrics(self._taps)
-        self.throttling = mode.throttling(broker.quotas, clock, observers, failures)
+        self.throttling = mode.throttling(quotas, clock, observers, failures)
         self.responders: list[Responder] = []
         self.ended_processors = EndedProcessors()
         self._max_receive_before_login = max_receive_before_login
@@ -185,10 +207,10 @@ class ServerFactory:
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
-            Routes(self.planes[endpoint.plane].registry, self.metrics.of),
+            Routes(self.planes[endpoint.plane].registry, self._apis.services, self.metrics.of),
             self._processor,
             self._forget_processor,
-            self.broker.config.drain_timeout_ms / 1000,
+            self._node.drain_timeout_ms / 1000,
             certificates,
         )
         listener.routes.wrap_handlers(self.wrapper)
@@ -210,7 +232,8 @@ class ServerFactory:
     def advertise(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
-        self.broker.endpoints[endpoint.name] = Endpoint(
+        self._logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
+        self.endpoints[endpoint.name] = Endpoint(
             endpoint.advertised_host or LOOPBACK,
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,
@@ -231,7 +254,7 @@ class ServerFactory:
             name,
             size,
             requests,
-            self.broker,
+            self._completion,
             responders=self.responders,
             reapers=self._reapers,
             throttling=self.throttling,
@@ -240,7 +263,7 @@ class ServerFactory:
             failures=self.failures,
             main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
         )
-        registry = served_by(name, self.broker.registry)
+        registry = served_by(name, self._apis.registry)
         return Plane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
 
     def _processor(self, listener: Listener) -> Processor:
@@ -248,7 +271,7 @@ class ServerFactory:
         plane = self.planes[listener.endpoint.plane]
         resources = self._resources[plane.name.server]
         processor_id, self._next_id = self._next_id, self._next_id + 1
-        node = self.broker.config.node_id
+        node = self._node.node_id
         processor = self._mode.processor(
             processor_id,
             f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
@@ -260,7 +283,7 @@ class ServerFactory:
                 max_idle_ms=config.connections_max_idle_ms,
                 failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
                 authentication_timeout_ms=config.connection_authentication_timeout_ms,
-                logins_end=self.broker.security_config.logins_end(listener.name),
+                logins_end=self._security.config.logins_end(listener.name),
                 certificates=listener.certificates,
             ),
             routes=listener.routes,

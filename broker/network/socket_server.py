@@ -12,17 +12,18 @@ from functools import partial
 
 import trio
 
-from broker.api.broker import Broker
+from broker.api.client_security import ClientSecurity
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
-from broker.config.sections import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
+from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import check_bindable
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
+from broker.network.handling.handler_pool import Completion
 from broker.network.handling.request_channel import ResponseSend
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Wrapper
@@ -32,9 +33,10 @@ from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
-from broker.network.server_factory import KAFKA, ServerFactory, ServerMode, socket_options
+from broker.network.server_factory import KAFKA, ServedApis, ServerFactory, ServerMode, socket_options
 from broker.network.server_resources import ServerResources
 from broker.network.supervisor import Supervisor, TaskStarter
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
@@ -58,17 +60,25 @@ class SocketServer:
         config: NetworkConfig,
         tls: TlsConfig,
         max_receive_before_login: int,
-        broker: Broker,
+        node: NodeConfig,
+        apis: ServedApis,
+        completion: Completion,
+        security: ClientSecurity,
+        quotas: ClientQuotas,
         connections: Mapping[Server, ConnectionQuotas],
+        logins: UserGates,
+        failures: Failures,
         clock: TrioClock,
         reapers: Sequence[Reaper],
+        disconnected: Callable[[str], None],
         mode: ServerMode = KAFKA,
     ) -> None:
-        """Bind every port. `connections` maps every server that has a listener to its quotas. Raises
-        ConfigError with the listener's name if a port cannot be bound.
+        """Bind every port. `connections` maps every server that has a listener to its quotas. `disconnected`
+        is called with the id of each closed connection. Raises ConfigError with the listener's name if a port
+        cannot be bound.
         """
         self.observers = ConnectionObservers()
-        self.failures = Failures()
+        self.failures = failures
         self.resources = {
             name: ServerResources(
                 name,
@@ -77,30 +87,35 @@ class SocketServer:
                 clock,
                 selectors=partial(self.selectors, name),
                 observers=self.observers,
-                failures=self.failures,
+                failures=failures,
                 deliver=lambda: self.handlers.deliver(),
             )
             for name, quotas in connections.items()
         }
         own = self.resources[Server.BROKER]
         self.gate, self.users, self.memory, self.frames = own.gate, own.users, own.memory, own.frames
-        broker.logins = UserGates(lambda listener: self._resources_of(listener).users)
         self._clock = clock
         self.listeners: list[Listener] = []
-        self._broker = broker
+        self._quotas = quotas
+        self._disconnected = disconnected
         self._mode = mode
         self._factory = factory = ServerFactory(
             config,
             tls,
             max_receive_before_login,
-            broker,
+            node,
+            apis,
+            completion,
+            security,
+            quotas,
+            logins,
             clock,
             resources=self.resources,
             reapers=reapers,
             on_close=self._closed,
             observers=self.observers,
             mode=mode,
-            failures=self.failures,
+            failures=failures,
         )
         self.metrics = factory.metrics
         self.ended_processors = factory.ended_processors
@@ -264,7 +279,7 @@ class SocketServer:
 
     def bootstrap(self) -> tuple[str, ...]:
         """Return the advertised host:port of each data plane listener."""
-        endpoints = self._broker.endpoints
+        endpoints = self._factory.endpoints
         return tuple(
             f"{endpoints[each.name].host}:{endpoints[each.name].port}"
             for each in self.listeners
@@ -324,7 +339,7 @@ class SocketServer:
 
     def time_requests(self, is_timed: bool) -> None:
         """Turn request time measurement, which the request quota needs, on or off."""
-        quota = self._broker.quotas.request
+        quota = self._quotas.request
         # If the inter-broker listener is only the default one, clients use it too.
         named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
@@ -361,7 +376,7 @@ class SocketServer:
         await listener.serve()
         self.listeners.remove(listener)
         if listener.name not in {each.name for each in self.listeners}:
-            del self._broker.endpoints[listener.name]
+            del self._factory.endpoints[listener.name]
             self.resources[listener.endpoint.plane.server].gate.remove_listener(listener.name)
 
     def _accept(self, listener: Listener, nursery: TaskStarter) -> None:
@@ -380,7 +395,7 @@ class SocketServer:
         attempt(self.observers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
-        attempt(self._broker.telemetry.manager.disconnected, channel.id)
+        attempt(self._disconnected, channel.id)
         attempt(self.accounts.closed, channel)
         attempt(channel.abandon)
         attempt(channel.responder.check_drained)

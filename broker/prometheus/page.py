@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RetryStormGate
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
@@ -30,10 +31,11 @@ class PrometheusPage:
     def __init__(
         self,
         clock: TrioClock,
-        broker: Broker,
         server: SocketServer,
         loop: LoopIdle,
         client_quotas: ClientQuotas,
+        retry_storm: RetryStormGate,
+        callbacks: Callbacks,
         replication: ReplicationQuotas,
         partitions: Partitions,
         purgatories: Iterable[Purgatory[Any]],
@@ -43,11 +45,12 @@ class PrometheusPage:
     ) -> None:
         """`max_entities` returns the present quota.metrics.max.entities."""
         self._clock = clock
-        self._broker = broker
         self._server = server
         self._idle = IdleShare(loop)
         self._sockets = SocketFamilies(server, clock.ns())
         self._quotas = client_quotas
+        self._retry_storm = retry_storm
+        self._callbacks = callbacks
         self._replication = replication
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
@@ -71,7 +74,7 @@ class PrometheusPage:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._max_entities())
         yield from quotas.replication_families(self._replication, now_ms)
-        yield from broker_quota_families(self._broker, now_ms)
+        yield from broker_quota_families(self._quotas, self._retry_storm, now_ms)
         yield from quotas.shadow_families(self._quotas)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
@@ -86,7 +89,7 @@ class PrometheusPage:
         memories = {name.value: each.memory for name, each in self._server.resources.items()}
         yield from memory_families(memories, now_ms)
         yield from automq_families(self._server.requests)
-        yield from flow_families(self._server, self._broker, now_ms)
+        yield from flow_families(self._server, self._callbacks, now_ms)
         yield from topic_families(self._partitions)
         yield from log_directory_families(self._partitions.store)
         yield from event_families(self._events)

@@ -8,7 +8,7 @@ start.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.rate import CounterRate
 from broker.network.failures import Failures
@@ -207,7 +207,7 @@ def _idle(readings: Sequence[ProcessorReading], idle: float) -> Iterator[FamilyS
     )
 
 
-def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+def flow_families(server: SocketServer, callbacks: Callbacks, now_ms: int) -> Iterator[FamilySamples]:
     """Yield flow-control metrics of the network threads and the callbacks, which the console's doctor uses
     too.
     """
@@ -233,7 +233,7 @@ def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator
         "weir_callbacks_blocked_total",
         "Responses of delayed requests that found the callback queue full",
         Kind.COUNTER,
-        [Sample((), broker.callbacks.blocked)],
+        [Sample((), callbacks.blocked)],
     )
     processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
     yield FamilySamples(

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from broker.api.broker import Broker
+from broker.api.retry_storm import RetryStormGate
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
 
@@ -20,11 +21,13 @@ TYPES: Final = {
 """AutoMQ's names of the four kinds."""
 
 
-def broker_quota_families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+def broker_quota_families(
+    quotas: ClientQuotas, retry_storm: RetryStormGate, now_ms: int
+) -> Iterator[FamilySamples]:
     """Yield the quota's families. Series exist while the quota is enabled; those of a limit while it is
     set.
     """
-    quota = broker.quotas.broker
+    quota = quotas.broker
     uses = [((("type", TYPES[use.kind]),), use) for use in quota.use(now_ms)] if quota.active else []
     yield FamilySamples(
         "kafka_stream_broker_quota_limit",
@@ -62,11 +65,11 @@ def broker_quota_families(broker: Broker, now_ms: int) -> Iterator[FamilySamples
         Kind.COUNTER,
         [Sample(labels, use.throttle_ms) for labels, use in uses],
     )
-    yield from _retry_storm(broker)
+    yield from _retry_storm(retry_storm)
 
 
-def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
-    storm, totals = broker.retry_storm, broker.retry_storm.totals
+def _retry_storm(gate: RetryStormGate) -> Iterator[FamilySamples]:
+    storm, totals = gate.storm, gate.storm.totals
     for name, about, kind, value in (
         (
             "delayed_total",
@@ -75,7 +78,7 @@ def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
             totals.delayed,
         ),
         ("delay_ms_total", "Milliseconds of delays by retry-storm back-off", Kind.COUNTER, totals.delayed_ms),
-        ("waiting", "Responses delayed now", Kind.GAUGE, broker.delayed_answers.delayed),
+        ("waiting", "Responses delayed now", Kind.GAUGE, gate.delayed.delayed),
         ("states", "Tracked error states, by connection and resource", Kind.GAUGE, len(storm)),
     ):
         yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])

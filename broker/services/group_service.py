@@ -15,7 +15,6 @@ from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
 from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import UnreadableRecord, decode_key
 from broker.log.staged import Staged
-from broker.services.coordinator_partition import coordinator_partition
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import HostedTopic, Partitions
 
@@ -170,3 +169,18 @@ def _group_of(key: bytes) -> str:
     if decoded is None:
         raise BrokerBug("a group record has an unknown key type")
     return decoded.group_id
+
+
+def coordinator_partition(key: str, count: int) -> int:
+    """Return `abs(key.hashCode()) % count`; the hash runs over UTF-16 code units and wraps at 32 bits.
+
+    The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
+    partitionFor)
+    """
+    units = key.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    if value == 0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
+        return 0
+    return min(value, 0x100000000 - value) % count

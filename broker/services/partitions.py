@@ -184,8 +184,7 @@ class Partitions:
 
         A response built in slices meanwhile may report it as healthy.
         """
-        self.offline_changed: Callable[[], None] = _no_listener
-        """Called when a partition goes offline, to invalidate cached responses."""
+        self._offline_listeners: list[Callable[[], None]] = []
         store.on_offline(self._log_offline)
 
     def begin(self, image: Image) -> None:
@@ -228,7 +227,12 @@ class Partitions:
             "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
         )
         self.went_offline += 1
-        self.offline_changed()
+        for listener in self._offline_listeners:
+            listener()
+
+    def on_offline(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a partition goes offline, to invalidate cached responses."""
+        self._offline_listeners.append(listener)
 
     def offline(self, topic: str) -> Collection[int]:
         """Return the topic's partitions that are unusable until the next start."""
@@ -304,10 +308,6 @@ class Partitions:
                 yield from known.open_existing_in_steps()
             elif known.topic_id == topic.topic_id:
                 yield from known.update(topic, settings)
-
-
-def _no_listener() -> None:
-    return
 
 
 def _place(log: PartitionLog) -> dict[str, str]:

@@ -33,7 +33,7 @@ class Push:
 
 
 class Intake:
-    """A FIFO queue. It calls `wake` after an addition."""
+    """A FIFO queue."""
 
     def __init__(self) -> None:
         self.waiting: deque[Push] = deque()
@@ -41,7 +41,11 @@ class Intake:
         self.peak = 0
         self.dropped = 0
         """Pushes dropped because the queue was full."""
-        self.wake: Callable[[], None] = _no_task
+        self._wake: Callable[[], None] = _no_reader
+
+    def read_with(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after each addition from now on."""
+        self._wake = wake
 
     def has_space(self, size: int) -> bool:
         """Return whether a push fits; an empty queue accepts any size."""
@@ -53,7 +57,7 @@ class Intake:
         self.waiting.append(push)
         self.waiting_bytes += len(push.payload)
         self.peak = max(self.peak, len(self.waiting))
-        self.wake()
+        self._wake()
 
     def take(self) -> Push:
         """Remove and return the next push. The queue must not be empty."""
@@ -62,5 +66,5 @@ class Intake:
         return push
 
 
-def _no_task() -> None:
-    """Do nothing, before the task has started."""
+def _no_reader() -> None:
+    """Do nothing: no task reads the queue yet."""

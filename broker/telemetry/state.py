@@ -5,7 +5,6 @@ Made by `broker.server`, passed to the handlers and to readers of metrics.
 """
 
 import os
-from collections.abc import Callable
 
 from broker.config.sections import TelemetryConfig
 from broker.telemetry.forwarding import Forwarding
@@ -21,13 +20,7 @@ class Telemetry:
         self.manager = TelemetryManager(config.max_bytes, config.max_instances, self.latest, _random_id)
         self.intake = Intake()
         self.forwarding = Forwarding(config.otlp_queue_bytes)
-        self.expiry_moved: Callable[[], None] = _no_reaper
-        """Must be called after a request: an instance may now expire earlier than all others."""
 
 
 def _random_id() -> bytes:
     return os.urandom(16)
-
-
-def _no_reaper() -> None:
-    """Do nothing, before the reaper has started."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from broker.api.broker import Broker
-from broker.api.outcome import Answered, Outcome
+from broker.api.callbacks import Callbacks
+from broker.api.outcome import Outcome, Response
 from broker.api.pacing import consumed
 from broker.config.sections import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
@@ -26,6 +26,7 @@ from broker.telemetry.effective import uuid_text
 from broker.telemetry.payload import Reading, parse, read, unpack
 from broker.telemetry.push import Push
 from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
+from broker.telemetry.state import Telemetry
 from broker.telemetry_export.otlp import body_of
 from broker.telemetry_export.topic import TOPIC, record_of
 
@@ -69,20 +70,24 @@ class PushReader:
 
     def __init__(
         self,
-        broker: Broker,
+        node_id: int,
+        telemetry: Telemetry,
+        callbacks: Callbacks,
         handlers: HandlerPool,
         events: EventLog,
         receivers: Sequence[TelemetryReceiver],
         clock: TrioClock,
     ) -> None:
-        self._broker = broker
+        self._node_id = node_id
+        self._telemetry = telemetry
+        self._callbacks = callbacks
         self._handlers = handlers
         self._events = events
         self._receivers = receivers
         self._clock = clock
         self._filled = trio.Event()
         self._logged_ms: int | None = None
-        broker.telemetry.intake.wake = self._wake
+        telemetry.intake.read_with(self._wake)
 
     def _wake(self) -> None:
         self._filled.set()
@@ -91,7 +96,7 @@ class PushReader:
         """Run until cancelled; waiting pushes then get no response, and a receiver that never returns is
         abandoned.
         """
-        intake = self._broker.telemetry.intake
+        intake = self._telemetry.intake
         while True:
             if not intake.waiting:
                 self._filled = trio.Event()
@@ -107,8 +112,8 @@ class PushReader:
 
     async def _take(self, push: Push) -> float:
         """Process one push and send its response; return its processor time."""
-        telemetry, clock = self._broker.telemetry, self._clock
-        self._events.offer(TOPIC, record_of(push, self._broker.config.node_id))
+        telemetry, clock = self._telemetry, self._clock
+        self._events.offer(TOPIC, record_of(push, self._node_id))
         began = clock.ns()
         work = partial(export, push, telemetry.config, self._receivers)
         done = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
@@ -127,8 +132,8 @@ class PushReader:
         else:
             self._log_refusal(push, done.reason)
             telemetry.manager.failed(push.instance, done.error, clock.ms())
-        answer = Answered(PushTelemetryResponse(error_code=done.error))
-        self._broker.callbacks.post(push.token, lambda: answer)
+        answer = Response(PushTelemetryResponse(error_code=done.error))
+        self._callbacks.post(push.token, lambda: answer)
         self._handlers.deliver()
         return done.cpu_ms
 
@@ -138,7 +143,7 @@ class PushReader:
         def raise_error() -> Outcome:
             raise error
 
-        self._broker.callbacks.post(push.token, raise_error)
+        self._callbacks.post(push.token, raise_error)
         self._handlers.deliver()
 
     def _log_refusal(self, push: Push, reason: str) -> None:

@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.api import registry
-from broker.api.large_changes import MAX_ELEMENTS
+from broker.api.change_limits import MAX_ELEMENTS
 from broker.api.registry import Api
 from broker.control.commands import OpType, ResourceType
 from broker.protocol import codec

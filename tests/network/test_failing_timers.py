@@ -60,7 +60,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
         await wait_all_tasks_blocked(0.001)
         scene.break_once(PendingFetch, "answer", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
-        assert scene.broker.server.broker.callbacks.blocked == 3
+        assert scene.broker.server.callbacks.blocked == 3
         for each in others:
             _, answer = await each.receive(ApiKey.FETCH, 11)
             assert answer.error_code == ErrorCode.NONE
@@ -83,7 +83,7 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
             request = JoinGroupRequest(client.client_id, 10_000, 60_000, "", None, "consumer", protocols)
             joined = await client.ask(request, 3)
             assert joined.error_code == ErrorCode.NONE
-        coordinator = scene.broker.server.broker.groups.coordinator
+        coordinator = scene.broker.server.groups.groups.coordinator
 
         def members(group: str) -> int:
             (described,) = coordinator.described([group], missing_is_error=False)

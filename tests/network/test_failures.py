@@ -676,7 +676,7 @@ async def test_a_produce_whose_answer_fails_after_its_commit_is_answered_for_eac
         assert counted(scene) == {Place.CALLBACK: 1}
 
     def of_commit(request: Any, outcome: Any) -> bool:
-        return request.client_id == VICTIM and type(outcome).__name__ in ("Answered", "Encoded")
+        return request.client_id == VICTIM and type(outcome).__name__ in ("Response", "EncodedResponse")
 
     await scene_in(act)
 

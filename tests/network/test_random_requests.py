@@ -27,7 +27,7 @@ async def test_no_handler_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture
         for topic in ("events", "__consumer_offsets"):
             await polite.ask(create_topic(topic), 5)
         messages.ids += [topic.topic_id for topic in broker.server.control.image.topics.values()]
-        for api in broker.server.broker.registry:
+        for api in broker.server.registry:
             for version in range(api.min_version, api.max_version + 1):
                 message = messages.request(api.key, version)
                 parts = codec.encode_request(api.key, version)(message, 1, "random")

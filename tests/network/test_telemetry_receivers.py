@@ -96,7 +96,7 @@ async def test_after_a_push_that_took_long_the_next_one_waits_for_as_long(
     await clients[1].send(request, 0)
     mock_clock.jump(0.499)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    assert len(broker.server.broker.telemetry.intake.waiting) == 1
+    assert len(broker.server.telemetry.intake.waiting) == 1
     mock_clock.jump(0.001)
     _, answer = await clients[1].receive(72, 0)
     assert answer.error_code == NONE
@@ -121,12 +121,12 @@ async def test_what_an_instance_said_that_is_forgotten_meanwhile_is_not_remember
     try:
         await client.send(request, 0)
         await trio.testing.wait_all_tasks_blocked(0.02)
-        broker.server.broker.telemetry.manager.expire(broker.server.clock.ms() + 10_000_000)
+        broker.server.telemetry.manager.expire(broker.server.clock.ms() + 10_000_000)
     finally:
         released.set()
     _, answer = await client.receive(72, 0)
     assert answer.error_code == NONE
-    assert len(broker.server.broker.telemetry.latest) == 0
+    assert len(broker.server.telemetry.latest) == 0
 
 
 async def test_a_client_that_goes_while_its_push_is_read_disturbs_nobody(
@@ -215,7 +215,7 @@ async def test_a_receiver_of_ones_own_has_every_push_and_may_refuse_it(
         plain = metrics(gauge(QUEUE, 1))
         assert await push(client, asked, plain) == ErrorCode.INVALID_RECORD
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 0)
-        assert len(running.server.broker.telemetry.latest) == 0
+        assert len(running.server.telemetry.latest) == 0
         assert await push(client, asked, plain, terminating=True) == NONE
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 1)
     first, last = Choosy.seen
@@ -236,6 +236,6 @@ async def test_with_a_collector_pushes_wait_for_it_with_who_sent_them(
         client = await running.connect("orders")
         assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
         assert figures(running)["weir_client_telemetry_otlp_waiting_bytes"][()] > 0
-        assert "client-telemetry-otlp" in {row.name for row in running.server.broker.views.tasks()}
-        (body,) = running.server.broker.telemetry.forwarding.take()
+        assert "client-telemetry-otlp" in {row.name for row in running.server.views.tasks()}
+        (body,) = running.server.telemetry.forwarding.take()
         assert b"orders" in body and QUEUE.encode() in body

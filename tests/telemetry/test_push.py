@@ -12,7 +12,7 @@ def push(size: int) -> Push:
 def test_what_comes_first_is_taken_first_and_wakes_the_reader() -> None:
     intake = Intake()
     woken: list[int] = []
-    intake.wake = lambda: woken.append(len(intake.waiting))
+    intake.read_with(lambda: woken.append(len(intake.waiting)))
     intake.add(push(1))
     intake.add(push(2))
     assert woken == [1, 2]

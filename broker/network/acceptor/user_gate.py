@@ -24,7 +24,7 @@ Then = Callable[[int], None]
 
 
 class UserGate:
-    """An `api.logins.Logins`. `deliver` writes the responses of delayed logins."""
+    """An `api.client_security.Logins`. `deliver` writes the responses of delayed logins."""
 
     def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_name_prefix: str = "") -> None:
         self._gate = gate
@@ -89,18 +89,20 @@ class UserGate:
 
 
 class UserGates:
-    """The `api.logins.Logins` of handlers, which serve connections of every listener. `of` returns the
-    UserGate of a listener by name.
-    """
+    """The `api.client_security.Logins` of handlers, which serve connections of every listener."""
 
-    def __init__(self, of: Callable[[str], UserGate]) -> None:
-        self._of = of
+    def __init__(self) -> None:
+        self._by_listener: dict[str, UserGate] = {}
+
+    def add_listener(self, name: str, users: UserGate) -> None:
+        """Use `users` for the connections of a listener."""
+        self._by_listener[name] = users
 
     def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
-        return self._of(connection.listener).enter(connection, user, now_ms)
+        return self._by_listener[connection.listener].enter(connection, user, now_ms)
 
     def delay(self, connection: Connection, throttle_ms: int, then: Then) -> None:
-        self._of(connection.listener).delay(connection, throttle_ms, then)
+        self._by_listener[connection.listener].delay(connection, throttle_ms, then)
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
-        self._of(connection.listener).refuse(connection, user, refusal)
+        self._by_listener[connection.listener].refuse(connection, user, refusal)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import trio
 
-from broker.api.outcome import Answered, Outcome, Sliced
+from broker.api.outcome import Outcome, Response, Sliced
 from broker.config.sections import AutomqConfig
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.automq.processor import PipelinedProcessor
@@ -59,13 +59,13 @@ class QueuePerHandler(HandlerPool):
         outcome = ended[0]()
         if isinstance(outcome, Awaitable):
             return await outcome
-        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Answered) else outcome
+        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Response) else outcome
 
 
-def _in_slices(answered: Answered) -> Slices[Outcome]:
+def _in_slices(response: Response) -> Slices[Outcome]:
     """Return a response in a slice, so that it is encoded in slices too."""
     yield from ()
-    return answered
+    return response
 
 
 class PipelinedThrottling(Throttling):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
-from broker.api.delayed_produce import DelayedProduce
+from broker.api.delayed_operations import DelayedProduce
 from broker.api.outcome import AfterCommit
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock

@@ -24,7 +24,7 @@ requests without a response (acks=0), and requests of the listener named by `int
 from collections.abc import Awaitable, Collection, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome, Silent, Sliced
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, NoResponse, Outcome, Response, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request
@@ -100,7 +100,7 @@ class RequestTime:
         spent = request.handler_ns + now - self._last
         self._last = now
         kind = outcome.__class__
-        if kind is not Encoded and isinstance(outcome, WAITING):
+        if kind is not EncodedResponse and isinstance(outcome, WAITING):
             request.handler_ns = spent
             if kind is Delayed:
                 self._delayed.setdefault(request.channel, set()).add(request)
@@ -112,16 +112,16 @@ class RequestTime:
             if not delayed:
                 del self._delayed[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if kind is Silent or request.exempt or channel.listener in self._exempt:
+        if kind is NoResponse or request.exempt or channel.listener in self._exempt:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
         channel.request_ns += spent
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
-        if kind is Encoded:
-            assert isinstance(outcome, Encoded)
+        if kind is EncodedResponse:
+            assert isinstance(outcome, EncodedResponse)
             outcome.throttle = longer(throttle, outcome.throttle)
-        elif isinstance(outcome, Answered):
+        elif isinstance(outcome, Response):
             outcome.throttle = longer(throttle, outcome.throttle)
             outcome.cacheable = False
             if throttle is not None:

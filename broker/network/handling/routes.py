@@ -9,7 +9,9 @@ from copy import copy
 from typing import Any, Final, Protocol, cast
 
 from broker.api.outcome import ConnectionUpdate
-from broker.api.registry import Api, Registry, RequestCache
+from broker.api.registry import Api, Registry
+from broker.api.request_cache import RequestCache
+from broker.api.services import HandlerServices
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
 from broker.network.metrics.request_metrics import RequestMetrics
@@ -76,6 +78,7 @@ class Route:
         "handle",
         "metrics",
         "request_cache",
+        "services",
         "variants",
         "version",
     )
@@ -89,6 +92,7 @@ class Route:
         decode: Callable[[Any, int], Struct],
         encode: Callable[[Any, int], list[Part]],
         handle: Callable[..., Any],
+        services: Any,
         flexible: bool,
         error_codes: Collector,
     ) -> None:
@@ -99,6 +103,7 @@ class Route:
         self.decode = decode
         self.encode = encode
         self.handle = handle
+        self.services = services
         self.flexible = flexible
         self.error_codes = error_codes
         self.before_login = api.before_login
@@ -154,9 +159,9 @@ class Route:
         """Allow or forbid to serve repeated requests from caches."""
         self.clear_cache()
         api = self.api
-        request_cache = (
-            api.request_cache(self.version) if is_allowed and api.request_cache is not None else None
-        )
+        request_cache = None
+        if is_allowed and api.request_cache is not None:
+            request_cache = api.request_cache(self.version, self.services)
         if request_cache is not None and self._wrapper is not None:
             request_cache = self._wrapper.request_cache(api, request_cache)
         for route in (self, *self.variants.values()):
@@ -180,8 +185,9 @@ class Route:
 class Routes:
     """All routes of one listener, by (API key << 16 | version)."""
 
-    def __init__(self, registry: Registry, metrics: MetricsOf) -> None:
+    def __init__(self, registry: Registry, services: HandlerServices, metrics: MetricsOf) -> None:
         self._registry = registry
+        self._services = services
         self._metrics = metrics
         self._cache_allowed = True
         self._wrapper: Wrapper | None = None
@@ -204,6 +210,7 @@ class Routes:
                 decode=codec.decode_request(key, version),
                 encode=_encoder(key, version),
                 handle=api.handle,
+                services=self._services[api.services],
                 flexible=api_key.request_header_version(key, version) >= 2,
                 error_codes=error_codes(key, version),
             )
@@ -215,6 +222,7 @@ class Routes:
                 decode=_undecoded,
                 encode=_encoder(key, 0),
                 handle=api.unknown_version,
+                services=self._services[api.services],
                 flexible=False,
                 error_codes=error_codes(key, 0),
             )

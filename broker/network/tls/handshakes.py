@@ -15,7 +15,7 @@ from functools import partial
 
 import trio
 
-from broker.api.logins import Logins, words
+from broker.api.client_security import Logins, refusal_message
 from broker.config.listeners import Listener
 from broker.config.sections import TlsConfig
 from broker.errors import ConfigError
@@ -163,7 +163,7 @@ class Handshakes:
             self._delayed.add(channel)
             self._logins.delay(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
         elif refusal is not None:
-            self._selector.close_channel(channel, words(name, refusal))
+            self._selector.close_channel(channel, refusal_message(name, refusal))
         return refusal is None
 
     def _enter_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
@@ -178,7 +178,7 @@ class Handshakes:
                 return
             if isinstance(refusal, TooFastOfUser):
                 self._logins.refuse(channel, name, refusal)
-            self._selector.close_channel(channel, words(name, refusal))
+            self._selector.close_channel(channel, refusal_message(name, refusal))
         except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
             self._close_on_error(channel, error)
 

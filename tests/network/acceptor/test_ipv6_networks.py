@@ -33,7 +33,7 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         assert await limit(broker, NETWORK, 4) == ErrorCode.NONE
         for address in (ONE, OTHER):
             assert gate.quotas.enter(account, address, gate.clock.ms()) is None
-        views = broker.server.broker.views
+        views = broker.server.views
         (row,) = (each for each in views.addresses() if each.use is not None and ":" in each.use.address)
         assert (row.address, row.limit) == (NETWORK, 4)
         assert row.use is not None and (row.use.connections, row.use.accepted) == (2, 2)

@@ -201,7 +201,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
     await until(lambda: len(list(broker.server.socket_server.channels())) == 1)
-    assert broker.server.broker.fetches.delayed == 0
+    assert broker.server.fetches.delayed == 0
     serious = [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
     assert {record.name for record in serious} <= {unsendable.__name__}, "answers were on their way"
     assert broker.server.socket_server.frames.outstanding == 0
@@ -275,7 +275,7 @@ async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
         processor.selector.close_channel(channel, "torn off")
         await wait_all_tasks_blocked(0.02)
         assert broker.server.socket_server.requests.depth() == 0
-        assert broker.server.broker.fetches.delayed == 0
+        assert broker.server.fetches.delayed == 0
 
 
 async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: RunningBroker) -> None:

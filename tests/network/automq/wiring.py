@@ -38,6 +38,7 @@ def route() -> Route:
         decode=_unused,  # type: ignore[arg-type]
         encode=_unused,  # type: ignore[arg-type]
         handle=_unused,
+        services=None,
         flexible=False,
         error_codes=_unused,  # type: ignore[arg-type]
     )

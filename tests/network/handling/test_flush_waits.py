@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.delayed_produce import DelayedProduce
-from broker.api.outcome import SILENT, AfterCommit, Outcome
+from broker.api.delayed_operations import DelayedProduce
+from broker.api.outcome import NO_RESPONSE, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.metrics.families import FamilySamples
@@ -80,9 +80,9 @@ def produce(topic: str = "durable", *, acks: int = -1, timeout_ms: int = 1_500) 
 
 async def waits(client: WireClient, broker: RunningBroker, request: ProduceRequest) -> None:
     """Send the request, and check that it is delayed."""
-    before = broker.server.broker.produces.delayed
+    before = broker.server.produces.delayed
     await client.send(request, PRODUCE_VERSION)
-    await until(lambda: broker.server.broker.produces.delayed == before + 1)
+    await until(lambda: broker.server.produces.delayed == before + 1)
 
 
 async def error_of(client: WireClient) -> int:
@@ -106,7 +106,7 @@ async def test_an_answer_leaves_when_the_disk_has_the_records(
     assert await is_silent(client)
     disk.goes_on.set()
     assert await error_of(client) == 0
-    assert broker.server.broker.produces.delayed == 0
+    assert broker.server.produces.delayed == 0
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["read in full", "known by heart"])
@@ -159,7 +159,7 @@ async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
     assert sensor is not None and sensor.last_record_ms == broker.server.clock.ms()
     used = round(sensor.observed(sensor.last_record_ms) * 10)
     assert answer.throttle_time_ms == (used - 100) * 100 > 0
-    (row,) = broker.server.broker.views.throttled()
+    (row,) = broker.server.views.throttled()
     assert row.remaining_ms == answer.throttle_time_ms
 
 
@@ -185,7 +185,7 @@ class Staged(AfterCommit):
         return [self.log]
 
     def finish(self) -> Outcome:
-        return SILENT
+        return NO_RESPONSE
 
 
 async def test_what_was_staged_together_is_answered_apart(
@@ -266,8 +266,8 @@ async def test_a_client_that_has_gone_leaves_its_records_and_nothing_else(
     await trio.aclose_forcefully(client.stream)
     await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
-    await until(lambda: broker.server.broker.produces.delayed == 0)
-    assert broker.server.broker.produces.watched == 0
+    await until(lambda: broker.server.produces.delayed == 0)
+    assert broker.server.produces.watched == 0
     log = broker.server.partitions.log("durable", 0)
     assert log is not None and log.log_end_offset == 1
 
@@ -280,7 +280,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000)
     fetch.topics = [FetchTopic("durable", partitions=[partition])]
     await consumer.send(fetch, 11)
-    await until(lambda: broker.server.broker.fetches.delayed == 1)
+    await until(lambda: broker.server.fetches.delayed == 1)
     await waits(client, broker, produce())
     mock_clock.jump(1.5)
     _, answer = await consumer.receive(1, 11)
@@ -288,7 +288,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
 
 
 def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
-    families: list[FamilySamples] = list(purgatory.families(broker.server.broker.purgatories))
+    families: list[FamilySamples] = list(purgatory.families(broker.server.purgatories))
     return {
         family.name.rpartition("_")[2]: {
             dict(each.labels)["delayedOperation"]: each.value for each in family.samples

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.routes import Route
@@ -144,7 +144,7 @@ async def test_every_slice_of_a_request_is_charged(broker: RunningBroker, mock_c
             mock_clock.jump(0.1)
             yield None
         mock_clock.jump(0.05)
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     route_of(broker, ApiKey.METADATA, 9).handle = handle
     await client.ask(MetadataRequest([]), 9)

@@ -93,7 +93,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
     waits = await broker.connect()
     await waits.send(MetadataRequest([]), 9)
     await settled()
-    views = broker.server.broker.views
+    views = broker.server.views
     figures = views.overview().figures
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
     states = {row.address + row.connection_id: row.mute_state for row in views.connections()}

@@ -127,7 +127,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 def row(broker: RunningBroker, client_id: str = BUSY) -> ClientUsageRow:
-    return next(each for each in broker.server.broker.views.usage() if each.client_id == client_id)
+    return next(each for each in broker.server.views.usage() if each.client_id == client_id)
 
 
 async def test_every_byte_and_request_of_a_client_is_there_while_it_is_connected_and_afterwards(
@@ -146,7 +146,7 @@ async def test_every_byte_and_request_of_a_client_is_there_while_it_is_connected
     await trio.testing.wait_all_tasks_blocked(0.02)
     later = row(broker)
     assert (later.connections, later.bytes_in, later.requests) == (1, 16_000, 4)
-    assert next(each.client_id for each in broker.server.broker.views.usage()) == BUSY
+    assert next(each.client_id for each in broker.server.views.usage()) == BUSY
 
 
 async def test_the_rate_is_over_the_last_seconds_and_the_history_over_minutes(
@@ -211,7 +211,7 @@ async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_toge
             await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
         mock_clock.jump(1)
         await trio.testing.wait_all_tasks_blocked(0.01)
-    views = broker.server.broker.views
+    views = broker.server.views
     rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
     now, then = finished(views.resolve(None, BUSY, changes=[rule]))[0]
     assert (now.bound, now.measured_by, then.bound, then.measured_by) == (

@@ -41,7 +41,7 @@ async def tokens(broker: RunningBroker) -> dict[str, str]:
 @pytest.fixture
 async def http(broker: RunningBroker) -> Browserless:
     server = broker.server
-    views = server.broker.views
+    views = server.views
     backend = Backend(
         server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
     )

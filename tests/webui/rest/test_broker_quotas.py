@@ -32,7 +32,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 @pytest.fixture
 async def http(broker: RunningBroker, mock_clock: MockClock) -> Browserless:
     server = broker.server
-    views = server.broker.views
+    views = server.views
     backend = Backend(
         server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
     )

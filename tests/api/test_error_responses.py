@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.error_replies import error_reply
+from broker.api.error_responses import error_response
 from broker.api.registry import load
 from broker.errors import ErrorCode
 from broker.protocol import codec
@@ -49,7 +49,7 @@ EVERY = [(api.key, version) for api in load() for version in range(api.min_versi
 
 def on_the_wire(key: ApiKey, version: int, request: Any) -> Any:
     """Return the error response as a client decodes it."""
-    reply = error_reply(key, version, request, FAILED)
+    reply = error_response(key, version, request, FAILED)
     assert reply is not None
     frame = b"".join(codec.encode_response(key, version)(reply, 7))  # type: ignore[arg-type]
     header = 5 if frame[8:9] == b"\0" and _is_flexible(key, version) else 4
@@ -69,7 +69,7 @@ def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: 
         request = messages.request(key, version)
         if key is ApiKey.PRODUCE:
             request.acks = 1  # type: ignore[attr-defined]
-        reply = error_reply(key, version, request, FAILED)
+        reply = error_response(key, version, request, FAILED)
         if reply is None:
             continue
         codec.encode_response(key, version)(reply, 1)
@@ -83,7 +83,7 @@ def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: 
 def test_without_its_request_only_a_response_with_a_code_of_its_own_is_made(
     key: ApiKey, version: int
 ) -> None:
-    reply = error_reply(key, version, None, FAILED)
+    reply = error_response(key, version, None, FAILED)
     if reply is not None:
         assert on_the_wire(key, version, None).error_code == FAILED
 
@@ -102,7 +102,7 @@ def test_produce_repeats_each_topic_and_partition(version: int) -> None:
 
 
 def test_produce_without_acknowledgement_has_no_response() -> None:
-    assert error_reply(ApiKey.PRODUCE, 9, ProduceRequest(acks=0), FAILED) is None
+    assert error_response(ApiKey.PRODUCE, 9, ProduceRequest(acks=0), FAILED) is None
 
 
 def test_a_fetch_before_sessions_repeats_its_partitions_with_empty_records() -> None:
@@ -116,7 +116,7 @@ def test_metadata_repeats_topics_and_of_all_topics_nothing_can_be_told() -> None
     asked = MetadataRequest([MetadataRequestTopic(name="a"), MetadataRequestTopic(name="b")])
     answer = on_the_wire(ApiKey.METADATA, 12, asked)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", FAILED), ("b", FAILED)]
-    assert error_reply(ApiKey.METADATA, 12, MetadataRequest(None), FAILED) is None
+    assert error_response(ApiKey.METADATA, 12, MetadataRequest(None), FAILED) is None
 
 
 @pytest.mark.parametrize(

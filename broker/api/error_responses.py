@@ -45,7 +45,7 @@ IDENTITIES: Final = frozenset(
 """The fields that identify an item for the client. All other response fields keep their defaults."""
 
 
-def error_reply(api_key: int, version: int, message: Struct | None, error: ErrorCode) -> Struct | None:
+def error_response(api_key: int, version: int, message: Struct | None, error: ErrorCode) -> Struct | None:
     """Build the response to `message`, which is None if the request is no longer available.
 
     Returns None if the response cannot carry the error: the request has no items, expects no response
@@ -60,12 +60,12 @@ def error_reply(api_key: int, version: int, message: Struct | None, error: Error
         return None
     if api_key == ApiKey.PRODUCE and getattr(message, "acks", None) == 0:
         return None
-    asked: object = message
+    requested: object = message
     if api_key == ApiKey.ALTER_REPLICA_LOG_DIRS:
-        asked = _FlattenedDirs(message)
+        requested = _FlattenedDirs(message)
     elif api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
-        asked = _Users(message)
-    return reply if _fill(reply, asked, version, error) else None
+        requested = _Users(message)
+    return reply if _fill(reply, requested, version, error) else None
 
 
 class _FlattenedDirs:
@@ -111,49 +111,49 @@ def _may_be_null(field: Field, version: int) -> bool:
     return field.nullable is not None and version >= field.nullable
 
 
-def _fill(item: Struct, asked: object, version: int, error: ErrorCode) -> int:
+def _fill(item: Struct, requested: object, version: int, error: ErrorCode) -> int:
     """Fill `item` of a response from the request's item and return the number of error codes set."""
     count = int(_set_error(item, version, error))
     for field in in_version(type(item), version):
         if field.array and not isinstance(field.type, str):
-            items, codes = _items(field, asked, version, error)
+            items, codes = _items(field, requested, version, error)
             setattr(item, field.name, items)
             count += codes
         elif field.type == "records":
             setattr(item, field.name, b"")  # null crashes clients
         elif field.name in IDENTITIES:
-            _copy(item, field, asked)
+            _copy(item, field, requested)
             if getattr(item, field.name) is None and not _may_be_null(field, version):
                 setattr(item, field.name, "")
     return count
 
 
-def _items(field: Field, asked: object, version: int, error: ErrorCode) -> tuple[list[Struct], int]:
+def _items(field: Field, requested: object, version: int, error: ErrorCode) -> tuple[list[Struct], int]:
     assert not isinstance(field.type, str)
     items, codes = [], 0
-    for each in _source(field.name, asked):
+    for each in _source(field.name, requested):
         item = field.type()
         codes += _fill(item, each, version, error)
         items.append(item)
     return items, codes
 
 
-def _source(name: str, asked: object) -> Iterable[object]:
+def _source(name: str, requested: object) -> Iterable[object]:
     for candidate in (name, *SOURCES.get(name, ())):
-        found = getattr(asked, candidate, None)
+        found = getattr(requested, candidate, None)
         if found:
             return found  # type: ignore[no-any-return]
     return ()
 
 
-def _copy(item: Struct, field: Field, asked: object) -> None:
+def _copy(item: Struct, field: Field, requested: object) -> None:
     """Copy one field that identifies the item."""
-    if isinstance(asked, str | int):
+    if isinstance(requested, str | int):
         if field.name in BARE:
-            setattr(item, field.name, asked)
+            setattr(item, field.name, requested)
         return
     for candidate in (field.name, *ALIASES.get(field.name, ())):
-        value = getattr(asked, candidate, None)
+        value = getattr(requested, candidate, None)
         if value is not None:
             setattr(item, field.name, value)
             return
