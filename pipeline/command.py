@@ -152,8 +152,8 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
     arithmetic.
     """
     from broker.simulation.engine import TooManyEventsError
-    from broker.simulation.limits import read_limits
     from broker.simulation.report import in_table
+    from broker.simulation.scenario_file import read_limits
     from broker.strict_yaml import BadFileError
 
     if last is not None and last < first:

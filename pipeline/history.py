@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from broker.simulation.engine import MAX_EVENTS, Outcome, play
-from broker.simulation.reading import read_scenario
+from broker.simulation.scenario_file import read_scenario
 from pipeline import silver
 from pipeline.formats import REQUESTS
 from pipeline.tables import DATE

@@ -12,9 +12,8 @@ from typing import Final
 import click
 
 from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, play
-from broker.simulation.limits import read_limits
-from broker.simulation.reading import read_scenario
 from broker.simulation.report import any_throttled, in_csv, in_json, in_table
+from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.strict_yaml import BadFileError
 
 FORMATS: Final[dict[str, Callable[[Outcome, Outcome | None], str]]] = {

@@ -5,7 +5,7 @@ fetch is cut to the windows' limit, and one that violates its quota is unrecorde
 throttle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
@@ -36,13 +36,25 @@ class Connection:
     """One connection. `played_requests` and `played_bytes` are its successes, besides those that `sender`
     counts.
 
-    `idles` are the idle periods of its limits. The maker sets `arrivals` once, because the iterators need
-    the sender first.
+    `idles` are the idle periods of its limits; `arrivals` makes the iterator of its requests.
     """
 
     __slots__ = (
-        *("_idle_periods", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
-        *("client_id", "arrivals", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
+        "_arrivals",
+        "_due",
+        "_handling_ns",
+        "_idle_periods",
+        "_latency_us",
+        "_obeys",
+        "_quotas",
+        "_send",
+        "client_id",
+        "holds",
+        "kind",
+        "played_bytes",
+        "played_requests",
+        "sender",
+        "user",
     )
 
     def __init__(
@@ -51,6 +63,7 @@ class Connection:
         kind: QuotaKind,
         names: tuple[str, str],
         idles: Sequence[IdlePeriods],
+        arrivals: Callable[[Sender], Iterator[Due]],
         *,
         latency_us: int,
         obeys: bool,
@@ -66,7 +79,7 @@ class Connection:
         # Most connections are under one limit; these call it directly.
         idle_until = idles[0].until if len(idles) == 1 else self._idle_until
         self.sender = Sender(idle_until, batch_bytes, patience_us)
-        self.arrivals: Iterator[Due] = iter(())
+        self._arrivals = arrivals(self.sender)
         self._quotas = quotas
         self._idle_periods = tuple(idles)
         self._latency_us = latency_us
@@ -75,11 +88,16 @@ class Connection:
         self._due: Due | None = None
         self._send = self._fetch if kind is QuotaKind.FETCH else self._produce
 
+    @property
+    def accepted_bytes(self) -> int:
+        """The bytes of all successful requests, including those that were not simulated."""
+        return self.played_bytes + self.sender.let_through.nbytes
+
     def next_at(self) -> int | None:
         """Return the time of the next request; None at the end."""
         due = self._due
         if due is None:
-            due = self._due = next(self.arrivals, None)
+            due = self._due = next(self._arrivals, None)
             if due is None:
                 return None
         free_us = self.sender.free_us

@@ -3,7 +3,7 @@
     {"v":1,"time_ms":1763749800000,"source":"client","principal":"alice","client_id":"web-1","api":"Produce",
      "requests":9,"bytes_in":9000,"bytes_out":400,...}
 
-Used by `reading`; docs/events.md documents the format, of which only these fields are needed. A record
+Used by `scenario_file`; docs/events.md documents the format, of which only these fields are needed. A record
 covers the second that ends at `time_ms`; the first line's second is the simulation's first. Produce counts
 by `bytes_in` and FetchConsumer by `bytes_out`; other APIs, sources and fields are ignored.
 """

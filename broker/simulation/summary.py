@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
-from broker.simulation.clients import SimulatedClient, allowance
-from broker.simulation.engine import Outcome
+from broker.simulation.engine import Outcome, SimulatedClient, allowance
 from broker.simulation.scenario import SECOND_US, Group
 
 
@@ -114,9 +113,11 @@ def _group(players: list[SimulatedClient], outcome: Outcome) -> GroupRow:
 
 def _account(players: list[SimulatedClient], outcome: Outcome, kinds: Iterable[QuotaKind]) -> Account:
     connections = [player.connection for player in players]
-    accepted = sum(each.played_bytes + each.sender.let_through.nbytes for each in connections)
+    accepted = sum(each.accepted_bytes for each in connections)
     given_up = sum(each.sender.given_up.nbytes for each in connections)
-    offered = sum(player.offered() for player in players)
+    offered = sum(
+        player.connection.accepted_bytes if player.offered is None else player.offered for player in players
+    )
     holds = [each.holds[kind] for each in connections for kind in kinds if kind in each.holds]
     throttles = sum(hold.count for hold in holds)
     held_ms = sum(hold.total_ms for hold in holds)

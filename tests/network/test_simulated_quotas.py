@@ -16,8 +16,8 @@ from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.clients import players, quotas_of
 from broker.simulation.connection import Connection
+from broker.simulation.engine import players, quotas_of
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker

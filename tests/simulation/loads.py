@@ -5,8 +5,7 @@ from typing import Any
 from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.clients import SimulatedClient
-from broker.simulation.engine import Outcome, play
+from broker.simulation.engine import Outcome, SimulatedClient, play
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 
 MINUTE_US = 60 * SECOND_US
@@ -48,7 +47,7 @@ def one(outcome: Outcome) -> SimulatedClient:
 
 
 def accepted(player: SimulatedClient) -> int:
-    return player.connection.played_bytes + player.connection.sender.let_through.nbytes
+    return player.connection.accepted_bytes
 
 
 def played(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Outcome:

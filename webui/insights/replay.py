@@ -18,11 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from broker.simulation.clients import Party
-from broker.simulation.engine import Outcome, TooManyEventsError, play
-from broker.simulation.limits import read_limits
-from broker.simulation.reading import read_scenario
+from broker.simulation.engine import Outcome, Party, TooManyEventsError, play
 from broker.simulation.recorded import APIS, CLIENT, VERSION
+from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import GroupRow, groups, not_played, rules
 from broker.strict_yaml import BadFileError
 from webui.insights.worker import ENGINE, MAX_MEMORY

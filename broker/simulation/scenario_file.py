@@ -1,6 +1,7 @@
-"""Reads a scenario from its YAML file; docs/quotas.md documents the fields.
+"""Reads a scenario from its YAML file, and a quota file as `weir quotas export` writes it.
 
-Called by the command line. Errors name the line and the field.
+docs/quotas.md documents the fields. Called by the command line and for what-if. broker.quotas validates
+entities and limits. Errors name the line and the field.
 """
 
 from pathlib import Path
@@ -8,21 +9,27 @@ from typing import Final
 
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
-from broker.errors import ConfigError
+from broker.errors import ApiError, ConfigError
 from broker.principal import ANONYMOUS
+from broker.quotas.alteration import validate_alteration
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.limits import limits_of, read_limits
 from broker.simulation.recorded import read_recorded
 from broker.simulation.scenario import (
     BATCH_BYTES,
+    DAY_US,
     NUMBER,
     SECOND_US,
+    Bursts,
+    Constant,
+    Diurnal,
     Group,
     Limit,
     Record,
     Scenario,
+    Schedule,
+    between,
 )
-from broker.simulation.schedule import DAY_US, Bursts, Constant, Diurnal, Schedule, between
 from broker.simulation.values import moment, share, size, span, truth
 from broker.strict_yaml import Fields, Place, read_file
 
@@ -196,3 +203,37 @@ def _schedule(place: Place, rate: float | None) -> Schedule:
     if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
         inner.refuse("a greedy client supports only constant, or bursts without low")
     return schedule
+
+
+def read_limits(path: Path) -> tuple[Limit, ...]:
+    """Read a quota file. Raises BadFileError."""
+    fields = read_file(path, path.name).fields("quotas")
+    return limits_of(fields.need("quotas"))
+
+
+def limits_of(place: Place) -> tuple[Limit, ...]:
+    """Read a list of quotas. Raises BadFileError."""
+    seen: set[Entity] = set()
+    return tuple(_limit(each, seen) for each in place.items())
+
+
+def _limit(place: Place, seen: set[Entity]) -> Limit:
+    fields = place.fields("entity", "limits", "shadow")
+    names = fields.need("entity").fields(USER, CLIENT_ID, IP)
+    pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
+    values = {key: _number(value) for key, value in fields.need("limits").fields().by_name.items()}
+    try:
+        entity = validate_alteration(pairs, values.items())
+    except ApiError as error:
+        place.refuse(str(error.message))
+    if entity in seen:
+        place.refuse(f"{entity} is given twice")
+    seen.add(entity)
+    return Limit(entity, values, fields.get("shadow", truth, False))
+
+
+def _number(place: Place) -> float:
+    try:
+        return float(place.text())
+    except ValueError:
+        place.refuse(f"{place.text()}: expected a number")
