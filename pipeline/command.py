@@ -170,7 +170,7 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
         if load.isEmpty():
             raise click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
         try:
-            outcome = history.played((row["line"] for row in load.toLocalIterator()), quotas)
+            outcome = history.simulate_recorded((row["line"] for row in load.toLocalIterator()), quotas)
         except (BadFileError, TooManyEventsError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(in_table(outcome, None))

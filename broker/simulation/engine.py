@@ -19,14 +19,21 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import Resolution
-from broker.simulation.arrivals import Due, Sender, as_recorded, evenly, greedily, wanted
+from broker.simulation.arrivals import (
+    Due,
+    Sender,
+    even_arrival_count,
+    even_arrivals,
+    greedy_arrivals,
+    recorded_arrivals,
+)
 from broker.simulation.connection import Connection
 from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
 from broker.simulation.scenario import SECOND_US, Group, Piece, Record, Scenario
 
 MAX_EVENTS: Final = 100_000_000
 
-Party = Group | Record
+LoadSource = Group | Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class SimulatedClient:
     accepted.
     """
 
-    party: Party
+    source: LoadSource
     connection: Connection
     bandwidth: Resolution
     request: Resolution
@@ -53,14 +60,14 @@ class Outcome:
     """The result of a scenario. `events` counts the requests that were simulated one by one."""
 
     scenario: Scenario
-    players: tuple[SimulatedClient, ...]
+    clients: tuple[SimulatedClient, ...]
     events: int
 
 
-def play(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
+def run_scenario(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
     """Run the scenario. Raises TooManyEventsError."""
-    clients = players(scenario)
-    connections = [player.connection for player in clients]
+    clients = make_clients(scenario)
+    connections = [client.connection for client in clients]
     heap = [
         (at_us, index, connection)
         for index, connection in enumerate(connections)
@@ -78,7 +85,7 @@ def play(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
                 f"{end_us / SECOND_US:,.0f}; use larger requests, fewer clients or a shorter duration"
             )
         events += 1
-        connection.ask(at_us)
+        connection.send(at_us)
         next_us = connection.next_at()
         if next_us is None:
             heappop(heap)
@@ -87,9 +94,9 @@ def play(scenario: Scenario, max_events: int = MAX_EVENTS) -> Outcome:
     return Outcome(scenario, clients, events)
 
 
-def players(scenario: Scenario) -> tuple[SimulatedClient, ...]:
+def make_clients(scenario: Scenario) -> tuple[SimulatedClient, ...]:
     """Return all connections in the order of the scenario."""
-    return tuple(_Clients(scenario).players)
+    return tuple(_Clients(scenario).clients)
 
 
 def quotas_of(scenario: Scenario) -> ClientQuotas:
@@ -119,42 +126,42 @@ class _Clients:
         self._bounds: dict[object, float] = {}
         self._idle_periods: dict[object, IdlePeriods] = {}
         random = Random(scenario.seed)  # noqa: S311 - a simulation
-        parties = list(self._parties())
-        for party, names in parties:
-            self._count(party, names)
+        sources = list(self._sources())
+        for source, names in sources:
+            self._count(source, names)
         for shared, demands in self._demands.items():
             self._idle_periods[shared] = IdlePeriods(
                 demands, self._bounds[shared], self._window, scenario.settings.burst_ms
             )
-        self.players = [
-            self._client(party, names, random)
-            for party, names in parties
-            for _ in range(party.connections if isinstance(party, Group) else 1)
+        self.clients = [
+            self._client(source, names, random)
+            for source, names in sources
+            for _ in range(source.connections if isinstance(source, Group) else 1)
         ]
 
-    def _parties(self) -> Iterator[tuple[Party, tuple[str, str]]]:
+    def _sources(self) -> Iterator[tuple[LoadSource, tuple[str, str]]]:
         for group in self._scenario.groups:
             for number in range(1, group.count + 1):
                 yield group, group.names(number)
         for record in self._scenario.records:
             yield record, (record.user, record.client_id)
 
-    def _count(self, party: Party, names: tuple[str, str]) -> None:
+    def _count(self, source: LoadSource, names: tuple[str, str]) -> None:
         """Add a client's demand to its limits."""
-        for manager, shared, found in self._limits(party, names):
+        for manager, shared, found in self._limits(source, names):
             assert found.bound is not None
             self._bounds[shared] = found.bound
-            self._demands.setdefault(shared, []).append(self._demand(party, manager.kind, found.bound))
+            self._demands.setdefault(shared, []).append(self._demand(source, manager.kind, found.bound))
 
-    def _demand(self, party: Party, kind: QuotaKind, bound: float) -> Demand:
-        if isinstance(party, Record):
+    def _demand(self, source: LoadSource, kind: QuotaKind, bound: float) -> Demand:
+        if isinstance(source, Record):
             # A recording's demand is unknown before it is read, so it is always simulated.
             return Demand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
-        cost = float(party.request_bytes)
+        cost = float(source.request_bytes)
         if kind is QuotaKind.REQUEST:
-            cost = party.handling_ns * PERCENT_OF_A_SECOND_PER_NS
-        per_second = SECOND_US / self._interval_us(party) * party.connections
-        return Demand(party.pieces, cost * per_second, cost * party.connections)
+            cost = source.handling_ns * PERCENT_OF_A_SECOND_PER_NS
+        per_second = SECOND_US / self._interval_us(source) * source.connections
+        return Demand(source.pieces, cost * per_second, cost * source.connections)
 
     def _interval_us(self, group: Group) -> float:
         if group.rate is None:
@@ -162,36 +169,39 @@ class _Clients:
         return group.request_bytes * group.connections / group.rate * SECOND_US
 
     def _limits(
-        self, party: Party, names: tuple[str, str]
+        self, source: LoadSource, names: tuple[str, str]
     ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
         """Yield the limits of a client, each with the key that all clients of the same allowance share."""
-        quotas = self._quotas
-        managers: list[RateQuotaManager] = [quotas.fetch if party.kind is QuotaKind.FETCH else quotas.produce]
-        if isinstance(party, Group) and party.handling_ns:
-            managers.append(quotas.request)
+        managers: list[RateQuotaManager] = [self._bandwidth(source)]
+        if isinstance(source, Group) and source.handling_ns:
+            managers.append(self._quotas.request)
         for manager in managers:
             found = manager.resolve(*names)
             if found.matched is not None:
                 yield manager, (manager.kind, *allowance(found.matched, names)), found
 
-    def _client(self, party: Party, names: tuple[str, str], random: Random) -> SimulatedClient:
-        group = party if isinstance(party, Group) else None
-        idles = [self._idle_periods[shared] for _, shared, _ in self._limits(party, names)]
+    def _bandwidth(self, source: LoadSource) -> RateQuotaManager:
+        return self._quotas.fetch if source.kind is QuotaKind.FETCH else self._quotas.produce
+
+    def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
+        group = source if isinstance(source, Group) else None
+        idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
         arrivals: Callable[[Sender], Iterator[Due]]
         offered: int | None
-        if isinstance(party, Record):
-            arrivals = partial(as_recorded, party)
-            offered = sum(party.nbytes)
-        elif party.rate is None:
-            arrivals = partial(greedily, party.pieces, self._scenario.latency_us, party.request_bytes)
+        if isinstance(source, Record):
+            arrivals = partial(recorded_arrivals, source)
+            offered = sum(source.nbytes)
+        elif source.rate is None:
+            latency_us = self._scenario.latency_us
+            arrivals = partial(greedy_arrivals, source.pieces, latency_us, source.request_bytes)
             offered = None
         else:
-            interval_us, phase = self._interval_us(party), random.random()
-            arrivals = partial(evenly, party.pieces, interval_us, party.request_bytes, phase)
-            offered = wanted(party.pieces, interval_us, phase) * party.request_bytes
+            interval_us, phase = self._interval_us(source), random.random()
+            arrivals = partial(even_arrivals, source.pieces, interval_us, source.request_bytes, phase)
+            offered = even_arrival_count(source.pieces, interval_us, phase) * source.request_bytes
         connection = Connection(
             self._quotas,
-            party.kind,
+            source.kind,
             names,
             idles or [IdlePeriods((), FOREVER, self._window)],
             arrivals,
@@ -201,9 +211,9 @@ class _Clients:
             patience_us=group.patience_us if group else None,
             handling_ns=group.handling_ns if group else 0,
         )
-        manager = self._quotas.fetch if party.kind is QuotaKind.FETCH else self._quotas.produce
+        manager = self._bandwidth(source)
         return SimulatedClient(
-            party, connection, manager.resolve(*names), self._quotas.request.resolve(*names), offered
+            source, connection, manager.resolve(*names), self._quotas.request.resolve(*names), offered
         )
 
 

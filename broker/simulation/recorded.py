@@ -29,7 +29,7 @@ FIELDS: Final = {
     "bytes_in": int,
     "bytes_out": int,
 }
-MOST: Final = 2**53
+MAX_NUMBER: Final = 2**53
 """The maximum of every number: larger integers are not exact in every JSON library."""
 
 
@@ -85,6 +85,6 @@ def _row(line: str, where: str) -> Mapping[str, Any] | None:
             raise BadFileError(
                 f"{where}: {name} is {'missing' if value is None else 'not of type ' + kind.__name__}"
             )
-        if isinstance(value, int) and not 0 <= value <= MOST:
+        if isinstance(value, int) and not 0 <= value <= MAX_NUMBER:
             raise BadFileError(f"{where}: {name} is {value}, expected 0 to 2^53")
     return row

@@ -40,7 +40,7 @@ SETTINGS: Final = (
 )
 GREEDY: Final = "greedy"
 MAX_CLIENTS: Final = 100_000
-LARGEST_REQUEST: Final = 2**31 - 1
+MAX_REQUEST_BYTES: Final = 2**31 - 1
 LATENCY_US: Final = 2_000
 PATIENCE_US: Final = 120 * SECOND_US
 """The default of delivery.timeout.ms. A consumer has no limit: its records wait in the log."""
@@ -150,7 +150,7 @@ class _Client:
     def _request_bytes(self) -> int:
         place = self._fields.need("request")
         request_bytes = int(size(place))
-        if not 1 <= request_bytes <= LARGEST_REQUEST:
+        if not 1 <= request_bytes <= MAX_REQUEST_BYTES:
             place.refuse(f"{request_bytes}: expected 1 to 2^31 - 1 bytes")
         return request_bytes
 

@@ -66,8 +66,8 @@ def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
     load = replay.recorded(tmp_path / "warehouse", date.fromisoformat(DAY), date.fromisoformat(DAY), 1)
     quotas = tmp_path / "quotas.yaml"
     quotas.write_text(HELD)
-    told = in_json(history.played((row["line"] for row in by_spark), quotas))
-    assert in_json(history.played(load.lines(), quotas)) == told
+    told = in_json(history.simulate_recorded((row["line"] for row in by_spark), quotas))
+    assert in_json(history.simulate_recorded(load.lines(), quotas)) == told
     assert json.loads(told)["rules"][0]["throttles"]
 
 
@@ -82,10 +82,10 @@ def rule_told(outcome):
 
 
 def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nobody(quotas):
-    held = rule_told(history.played(lines(), quotas(HELD)))
+    held = rule_told(history.simulate_recorded(lines(), quotas(HELD)))
     # A thousand bytes a second for a minute, and the request that violated the limit.
     assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
-    free = rule_told(history.played(lines(), quotas(FREE)))
+    free = rule_told(history.simulate_recorded(lines(), quotas(FREE)))
     assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)
 
 
@@ -99,7 +99,7 @@ def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_re
         if size or not at
     ]
     limits = "limits: {producer_byte_rate: 1000}"
-    outcome = history.played(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
+    outcome = history.simulate_recorded(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
     own = ClientQuotas()
     own.apply(Entity(user="alice"), "producer_byte_rate", 1_000)
     free_us, told = 0, []
@@ -118,4 +118,4 @@ def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_re
 
 def test_a_quota_file_that_cannot_be_meant_is_refused(quotas):
     with pytest.raises(BadFileError, match="producer_bytes"):
-        history.played(lines(), quotas(HELD.replace("producer_byte_rate", "producer_bytes")))
+        history.simulate_recorded(lines(), quotas(HELD.replace("producer_byte_rate", "producer_bytes")))
