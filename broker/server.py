@@ -70,7 +70,7 @@ from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.state import Telemetry
-from broker.telemetry_export.otlp import Forwarder, poster
+from broker.telemetry_export.otlp import OtlpExporter, http_sender
 from broker.telemetry_export.pushes import PushReader
 from broker.version import VERSION
 
@@ -151,7 +151,7 @@ class BrokerServer:
         self.reapers = self._reapers()
         manager = self.broker.telemetry.manager
         self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
-        self.broker.telemetry.expiry_moved = self.telemetry_reaper.poke
+        self.broker.telemetry.on_expiry_moved(self.telemetry_reaper.poke)
         RequestLog.check(config.request_log)
         with blame():
             self.socket_server = SocketServer(
@@ -177,7 +177,7 @@ class BrokerServer:
             clock,
         )
         self.forwarder = (
-            Forwarder(self.broker.telemetry.forwarding, poster(config.telemetry))
+            OtlpExporter(self.broker.telemetry.export_queue, http_sender(config.telemetry))
             if config.telemetry.otlp_endpoint
             else None
         )

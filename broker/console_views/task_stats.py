@@ -23,7 +23,7 @@ from broker.network.server_factory import Plane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
-from broker.telemetry.push import MAX_WAITING
+from broker.telemetry.state import MAX_WAITING
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES
 
@@ -105,11 +105,11 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskSt
     yield LOG_MOVER, TaskStats((moves,))
     telemetry = broker.telemetry
     yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
-    pushes = Owned("pushes", len(telemetry.intake.waiting), MAX_WAITING, telemetry.intake.peak)
+    pushes = Owned("pushes", len(telemetry.push_queue.waiting), MAX_WAITING, telemetry.push_queue.peak)
     yield PUSHES, TaskStats((pushes,))
-    forwarding = telemetry.forwarding
-    sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)
-    yield OTLP, TaskStats((Owned("pushes", len(forwarding)), sizes))
+    exports = telemetry.export_queue
+    sizes = Owned("bytes of pushes", exports.waiting_bytes, exports.max_bytes)
+    yield OTLP, TaskStats((Owned("pushes", len(exports)), sizes))
     flushes = Owned("flushes", server.handlers.flush_waits.queued)
     yield FLUSHER_OF_ACKNOWLEDGED, TaskStats((flushes,))
 

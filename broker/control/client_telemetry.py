@@ -11,8 +11,7 @@ from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, Ma
 from broker.errors import ErrorCode
 from broker.metadata.image import Image
 from broker.metrics.rate import Meter
-from broker.telemetry.effective import uuid_bytes, uuid_text
-from broker.telemetry.instance import ClientInstance
+from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import SETTINGS, read_subscription
 

@@ -10,19 +10,14 @@ import logging
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import trio
 
 from broker.config.sections import TelemetryConfig
-from broker.telemetry.effective import uuid_text
-from broker.telemetry.forwarding import RETRIED, Forwarding, retry_ms
-from broker.telemetry.push import Push
+from broker.telemetry.state import ExportQueue
 from broker.version import VERSION
-
-if TYPE_CHECKING:
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +26,14 @@ PATH: Final = "/v1/metrics"
 LINGER_SECONDS: Final = 1.0
 """How long pushes are collected before a request."""
 
+FIRST_RETRY_MS: Final = 1_000
+MAX_RETRY_MS: Final = 30_000
 
-class Answered(NamedTuple):
+RETRIED: Final = (429, 502, 503, 504)
+"""Statuses after which OTLP has a client retry; any other failure drops the batch."""
+
+
+class CollectorResponse(NamedTuple):
     """The response. With `status` 0 there was none, for this `reason`."""
 
     status: int
@@ -40,41 +41,41 @@ class Answered(NamedTuple):
     retry_after: str | None = None
 
 
-Post = Callable[[bytes], Awaitable[Answered]]
+Post = Callable[[bytes], Awaitable[CollectorResponse]]
 """Sends the body of one request. Never raises for network errors."""
 
 
-class Forwarder:
-    """Sends the pushes of `forwarding` until cancelled; waiting ones are then lost."""
+class OtlpExporter:
+    """Sends the pushes of `queue` until cancelled; waiting ones are then lost."""
 
-    def __init__(self, forwarding: Forwarding, post: Post) -> None:
-        self._forwarding = forwarding
+    def __init__(self, queue: ExportQueue, post: Post) -> None:
+        self._queue = queue
         self._post = post
         self._succeeded = True
 
     async def run(self) -> None:
         while True:
             await trio.sleep(LINGER_SECONDS)
-            while batch := self._forwarding.take():
+            while batch := self._queue.take():
                 await self._send(batch)
 
     async def _send(self, batch: list[bytes]) -> None:
-        forwarding, body, attempt = self._forwarding, b"".join(batch), 0
+        queue, body, attempt = self._queue, b"".join(batch), 0
         while True:
             attempt += 1
-            answer = await self._post(body)
-            if 200 <= answer.status < 300:
-                forwarding.sent += len(batch)
-                self._log_change(answer, succeeded=True)
+            response = await self._post(body)
+            if 200 <= response.status < 300:
+                queue.sent += len(batch)
+                self._log_change(response, succeeded=True)
                 return
-            self._log_change(answer, succeeded=False)
-            if answer.status and answer.status not in RETRIED:
-                forwarding.dropped += len(batch)
+            self._log_change(response, succeeded=False)
+            if response.status and response.status not in RETRIED:
+                queue.dropped += len(batch)
                 return
-            forwarding.retries += 1
-            await trio.sleep(retry_ms(attempt, answer.retry_after) / 1000)
+            queue.retries += 1
+            await trio.sleep(retry_ms(attempt, response.retry_after) / 1000)
 
-    def _log_change(self, answer: Answered, *, succeeded: bool) -> None:
+    def _log_change(self, response: CollectorResponse, *, succeeded: bool) -> None:
         """Log changes between success and failure, not each attempt."""
         if succeeded is self._succeeded:
             return
@@ -84,11 +85,11 @@ class Forwarder:
         else:
             logger.error(
                 "forwarding of client metrics to the collector failed",
-                extra={"status": answer.status or None, "reason": answer.reason},
+                extra={"status": response.status or None, "reason": response.reason},
             )
 
 
-def poster(config: TelemetryConfig) -> Post:
+def http_sender(config: TelemetryConfig) -> Post:
     """Return a sender for HTTP or HTTPS, as the endpoint says."""
     headers = {
         "Content-Type": "application/x-protobuf",
@@ -98,13 +99,13 @@ def poster(config: TelemetryConfig) -> Post:
     }
     send = partial(_send, config.otlp_endpoint, config.otlp_timeout_ms / 1000, headers)
 
-    async def post(body: bytes) -> Answered:
+    async def post(body: bytes) -> CollectorResponse:
         return await trio.to_thread.run_sync(send, body, abandon_on_cancel=True)
 
     return post
 
 
-def _send(endpoint: str, timeout_s: float, headers: Mapping[str, str], body: bytes) -> Answered:
+def _send(endpoint: str, timeout_s: float, headers: Mapping[str, str], body: bytes) -> CollectorResponse:
     """Send a request; runs in a thread. Opens a new connection each time, as there is at most one request a
     second.
     """
@@ -118,40 +119,20 @@ def _send(endpoint: str, timeout_s: float, headers: Mapping[str, str], body: byt
     try:
         packed = zlib.compress(body, wbits=31)
         connection.request("POST", path if path.endswith(PATH) else path + PATH, packed, dict(headers))
-        answer = connection.getresponse()
-        answer.read(65_536)
-        return Answered(answer.status, answer.reason, answer.getheader("Retry-After"))
+        response = connection.getresponse()
+        response.read(65_536)
+        return CollectorResponse(response.status, response.reason, response.getheader("Retry-After"))
     except (OSError, HTTPException) as error:
-        return Answered(0, f"{type(error).__name__}: {error}")
+        return CollectorResponse(0, f"{type(error).__name__}: {error}")
     finally:
         connection.close()
 
 
-def body_of(push: Push, data: "MetricsData") -> bytes:
-    """Return the push for the collector, with the attributes that KIP-714 has a broker add.
+def retry_ms(attempt: int, retry_after: str | None) -> int:
+    """Return the delay after attempt number `attempt`, from 1.
 
-    They replace the client's own attributes of the same names.
+    It doubles each time, or is the collector's Retry-After, up to our own maximum.
     """
-    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
-
-    client = push.client
-    added = {
-        "client_instance_id": uuid_text(push.instance.id),
-        "client_id": client.client_id or "",
-        "client_software_name": client.software_name,
-        "client_software_version": client.software_version,
-        "client_source_address": client.address,
-        "client_source_port": str(client.port),
-        "principal": client.principal,
-    }
-    forwarded = MetricsData()
-    forwarded.CopyFrom(data)
-    for metrics in forwarded.resource_metrics:
-        own = [each for each in metrics.resource.attributes if each.key not in added]
-        metrics.resource.ClearField("attributes")
-        metrics.resource.attributes.extend(own)
-        metrics.resource.attributes.extend(
-            KeyValue(key=key, value=AnyValue(string_value=text)) for key, text in added.items()
-        )
-    return bytes(forwarded.SerializeToString())
+    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+        return min(int(retry_after[:9]) * 1_000, MAX_RETRY_MS)
+    return int(min(FIRST_RETRY_MS * 2 ** min(attempt - 1, 10), MAX_RETRY_MS))
