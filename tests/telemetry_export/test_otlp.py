@@ -1,5 +1,8 @@
 """Pushes reach a collector in batches despite its failures; on a mock clock, with a real socket."""
 
+import ssl
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from broker.errors import ConfigError
 from broker.telemetry.otlp import for_collector
 from broker.telemetry.state import ExportQueue, Push
 from broker.telemetry_export.otlp import CollectorResponse, OtlpExporter, http_sender, retry_ms
+from tests.support.certificates import certificates
 from tests.telemetry.scene import Scene, client, gauge, metrics
 
 OK = CollectorResponse(200, "OK")
@@ -121,7 +125,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         type(self).seen.append((self.path, dict(self.headers), body))
-        self.send_response(503 if self.path.startswith("/busy") else 200)
+        status = {"busy": 503, "moved": 308}.get(self.path.split("/")[1], 200)
+        self.send_response(status)
+        if status == 308:
+            self.send_header("Location", "/v1/metrics")
         self.send_header("Retry-After", "3")
         self.end_headers()
 
@@ -129,9 +136,20 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def tls() -> ssl.SSLContext:
+    """Makes a collector of TLS of `port`."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates().server.store)
+    return context
+
+
+@pytest.fixture
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
     Handler.seen = []
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        if "tls" in request.fixturenames:
+            context: ssl.SSLContext = request.getfixturevalue("tls")
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield int(server.server_address[1])
@@ -164,6 +182,85 @@ async def test_what_goes_wrong_on_the_way_is_an_answer_too(port: int) -> None:
     nobody = load(None, ["telemetry.otlp.endpoint=http://127.0.0.1:1"], {}).config.telemetry
     answer = await http_sender(nobody)(b"")
     assert answer.status == 0 and "ConnectionRefusedError" in answer.reason
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_the_certificate_of_a_collector_is_verified(
+    port: int, monkeypatch: pytest.MonkeyPatch, tls: ssl.SSLContext, is_trusted: bool
+) -> None:
+    if is_trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificates().authority.certificate))
+    config = load(None, [f"telemetry.otlp.endpoint=https://localhost:{port}"], {}).config.telemetry
+    answer = await http_sender(config)(b"body")
+    if is_trusted:
+        assert answer == CollectorResponse(200, "OK", "3")
+    else:
+        assert answer.status == 0 and "CERTIFICATE_VERIFY_FAILED" in answer.reason
+
+
+async def test_neither_proxies_nor_passwords_are_used(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    config = load(None, [f"telemetry.otlp.endpoint=http://u:p@127.0.0.1:{port}"], {}).config.telemetry
+    assert (await http_sender(config)(b"body")).status == 200
+    ((_, headers, _),) = Handler.seen
+    assert "Authorization" not in headers
+
+
+async def test_a_redirect_is_not_followed(port: int) -> None:
+    config = load(None, [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}/moved"], {}).config.telemetry
+    assert (await http_sender(config)(b"body")).status == 308
+    assert len(Handler.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (b"", "RemoteProtocolError"),
+        (b"nonsense\r\n\r\n", "RemoteProtocolError"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "RemoteProtocolError"),
+        (None, "ReadTimeout: no response within 0.2 s"),
+    ],
+)
+async def test_a_collector_that_does_not_speak_http_is_an_answer_too(
+    response: bytes | None, reason: str
+) -> None:
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some()
+            if response is None:
+                await trio.sleep_forever()
+            else:
+                await stream.send_all(response)
+                await stream.send_eof()
+                async for _ in stream:
+                    pass
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        port = listener.socket.getsockname()[1]
+        settings = [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}", "telemetry.otlp.timeout.ms=200"]
+        answer = await http_sender(load(None, settings, {}).config.telemetry)(b"body")
+        assert answer.status == 0 and answer.reason.startswith(reason)
+        nursery.cancel_scope.cancel()
+
+
+async def test_headers_that_http_cannot_carry_are_an_answer_too(port: int) -> None:
+    for header in ("a b=c", "a=日本"):
+        settings = [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}", f"telemetry.otlp.headers={header}"]
+        assert (await http_sender(load(None, settings, {}).config.telemetry)(b"body")).status == 0
+    assert Handler.seen == []
+
+
+def test_a_broker_without_a_collector_does_not_import_httpx() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, broker.app; print('httpx' in sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert told.stdout == "False\n"
 
 
 @pytest.mark.parametrize(
