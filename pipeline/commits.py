@@ -1,7 +1,9 @@
 """The rows that a commit added to a table, read from Delta's log without reading rows.
 
 For `tables`. The log is a file of JSON lines for each version, with a line for each added file, its number
-of rows and the extremes of its columns, and with the writer's name and batch, if given.
+of rows and the extremes of its columns, and with the writer's name and batch, if given (Delta's PROTOCOL.md).
+Neither Delta's nor deltalake's API returns these by commit: `history` has no files and no batches,
+`get_add_actions` the files of a whole version, and the change data feed must be enabled in each table.
 """
 
 import json

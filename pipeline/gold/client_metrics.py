@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp.points import CUMULATIVE, DELTA
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE, minute_of
 
 SERIES: Final = (
     *("client_instance_id", "client_id", "principal", "resource", "scope", "metric", "shape", "attributes"),

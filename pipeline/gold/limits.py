@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import LIMIT, SHADOW
 from pipeline.gold.throttling import rule_text
-from pipeline.gold.usage import MINUTE
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE
 
 UTILISATION: Final = Table("gold/quota_utilisation_per_minute", (MINUTE, "node", "key", "rule", "sharer"))
 

@@ -22,7 +22,14 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ScopeMetrics,
 )
 
-from pipeline.otlp.unpack import RefusedError, unpack
+from broker.errors import ApiError, ErrorCode
+from broker.records.compression import Codec, decompress
+
+MAX_UNPACKED_BYTES: Final = 8_388_608
+"""Maximum decompressed bytes of a push: four times a broker's default limit."""
+
+CODECS: Final = {codec.name.lower(): codec for codec in Codec}
+"""The codecs of KIP-714, by their names in the header `compression`."""
 
 MAX_POINTS: Final = 20_000
 """Maximum points of a push; larger pushes are refused whole. A broker shows the first 5,000."""
@@ -49,6 +56,10 @@ NO_RECORDED_VALUE: Final = 1
 """DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client has no value."""
 
 Attributes = tuple[tuple[str, str], ...]
+
+
+class RefusedError(ValueError):
+    """The reason why a payload cannot be used, for the quarantine."""
 
 
 class Context(NamedTuple):
@@ -251,6 +262,24 @@ class _Push:
             self.bad += points
             self.reasons.add(reason)
             self.names.add(metric.name[:LONGEST_SHOWN])
+
+
+def unpack(compression: str | None, packed: bytes) -> bytes:
+    """Decompress a push as the broker does.
+
+    Raises RefusedError for an unknown codec, invalid data, or more than MAX_UNPACKED_BYTES.
+    """
+    codec = CODECS.get(compression or "")
+    if codec is None:
+        raise RefusedError("unknown compression")
+    try:
+        plain = bytes(decompress(codec, packed, limit=MAX_UNPACKED_BYTES))
+    except ApiError as error:
+        is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
+        raise RefusedError("unpacks to too much" if is_too_large else "does not unpack") from error
+    if len(plain) > MAX_UNPACKED_BYTES:
+        raise RefusedError("unpacks to too much")
+    return plain
 
 
 def _parsed(plain: bytes) -> MetricsData:

@@ -13,8 +13,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.records.compression import Codec, compress
 from pipeline.otlp import points as rules
-from pipeline.otlp.points import AHEAD_MS, LATE_MS, LONGEST_NAMES, MAX_POINTS, MAX_SHARED_BYTES, Points
-from pipeline.otlp.unpack import MOST, RefusedError, unpack
+from pipeline.otlp.points import (
+    AHEAD_MS,
+    LATE_MS,
+    LONGEST_NAMES,
+    MAX_POINTS,
+    MAX_SHARED_BYTES,
+    MAX_UNPACKED_BYTES,
+    Points,
+    RefusedError,
+    unpack,
+)
 from tests.pipeline.events import NOON_MS
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload
 
@@ -46,9 +55,9 @@ def whole_reason(packed, compression="none"):
 def test_every_compression_of_the_kip_is_unpacked_up_to_the_bound(codec):
     name, plain = codec.name.lower(), random.Random(1).randbytes(1_000) * 3
     assert unpack(name, bytes(compress(codec, plain))) == plain
-    assert len(unpack(name, bytes(compress(codec, bytes(MOST))))) == MOST
+    assert len(unpack(name, bytes(compress(codec, bytes(MAX_UNPACKED_BYTES))))) == MAX_UNPACKED_BYTES
     with pytest.raises(RefusedError, match="unpacks to too much"):
-        unpack(name, bytes(compress(codec, bytes(MOST + 1))))
+        unpack(name, bytes(compress(codec, bytes(MAX_UNPACKED_BYTES + 1))))
 
 
 def test_a_single_block_of_snappy_is_unpacked_too():

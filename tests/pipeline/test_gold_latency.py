@@ -6,7 +6,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from pipeline.gold.histograms import PORTION, counted
+from pipeline.gold.latency import PORTION, counted
 
 PAIRS = pa.list_(pa.list_(pa.int64()))
 
