@@ -128,20 +128,20 @@ class Pipeline:
             write(silver.QUARANTINE, silver.unknown_topics(records(*unknown_topics)), "strangers")
 
     def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
-        events = silver.opened(records, topic)
-        accepted = silver.accepted(events)
-        used, stretches = 0, []
-        for table, rows in silver.by_table(topic, accepted):
+        events = silver.parse_events(records, topic)
+        valid = silver.valid_rows(events)
+        rows_written, ranges = 0, []
+        for table, rows in silver.by_table(topic, valid):
             commit = write(table, rows, topic)
             if commit is None:
                 written, minutes = touched(rows, minute_of())
             else:
                 written, minutes = commit.rows, Touched.by_times(commit.edges("time"))
-            used += written
-            stretches += [] if minutes is None else [minutes]
-        if used < count:
-            write(silver.QUARANTINE, silver.refused(events), topic)
-        for minutes in stretches:
+            rows_written += written
+            ranges += [] if minutes is None else [minutes]
+        if rows_written < count:
+            write(silver.QUARANTINE, silver.quarantine_rows(events), topic)
+        for minutes in ranges:
             for day in sorted(minutes.days):
                 self.warehouse.files.create(f"{DUE}/{day}")
             self._make_minutes(topic, minutes.first, minutes.last)

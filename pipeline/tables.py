@@ -76,7 +76,7 @@ class Warehouse:
             _writer(rows, table)
             .mode("append")
             .option("mergeSchema", "true")
-            .option("txnAppId", _app(table, writer))
+            .option("txnAppId", _transaction_id(table, writer))
             .option("txnVersion", batch)
             .save(self.path(table))
         )
@@ -88,7 +88,7 @@ class Warehouse:
         """
         versions = range(self.version(table), -1, -1)
         newest_first = takewhile(bool, (self._log(table, version) for version in versions))
-        return with_batch(newest_first, _app(table, writer), batch)
+        return with_batch(newest_first, _transaction_id(table, writer), batch)
 
     def version(self, table: Table) -> int:
         """Return the newest version; -1 if the table was never written."""
@@ -119,7 +119,7 @@ class Warehouse:
             _writer(rows, table).mode("append").save(self.path(table))
             return
         known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
-        known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
+        known.merge(rows.alias("new"), _same_keys(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Replace all rows that satisfy `where` by `rows`, which must satisfy it too."""
@@ -135,9 +135,9 @@ def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:
     return writer if table.time is None else writer.option("delta.dataSkippingStatsColumns", table.time)
 
 
-def _app(table: Table, writer: str) -> str:
+def _transaction_id(table: Table, writer: str) -> str:
     return f"{writer}:{table.path}"
 
 
-def _same(keys: Sequence[str]) -> str:
+def _same_keys(keys: Sequence[str]) -> str:
     return " AND ".join(f"known.`{key}` = new.`{key}`" for key in (DATE, *keys))

@@ -24,11 +24,11 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
 
     Covers the UTC days from `first` to `last`, both included, without quarantined records.
     """
-    understood = silver.opened(events, REQUESTS).where(F.col("reason").isNull())
+    valid = silver.parse_events(events, REQUESTS).where(F.col("reason").isNull())
     day = F.to_date(F.timestamp_millis("event.time_ms"))
     # The record of an event may have been appended on another day than the event's own.
     return (
-        understood.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
+        valid.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
         .where(silver.node_of() == node)
         .where(F.col("event.source") == "client")
         .orderBy("event.time_ms", "partition", "offset")

@@ -20,9 +20,9 @@ from pipeline.times import MINUTE, minute_of
 TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, "node", "api", "phase"))
 
 _KEYS: Final = (MINUTE, "node", "api")
-_COUNTED: Final = f"{MINUTE} timestamp, node int, api string, phase string, us bigint, count bigint"
+_COUNTED_SCHEMA: Final = f"{MINUTE} timestamp, node int, api string, phase string, us bigint, count bigint"
 
-PORTION: Final = 16_384
+BATCH_ROWS: Final = 16_384
 """Minimum number of rows to add up together; more rows give fewer results."""
 
 QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
@@ -34,9 +34,11 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
     A quantile is the upper edge of its bucket: never too small, and less than an eighth too large.
     """
     histograms = [F.col(f"phases.{name}").alias(name) for name in PHASES]
-    told = requests.where(F.col("timed") > 0).select(minute_of().alias(MINUTE), "node", "api", *histograms)
+    timed_rows = requests.where(F.col("timed") > 0).select(
+        minute_of().alias(MINUTE), "node", "api", *histograms
+    )
     buckets = (
-        told.mapInArrow(counted(_KEYS, PHASES), _COUNTED)
+        timed_rows.mapInArrow(count_buckets(_KEYS, PHASES), _COUNTED_SCHEMA)
         .groupBy(*_KEYS, "phase", "us")
         .agg(F.try_sum("count").alias("count"))
     )
@@ -55,7 +57,7 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
     )
 
 
-def counted(
+def count_buckets(
     keys: Sequence[str], names: Sequence[str]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function that adds up histograms.
@@ -64,20 +66,22 @@ def counted(
     rows of `keys`, `phase`, `us` and `count`. Entries that are not a pair of numbers are ignored.
     """
 
-    def added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pending: list[pa.RecordBatch] = []
         for batch in batches:
             pending.append(batch)
-            if sum(map(len, pending)) >= PORTION:
-                yield _added_up(pending, keys, names)
+            if sum(map(len, pending)) >= BATCH_ROWS:
+                yield _count_together(pending, keys, names)
                 pending = []
         if pending:
-            yield _added_up(pending, keys, names)
+            yield _count_together(pending, keys, names)
 
-    return added_up
+    return count_batches
 
 
-def _added_up(batches: list[pa.RecordBatch], keys: Sequence[str], names: Sequence[str]) -> pa.RecordBatch:
+def _count_together(
+    batches: list[pa.RecordBatch], keys: Sequence[str], names: Sequence[str]
+) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
     group_of, examples = _groups([table[key] for key in keys])
     histograms = pa.concat_arrays([chunk for name in names for chunk in table[name].chunks])

@@ -5,14 +5,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.gold.usage import WHO
+from pipeline.gold.usage import CLIENT
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE, minute_of
 
 SOFTWARE: Final = ("software_name", "software_version")
 
-THROTTLING: Final = Table("gold/throttling_per_minute", (MINUTE, "node", "kind", "rule", *WHO))
-COMPLIANCE: Final = Table("gold/throttle_compliance_per_day", (DATE, *WHO, *SOFTWARE))
+THROTTLING: Final = Table("gold/throttling_per_minute", (MINUTE, "node", "kind", "rule", *CLIENT))
+COMPLIANCE: Final = Table("gold/throttle_compliance_per_day", (DATE, *CLIENT, *SOFTWARE))
 
 MIN_THROTTLES: Final = 2
 """Minimum number of throttles with a known reaction for a verdict on a client."""
@@ -36,7 +36,7 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
     return (
         throttles.withColumn(MINUTE, minute_of())
         .withColumn("rule", rule_text(F.col("entity")))
-        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "kind", "rule", *WHO)
+        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "kind", "rule", *CLIENT)
         .agg(
             F.sum("count").alias("throttles"),
             F.sum("throttle_ms").alias("throttle_ms"),
@@ -55,7 +55,7 @@ def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
     """
     found = (
         throttles.withColumns({name: F.coalesce(name, F.lit("")) for name in SOFTWARE})
-        .groupBy(DATE, *WHO, *SOFTWARE)
+        .groupBy(DATE, *CLIENT, *SOFTWARE)
         .agg(
             F.countDistinct("node", "connection").alias("connections"),
             F.sum("count").alias("throttles"),

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline.formats import KNOWN_VERSION, TELEMETRY
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
-from pipeline.otlp.decode import WHO, decode
+from pipeline.otlp.decode import SENDER, decode
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.silver import PLACE, QUARANTINE, header
 from pipeline.tables import DATE, Table, Warehouse, Write
@@ -65,14 +65,14 @@ _ROWS: Final = (
 
 def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
     """Process the pushes among the records: their points into silver, their minutes into gold."""
-    rows = decoded(raw).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = decode_pushes(raw).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
         if None in counts:
-            write(QUARANTINE, refused(rows), TELEMETRY)
+            write(QUARANTINE, quarantine_rows(rows), TELEMETRY)
         for kind, table in TABLES.items():
             if kind in counts:
-                write(table, points(rows, kind), kind)
+                write(table, point_rows(rows, kind), kind)
         _, minutes = touched(rows, minute_of("TimeUnix"))
         if minutes is not None:
             last = max(minutes.last, _last_dependent(warehouse, rows, minutes.last))
@@ -81,40 +81,45 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
         rows.unpersist()
 
 
-def decoded(raw: DataFrame) -> DataFrame:
+def decode_pushes(raw: DataFrame) -> DataFrame:
     """Return the pushes among the records: a row for each point, and a row with a `reason` for each refused
     part.
     """
-    said = {
+    columns_of_headers = {
         "node": header("node").try_cast("int"),
-        **{name: header(name) for name in WHO[5:11]},
+        **{name: header(name) for name in SENDER[5:11]},
         "subscription_id": header("subscription_id").try_cast("int"),
         "terminating": header("terminating") == "true",
         "compression": header("compression"),
         "why": _why(),
     }
     pushes = raw.where(F.col("topic") == TELEMETRY)
-    came = F.col("value").alias("packed"), F.col("headers")
-    columns = [*WHO[:4], *came, *(column.alias(name) for name, column in said.items())]
+    as_received = F.col("value").alias("packed"), F.col("headers")
+    columns = [
+        *SENDER[:4],
+        *as_received,
+        *(column.alias(name) for name, column in columns_of_headers.items()),
+    ]
     return pushes.select(*columns).mapInArrow(decode, _ROWS)
 
 
-def points(rows: DataFrame, kind: str) -> DataFrame:
-    """Return rows of one of `TABLES`, from `decoded`. `arrived` is the time at which the broker received
-    the push.
+def point_rows(rows: DataFrame, kind: str) -> DataFrame:
+    """Return rows of one of `TABLES`, from `decode_pushes`.
+
+    `arrived` is the time at which the broker received the push.
     """
     return rows.where(F.col("kind") == kind).select(
         F.to_date("TimeUnix").alias(DATE),
         *_BEFORE,
         *MEASURES[kind],
-        *WHO[4:],
+        *SENDER[4:],
         F.col("timestamp").alias("arrived"),
         *KEYS,
     )
 
 
-def refused(rows: DataFrame) -> DataFrame:
-    """Return rows of the quarantine, from `decoded`.
+def quarantine_rows(rows: DataFrame) -> DataFrame:
+    """Return rows of the quarantine, from `decode_pushes`.
 
     For a partly used push, `points` is the number of refused points, and the push itself is in bronze only:
     Java's clients push NaN for everything that they have not measured.
