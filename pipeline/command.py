@@ -146,7 +146,9 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
     """Write the present records of the event topics to Parquet files, for `backfill`."""
     client = _key_values(options, "--option")
     if _is_local(folder, where["master"]):
-        _check_new(folder)
+        if Path(folder).exists():
+            raise click.ClickException(f"{folder} already exists; export needs a new folder")
+        _check_creatable(folder)
     _check_reachable(bootstrap)
     with _open_warehouse(**where) as warehouse:
         from pipeline import sources
@@ -244,7 +246,12 @@ def _open_warehouse(
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_local(warehouse, master):
-        _check_warehouse(warehouse, must_exist)
+        if not must_exist:
+            _check_creatable(warehouse)
+        elif (Path(warehouse) / "bronze").is_dir():
+            _check_readable(warehouse)
+        else:
+            raise click.ClickException(NO_TABLES.format(warehouse))
     from pipeline import session
     from pipeline.jvm import jvm_process
     from pipeline.tables import Warehouse
@@ -308,27 +315,12 @@ def _is_local(path: str, master: str) -> bool:
     return master.startswith("local") and ":" not in path
 
 
-def _check_warehouse(warehouse: str, must_exist: bool) -> None:
-    if must_exist and not (Path(warehouse) / "bronze").is_dir():
-        raise click.ClickException(NO_TABLES.format(warehouse))
-    if must_exist:
-        _check_readable(warehouse)
-    else:
-        _check_creatable(warehouse)
-
-
 def _check_readable(path: str) -> None:
     folder = Path(path)
     if not any(each in path for each in "*?[{") and not folder.exists():
         raise click.ClickException(f"{path} does not exist")
     if folder.exists() and not os.access(folder, os.R_OK | os.X_OK if folder.is_dir() else os.R_OK):
         raise click.ClickException(f"{path} cannot be read")
-
-
-def _check_new(folder: str) -> None:
-    if Path(folder).exists():
-        raise click.ClickException(f"{folder} already exists; export needs a new folder")
-    _check_creatable(folder)
 
 
 def _check_creatable(folder: str) -> None:

@@ -116,14 +116,27 @@ class TelemetryManager:
         codec: int,
         size: int,
     ) -> tuple[ErrorCode, ClientInstance | None]:
-        """Handle a push of `size` bytes.
+        """Check a push of `size` bytes, in Kafka's order.
 
         After NONE the caller must report its result to `exported` or `failed`, unless it is empty.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST, None
         instance = self._refresh(instance_id, client, now_ms)
-        error = self._check_push(instance, now_ms, subscription_id, terminating, codec, size)
+        if instance.terminating:
+            error = ErrorCode.INVALID_REQUEST
+        elif not instance.may_push(now_ms) and not terminating:
+            instance.count_throttle(now_ms)
+            error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        elif subscription_id != instance.subscription_id:
+            self.unknown_subscriptions.record(1, now_ms)
+            error = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        elif codec not in list(Codec):
+            error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        elif size > self.max_bytes:
+            error = ErrorCode.TELEMETRY_TOO_LARGE
+        else:
+            error = ErrorCode.NONE
         instance.last_error = error
         instance.terminating = instance.terminating or terminating
         return error, instance
@@ -238,30 +251,6 @@ class TelemetryManager:
             fresh = self._new_id()
             if fresh not in RESERVED and fresh not in self._instances and uuid_text(fresh)[0] != "-":
                 return fresh
-
-    def _check_push(
-        self,
-        instance: ClientInstance,
-        now_ms: int,
-        subscription_id: int,
-        terminating: bool,
-        codec: int,
-        size: int,
-    ) -> ErrorCode:
-        """Check a push in Kafka's order."""
-        if instance.terminating:
-            return ErrorCode.INVALID_REQUEST
-        if not instance.may_push(now_ms) and not terminating:
-            instance.count_throttle(now_ms)
-            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        if subscription_id != instance.subscription_id:
-            self.unknown_subscriptions.record(1, now_ms)
-            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-        if codec not in list(Codec):
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if size > self.max_bytes:
-            return ErrorCode.TELEMETRY_TOO_LARGE
-        return ErrorCode.NONE
 
 
 def _expiry_ms(instance: ClientInstance) -> int:
