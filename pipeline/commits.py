@@ -16,13 +16,13 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file. `path` is relative to the table; `least` and `most` are text or numbers, by column."""
+    """A data file. `path` is relative to the table; `minimum` and `maximum` are by column."""
 
     path: str
     partition: dict[str, str | None]
     rows: int
-    least: dict[str, Any]
-    most: dict[str, Any]
+    minimum: dict[str, Any]
+    maximum: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Commit:
 
     def edges(self, column: str) -> list[tuple[Any, Any]]:
         """Return the extremes of a column in each file that has them."""
-        return [(file.least[column], file.most[column]) for file in self.files if column in file.least]
+        return [(file.minimum[column], file.maximum[column]) for file in self.files if column in file.minimum]
 
 
 def file_of(version: int) -> str:
@@ -83,8 +83,8 @@ def parsed(text: str) -> Commit:
 
 def _file(add: dict[str, Any]) -> File:
     stats = json.loads(add.get("stats") or "{}")
-    least, most = stats.get("minValues", {}), stats.get("maxValues", {})
-    return File(unquote(add["path"]), add["partitionValues"], stats["numRecords"], least, most)
+    minimum, maximum = stats.get("minValues", {}), stats.get("maxValues", {})
+    return File(unquote(add["path"]), add["partitionValues"], stats["numRecords"], minimum, maximum)
 
 
 def with_batch(texts: Iterable[str], writer: str, batch: int) -> Commit | None:

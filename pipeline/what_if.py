@@ -36,11 +36,11 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
     )
 
 
-def simulate_recorded(lines: Iterable[str], quotas: Path, most: int = MAX_EVENTS) -> Outcome:
+def simulate_recorded(lines: Iterable[str], quotas: Path, max_events: int = MAX_EVENTS) -> Outcome:
     """Simulate the load. Raises BadFileError for an invalid quota file, and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         load, scenario = Path(folder) / "load.jsonl", Path(folder) / "what-if.yaml"
         with load.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
         scenario.write_text(json.dumps({"recorded": str(load), "quotas": str(quotas.resolve())}))
-        return run_scenario(read_scenario(scenario), most)
+        return run_scenario(read_scenario(scenario), max_events)

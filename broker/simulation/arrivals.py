@@ -66,7 +66,7 @@ def even_arrivals(
     """Yield a request every `interval_us`, divided by the piece's factor; the first after `phase`
     intervals.
     """
-    most, idle_until = max(sender.batch_bytes // nbytes, 1), sender.idle_until
+    max_together, idle_until = max(sender.batch_bytes // nbytes, 1), sender.idle_until
     for piece in pieces:
         interval = interval_us / piece.factor
         first = piece.start_us + phase * interval
@@ -77,7 +77,7 @@ def even_arrivals(
             together, behind_us = 1, sender.free_us - at_us
             if behind_us > 0:
                 skip_until, counted = sender.expired_before_us(), sender.expired
-                together = min(1 + int(behind_us / interval), most, count - number)
+                together = min(1 + int(behind_us / interval), max_together, count - number)
             else:
                 skip_until, counted = idle_until(at_us), sender.not_simulated
             if skip_until > at_us:

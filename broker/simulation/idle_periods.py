@@ -81,8 +81,8 @@ def _busy_stretches(
     total = _TotalDemand(demands)
     found = total.stretches_over(spare)
     if horizon_us is not None:
-        most = spare * seen_seconds
-        found = [each for each in found if total.max_within(horizon_us, each) > most]
+        allowed = spare * seen_seconds
+        found = [each for each in found if total.max_within(horizon_us, each) > allowed]
     return _joined([(max(start - lead_us, 0), end + lead_us) for start, end in found])
 
 

@@ -160,11 +160,11 @@ class _Client:
         if place.text() == GREEDY:
             return None
         rate = size(place)
-        most = request_bytes * connections / self._latency_us * SECOND_US
-        if rate > most:
+        max_rate = request_bytes * connections / self._latency_us * SECOND_US
+        if rate > max_rate:
             place.refuse(
-                f"{place.text()} exceeds {most:.0f}, the most that its connections can send with one request "
-                f"at a time and this latency; use more connections or larger requests"
+                f"{place.text()} exceeds {max_rate:.0f}, the most that its connections can send with one "
+                f"request at a time and this latency; use more connections or larger requests"
             )
         return rate
 

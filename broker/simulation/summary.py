@@ -146,12 +146,12 @@ def _present_us(client: SimulatedClient, outcome: Outcome) -> int:
 
 def limits_without_effect(outcome: Outcome) -> list[str]:
     """Return the limits of the quota file that have no effect in the simulation, one sentence each."""
-    said: list[str] = []
+    sentences: list[str] = []
     timed = any(group.handling_ns for group in outcome.scenario.groups)
     for limit in outcome.scenario.limits:
         for key in limit.values:
             if key in ("producer_byte_rate", "consumer_byte_rate") or (key == "request_percentage" and timed):
                 continue
             why = "no client has a handling time" if key == "request_percentage" else "it is not simulated"
-            said.append(f"{key} of {limit.entity}: {why}")
-    return said
+            sentences.append(f"{key} of {limit.entity}: {why}")
+    return sentences

@@ -63,16 +63,16 @@ def _export_families(queue: ExportQueue) -> Iterator[FamilySamples]:
 
 
 def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
-    heard = [each for each in telemetry.manager if each.throttles or each.exports or each.errors][
+    active = [each for each in telemetry.manager if each.throttles or each.exports or each.errors][
         -MAX_SERIES:
     ]
     labels: dict[ClientInstance, Labels] = {
-        each: (("client_instance_id", uuid_text(each.id)),) for each in heard
+        each: (("client_instance_id", uuid_text(each.id)),) for each in active
     }
     for name, slot, about in METERS:
-        meters = [(labels[each], meter) for each in heard if (meter := getattr(each, slot)) is not None]
+        meters = [(labels[each], meter) for each in active if (meter := getattr(each, slot)) is not None]
         yield from _meter(name, about, meters, now_ms)
-    times = [(labels[each], each.export_times) for each in heard if each.export_times is not None]
+    times = [(labels[each], each.export_times) for each in active if each.export_times is not None]
     for name, about in (
         ("avg", "Mean milliseconds of the receivers"),
         ("max", "Maximum milliseconds of the receivers"),

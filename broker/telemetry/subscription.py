@@ -128,8 +128,8 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
     try:
         values |= {key: SETTINGS[key].read(text) for key, text in configs.items()}
     except ConfigError as error:
-        words = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
-        raise ApiError(ErrorCode.INVALID_CONFIG, words) from error
+        message = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, message) from error
     interval_ms = values["interval.ms"]
     if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
         raise ApiError(

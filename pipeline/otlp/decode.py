@@ -77,8 +77,8 @@ def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     for batch in batches:
         found = Points()
-        said = (_plain(batch, name) for name in ("why", "compression", "packed", "timestamp"))
-        pushes = zip(*said, strict=True)
+        fields = (_plain(batch, name) for name in ("why", "compression", "packed", "timestamp"))
+        pushes = zip(*fields, strict=True)
         for row, (why, compression, packed, arrived) in enumerate(pushes):
             if why is not None:
                 found.refusals.append(Refusal(row, why))
