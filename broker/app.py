@@ -109,8 +109,8 @@ async def run_server(
             timers.start_soon(server.socket_server.handlers.sliced.run, name=SLICED)
             timers.start_soon(server.events.run, name="event-writer")
             timers.start_soon(server.push_reader.run, name=PUSHES)
-            if server.forwarder is not None:
-                timers.start_soon(server.forwarder.run, name=OTLP)
+            if server.exporter is not None:
+                timers.start_soon(server.exporter.run, name=OTLP)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)

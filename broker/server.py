@@ -69,7 +69,7 @@ from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.state import Telemetry
-from broker.telemetry_export.otlp import Forwarder, poster
+from broker.telemetry_export.otlp import OtlpExporter, http_sender
 from broker.telemetry_export.pushes import PushReader
 from broker.version import VERSION
 
@@ -202,7 +202,7 @@ class BrokerServer:
             load_receivers(config.telemetry.receivers, _config_texts(configuration)),
             clock,
         )
-        self.forwarder = _forwarder(self.telemetry, config.telemetry)
+        self.exporter = _otlp_exporter(self.telemetry, config.telemetry)
 
         # Metrics, and the views of the console.
         self.loop_idle = LoopIdle(clock)
@@ -400,5 +400,5 @@ def _served_apis(config: TelemetryConfig) -> registry.Registry:
     return every if config.enabled else every.without(TELEMETRY_APIS)
 
 
-def _forwarder(telemetry: Telemetry, config: TelemetryConfig) -> Forwarder | None:
-    return Forwarder(telemetry.forwarding, poster(config)) if config.otlp_endpoint else None
+def _otlp_exporter(telemetry: Telemetry, config: TelemetryConfig) -> OtlpExporter | None:
+    return OtlpExporter(telemetry.export_queue, http_sender(config)) if config.otlp_endpoint else None

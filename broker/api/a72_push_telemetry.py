@@ -15,7 +15,7 @@ from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from broker.telemetry.push import Push
+from broker.telemetry.state import Push
 
 
 @api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=TelemetryServices)
@@ -35,10 +35,10 @@ def handle(message: PushTelemetryRequest, context: RequestContext, services: Tel
     if error is not ErrorCode.NONE or not size:
         return Response(PushTelemetryResponse(error_code=error))
     assert instance is not None
-    if not telemetry.intake.has_space(size):
-        telemetry.intake.dropped += 1
+    if not telemetry.push_queue.has_space(size):
+        telemetry.push_queue.dropped += 1
         return Response(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-    telemetry.intake.add(
+    telemetry.push_queue.add(
         Push(
             instance,
             client,

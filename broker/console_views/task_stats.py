@@ -26,8 +26,7 @@ from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
-from broker.telemetry.push import MAX_WAITING
-from broker.telemetry.state import Telemetry
+from broker.telemetry.state import MAX_WAITING, Telemetry
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES
 
@@ -115,11 +114,12 @@ class OwnedResources:
         yield LOG_MOVER, TaskStats((moves,))
         telemetry = self._telemetry
         yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
-        pushes = Owned("pushes", len(telemetry.intake.waiting), MAX_WAITING, telemetry.intake.peak)
+        queue = telemetry.push_queue
+        pushes = Owned("pushes", len(queue.waiting), MAX_WAITING, queue.peak)
         yield PUSHES, TaskStats((pushes,))
-        forwarding = telemetry.forwarding
-        sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)
-        yield OTLP, TaskStats((Owned("pushes", len(forwarding)), sizes))
+        exports = telemetry.export_queue
+        sizes = Owned("bytes of pushes", exports.waiting_bytes, exports.max_bytes)
+        yield OTLP, TaskStats((Owned("pushes", len(exports)), sizes))
         flushes = Owned("flushes", server.handlers.flush_waits.queued)
         yield FLUSHER_OF_ACKNOWLEDGED, TaskStats((flushes,))
 

@@ -12,8 +12,7 @@ from typing import Final
 from broker.errors import ErrorCode
 from broker.metadata.image import Image
 from broker.metrics.rate import Meter
-from broker.telemetry.effective import uuid_bytes, uuid_text
-from broker.telemetry.instance import ClientInstance
+from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import SETTINGS, read_subscription
 

@@ -1,6 +1,6 @@
 """Reads the values of a scenario that YAML has no types for: sizes, times, shares and truths.
 
-Used by `reading` and `limits` with the places of broker.strict_yaml.
+Used by `scenario_file` with the places of broker.strict_yaml.
 """
 
 import re

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from broker.principal import ANONYMOUS
 from pipeline.gold.limits import used
-from pipeline.gold.usage import MINUTE
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE
 
 TABLE: Final = Table("gold/quota_advice", (DATE, "user", "client_id", "key"))
 

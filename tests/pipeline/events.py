@@ -115,7 +115,7 @@ def taken_quotas(spark: SparkSession, events: list[dict[str, Any]]) -> tuple[Dat
 
 def _tables(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> list[DataFrame]:
     rows = [record(topic, at, each, each["time_ms"]) for at, each in enumerate(events)]
-    accepted = silver.accepted(silver.opened(raw(spark, rows), topic))
+    accepted = silver.valid_rows(silver.parse_events(raw(spark, rows), topic))
     return [frame for _, frame in silver.by_table(topic, accepted)]
 
 

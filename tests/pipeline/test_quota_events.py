@@ -31,7 +31,7 @@ ALICE = {"user": "alice"}
 
 def refusals(spark, values):
     rows = [record(QUOTA_CHANGES, offset, value) for offset, value in enumerate(values)]
-    found = silver.opened(raw(spark, rows), QUOTA_CHANGES).select("offset", "reason").collect()
+    found = silver.parse_events(raw(spark, rows), QUOTA_CHANGES).select("offset", "reason").collect()
     return [row["reason"] for row in sorted(found)]
 
 
@@ -118,7 +118,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     values += events.take(NOON_MS + 120_000)
     rows = [record(QUOTA_CHANGES, at, value, NOON_MS + 120_000) for at, value in enumerate(values)]
     assert refusals(spark, values) == [None] * 5
-    accepted = silver.accepted(silver.opened(raw(spark, rows), QUOTA_CHANGES))
+    accepted = silver.valid_rows(silver.parse_events(raw(spark, rows), QUOTA_CHANGES))
     (_, changes), (_, parts) = silver.by_table(QUOTA_CHANGES, accepted)
     assert rows_of(changes, "event", "actor", "origin", "version") == [
         ("limit", "olga", "rest", 8),

@@ -7,7 +7,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.compression import Codec, compress
-from broker.telemetry.payload import MAX_POINTS, Point, Reading, Shape, parse, read, unpack
+from broker.telemetry.latest import Point, Reading, Shape
+from broker.telemetry.otlp import MAX_POINTS, parse, read, unpack
 from tests.telemetry.scene import CUMULATIVE, counter, gauge, metrics
 
 

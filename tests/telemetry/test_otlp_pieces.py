@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
-from broker.telemetry.piecewise_parse import MAX_NESTED, PIECE_BYTES, merge
+from broker.telemetry.otlp import MAX_NESTED, PIECE_BYTES, merge
 from tests.telemetry.scene import counter, gauge, metrics
 
 PIECE_SIZES = [1, 2, 7, 64, 300, PIECE_BYTES]

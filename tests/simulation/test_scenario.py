@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.simulation.scenario import SECOND_US, Piece
-from broker.simulation.schedule import DAY_US, STEP_US, Bursts, Constant, Diurnal, between
+from broker.simulation.scenario import DAY_US, SECOND_US, STEP_US, Bursts, Constant, Diurnal, Piece, between
 
 HOUR_US = 3_600 * SECOND_US
 

@@ -1,6 +1,7 @@
-"""Reads a scenario from its YAML file; docs/quotas.md documents the fields.
+"""Reads a scenario from its YAML file, and a quota file as `weir quotas export` writes it.
 
-Called by the command line. Errors name the line and the field.
+docs/quotas.md documents the fields. Called by the command line and for what-if. broker.quotas validates
+entities and limits. Errors name the line and the field.
 """
 
 from pathlib import Path
@@ -8,21 +9,27 @@ from typing import Final
 
 from broker.config.load import build_config
 from broker.config.sections import QuotaConfig
-from broker.errors import ConfigError
+from broker.errors import ApiError, ConfigError
 from broker.principal import ANONYMOUS
+from broker.quotas.client_quota_requests import validate_alteration
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.limits import limits_of, read_limits
 from broker.simulation.recorded import read_recorded
 from broker.simulation.scenario import (
     BATCH_BYTES,
+    DAY_US,
     NUMBER,
     SECOND_US,
+    Bursts,
+    Constant,
+    Diurnal,
     Group,
     Limit,
     Record,
     Scenario,
+    Schedule,
+    between,
 )
-from broker.simulation.schedule import DAY_US, Bursts, Constant, Diurnal, Schedule, between
 from broker.simulation.values import moment, share, size, span, truth
 from broker.strict_yaml import Fields, Place, read_file
 
@@ -33,7 +40,7 @@ SETTINGS: Final = (
 )
 GREEDY: Final = "greedy"
 MAX_CLIENTS: Final = 100_000
-LARGEST_REQUEST: Final = 2**31 - 1
+MAX_REQUEST_BYTES: Final = 2**31 - 1
 LATENCY_US: Final = 2_000
 PATIENCE_US: Final = 120 * SECOND_US
 """The default of delivery.timeout.ms. A consumer has no limit: its records wait in the log."""
@@ -143,7 +150,7 @@ class _Client:
     def _request_bytes(self) -> int:
         place = self._fields.need("request")
         request_bytes = int(size(place))
-        if not 1 <= request_bytes <= LARGEST_REQUEST:
+        if not 1 <= request_bytes <= MAX_REQUEST_BYTES:
             place.refuse(f"{request_bytes}: expected 1 to 2^31 - 1 bytes")
         return request_bytes
 
@@ -153,11 +160,11 @@ class _Client:
         if place.text() == GREEDY:
             return None
         rate = size(place)
-        most = request_bytes * connections / self._latency_us * SECOND_US
-        if rate > most:
+        max_rate = request_bytes * connections / self._latency_us * SECOND_US
+        if rate > max_rate:
             place.refuse(
-                f"{place.text()} exceeds {most:.0f}, the most that its connections can send with one request "
-                f"at a time and this latency; use more connections or larger requests"
+                f"{place.text()} exceeds {max_rate:.0f}, the most that its connections can send with one "
+                f"request at a time and this latency; use more connections or larger requests"
             )
         return rate
 
@@ -196,3 +203,37 @@ def _schedule(place: Place, rate: float | None) -> Schedule:
     if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
         inner.refuse("a greedy client supports only constant, or bursts without low")
     return schedule
+
+
+def read_limits(path: Path) -> tuple[Limit, ...]:
+    """Read a quota file. Raises BadFileError."""
+    fields = read_file(path, path.name).fields("quotas")
+    return limits_of(fields.need("quotas"))
+
+
+def limits_of(place: Place) -> tuple[Limit, ...]:
+    """Read a list of quotas. Raises BadFileError."""
+    seen: set[Entity] = set()
+    return tuple(_limit(each, seen) for each in place.items())
+
+
+def _limit(place: Place, seen: set[Entity]) -> Limit:
+    fields = place.fields("entity", "limits", "shadow")
+    names = fields.need("entity").fields(USER, CLIENT_ID, IP)
+    pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
+    values = {key: _number(value) for key, value in fields.need("limits").fields().by_name.items()}
+    try:
+        entity = validate_alteration(pairs, values.items())
+    except ApiError as error:
+        place.refuse(str(error.message))
+    if entity in seen:
+        place.refuse(f"{entity} is given twice")
+    seen.add(entity)
+    return Limit(entity, values, fields.get("shadow", truth, False))
+
+
+def _number(place: Place) -> float:
+    try:
+        return float(place.text())
+    except ValueError:
+        place.refuse(f"{place.text()}: expected a number")

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from broker.simulation.engine import MAX_EVENTS, Outcome, play
-from broker.simulation.reading import read_scenario
+from broker.simulation.engine import MAX_EVENTS, Outcome, run_scenario
+from broker.simulation.scenario_file import read_scenario
 from pipeline import silver
 from pipeline.formats import REQUESTS
 from pipeline.tables import DATE
@@ -24,11 +24,11 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
 
     Covers the UTC days from `first` to `last`, both included, without quarantined records.
     """
-    understood = silver.opened(events, REQUESTS).where(F.col("reason").isNull())
+    valid = silver.parse_events(events, REQUESTS).where(F.col("reason").isNull())
     day = F.to_date(F.timestamp_millis("event.time_ms"))
     # The record of an event may have been appended on another day than the event's own.
     return (
-        understood.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
+        valid.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
         .where(silver.node_of() == node)
         .where(F.col("event.source") == "client")
         .orderBy("event.time_ms", "partition", "offset")
@@ -36,11 +36,11 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
     )
 
 
-def played(lines: Iterable[str], quotas: Path, most: int = MAX_EVENTS) -> Outcome:
+def simulate_recorded(lines: Iterable[str], quotas: Path, max_events: int = MAX_EVENTS) -> Outcome:
     """Simulate the load. Raises BadFileError for an invalid quota file, and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         load, scenario = Path(folder) / "load.jsonl", Path(folder) / "what-if.yaml"
         with load.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
         scenario.write_text(json.dumps({"recorded": str(load), "quotas": str(quotas.resolve())}))
-        return play(read_scenario(scenario), most)
+        return run_scenario(read_scenario(scenario), max_events)

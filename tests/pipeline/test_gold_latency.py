@@ -6,7 +6,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from pipeline.gold.histograms import PORTION, counted
+from pipeline.gold.latency import BATCH_ROWS, count_buckets
 
 PAIRS = pa.list_(pa.list_(pa.int64()))
 
@@ -20,14 +20,14 @@ def batch(rows):
 
 def added_up(*batches):
     found = Counter()
-    made = list(counted(("api", "node"), ("first", "second"))(iter(batches)))
+    made = list(count_buckets(("api", "node"), ("first", "second"))(iter(batches)))
     for each in made:
         for row in each.to_pylist():
             found[row["api"], row["node"], row["phase"], row["us"]] += row["count"]
     return found, made
 
 
-@pytest.mark.parametrize("rows", [1, PORTION - 1, PORTION, PORTION + 1])
+@pytest.mark.parametrize("rows", [1, BATCH_ROWS - 1, BATCH_ROWS, BATCH_ROWS + 1])
 def test_every_pair_is_counted_once(rows):
     dice = random.Random(3)
     few = [[[dice.randrange(4), 1]] * dice.randrange(3) for _ in range(5)] + [None, []]
@@ -42,7 +42,7 @@ def test_every_pair_is_counted_once(rows):
                 expected[api, node, phase, us] += count
     found, made = added_up(*(batch(told[at : at + 1_000]) for at in range(0, rows, 1_000)))
     assert found == expected
-    assert len(made) == 1 + (rows > -(-PORTION // 1_000) * 1_000)
+    assert len(made) == 1 + (rows > -(-BATCH_ROWS // 1_000) * 1_000)
 
 
 def test_what_is_no_pair_of_numbers_is_passed_over():

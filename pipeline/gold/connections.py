@@ -1,43 +1,18 @@
-"""Outliers: the heaviest clients of a day, connection storms, client ids that several principals use."""
+"""Connection storms, and client ids that several principals or addresses use."""
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.gold.usage import MINUTE, WHO, minute_of
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE, minute_of
 
-OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, "by", "rank"))
 STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "address"))
 SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, "client_id"))
 
 STORM: Final = 60
 """Connections of one address per minute that make a storm: one a second."""
-
-BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
-
-
-def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
-    """Return the clients in the first `most` ranks of a day by each of `BY`, from gold.usage_per_minute.
-
-    Ties are ordered by name; a client with a total of 0 has no rank.
-    """
-    days = usage.groupBy(DATE, *WHO).agg(*(F.sum(name).alias(name) for name in BY))
-    totals = F.array(
-        *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
-    )
-    each = days.select(DATE, *WHO, F.explode(totals).alias("each")).select(
-        DATE, *WHO, "each.by", "each.total"
-    )
-    order = Window.partitionBy(DATE, "by").orderBy(F.desc("total"), *WHO)
-    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, "by"))
-    return (
-        each.where(F.col("total") > 0)
-        .withColumn("rank", F.row_number().over(order))
-        .withColumn("share", share)
-        .where(F.col("rank") <= most)
-    )
 
 
 def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from pipeline.formats import THROTTLES
-from pipeline.gold.throttle_compliance import throttle_compliance_per_day
+from pipeline.gold.throttling import throttle_compliance_per_day
 from tests.pipeline.events import rows_of, taken, throttle
 
 COLUMNS = ("client_id", "waited", "sent_early", "early_share", "obeys")

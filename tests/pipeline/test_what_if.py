@@ -15,9 +15,10 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.report import in_json
 from broker.strict_yaml import BadFileError
-from pipeline import bronze, history
+from pipeline import what_if
 from pipeline.formats import REQUESTS
 from pipeline.run import Pipeline
+from pipeline.sources import EVENTS
 from pipeline.tables import Warehouse
 from tests.pipeline.events import DAY, raw, record, request
 from webui.insights import replay
@@ -47,7 +48,7 @@ def test_a_clients_seconds_at_one_broker_are_played_in_the_order_of_time(spark):
         record(REQUESTS, 5, request(2, source="others")),
         record(REQUESTS, 6, request(-12 * 3600 - 1)),
     ]
-    found = history.recorded(raw(spark, rows), DAY, DAY, 1).collect()
+    found = what_if.recorded(raw(spark, rows), DAY, DAY, 1).collect()
     assert [json.loads(row["line"]) for row in found] == in_time
 
 
@@ -62,12 +63,12 @@ def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
     rows += [record(REQUESTS, len(rows), request(9), node="2")]
     warehouse = Warehouse(spark, str(tmp_path / "warehouse"))
     Pipeline(warehouse).add(raw(spark, rows))
-    by_spark = history.recorded(warehouse.read(bronze.EVENTS), DAY, DAY, 1).collect()
+    by_spark = what_if.recorded(warehouse.read(EVENTS), DAY, DAY, 1).collect()
     load = replay.recorded(tmp_path / "warehouse", date.fromisoformat(DAY), date.fromisoformat(DAY), 1)
     quotas = tmp_path / "quotas.yaml"
     quotas.write_text(HELD)
-    told = in_json(history.played((row["line"] for row in by_spark), quotas))
-    assert in_json(history.played(load.lines(), quotas)) == told
+    told = in_json(what_if.simulate_recorded((row["line"] for row in by_spark), quotas))
+    assert in_json(what_if.simulate_recorded(load.lines(), quotas)) == told
     assert json.loads(told)["rules"][0]["throttles"]
 
 
@@ -82,10 +83,10 @@ def rule_told(outcome):
 
 
 def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nobody(quotas):
-    held = rule_told(history.played(lines(), quotas(HELD)))
+    held = rule_told(what_if.simulate_recorded(lines(), quotas(HELD)))
     # A thousand bytes a second for a minute, and the request that violated the limit.
     assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
-    free = rule_told(history.played(lines(), quotas(FREE)))
+    free = rule_told(what_if.simulate_recorded(lines(), quotas(FREE)))
     assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)
 
 
@@ -99,7 +100,7 @@ def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_re
         if size or not at
     ]
     limits = "limits: {producer_byte_rate: 1000}"
-    outcome = history.played(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
+    outcome = what_if.simulate_recorded(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
     own = ClientQuotas()
     own.apply(Entity(user="alice"), "producer_byte_rate", 1_000)
     free_us, told = 0, []
@@ -110,12 +111,12 @@ def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_re
         throttle = own.record_produce("alice", "a", size, BASE_MS + sent_us // 1_000)
         told += [throttle.throttle_ms] if throttle else []
         free_us = sent_us + outcome.scenario.latency_us + (throttle.throttle_ms * 1_000 if throttle else 0)
-    (player,) = outcome.players
-    hold = player.connection.holds[QuotaKind.PRODUCE]
-    assert (hold.count, hold.total_ms, hold.longest_ms) == (len(told), sum(told), max(told))
+    (client,) = outcome.clients
+    totals = client.connection.throttles[QuotaKind.PRODUCE]
+    assert (totals.count, totals.total_ms, totals.longest_ms) == (len(told), sum(told), max(told))
     assert len(told) > 5
 
 
 def test_a_quota_file_that_cannot_be_meant_is_refused(quotas):
     with pytest.raises(BadFileError, match="producer_bytes"):
-        history.played(lines(), quotas(HELD.replace("producer_byte_rate", "producer_bytes")))
+        what_if.simulate_recorded(lines(), quotas(HELD.replace("producer_byte_rate", "producer_bytes")))
