@@ -18,8 +18,6 @@ QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 """The quantiles of Kafka's JMX histograms."""
 
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
 _NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_]")
 
 SAMPLES_AT_ONCE: Final = 8
