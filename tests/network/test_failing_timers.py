@@ -38,7 +38,7 @@ async def test_an_answer_that_fails_when_a_fetch_expires_is_an_error_of_its_own(
         for each in (client, other):
             await each.send(parked_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
-        scene.break_once(PendingFetch, "answer", lambda pending, **_: of_victim(pending.context))
+        scene.break_once(PendingFetch, "response", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
         for each, error in ((client, ErrorCode.UNKNOWN_SERVER_ERROR), (other, ErrorCode.NONE)):
             _, answer = await each.receive(ApiKey.FETCH, 11)
@@ -58,7 +58,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
         for each in (client, *others):
             await each.send(parked_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
-        scene.break_once(PendingFetch, "answer", lambda pending, **_: of_victim(pending.context))
+        scene.break_once(PendingFetch, "response", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
         assert scene.broker.server.callbacks.blocked == 3
         for each in others:

@@ -714,7 +714,7 @@ async def test_a_parked_fetch_that_fails_does_not_fail_the_append_that_woke_it(
             channel.waiting for channel in scene.broker.server.socket_server.channels() if channel.waiting
         ]
         assert isinstance(operation, DelayedFetch)
-        scene.break_once(type(operation.pending), "answer")
+        scene.break_once(type(operation.pending), "response")
         producer = await scene.broker.connect("producer")
         message = produce_request_of(300, "producer")
         message.topic_data[0].name = "empty"
