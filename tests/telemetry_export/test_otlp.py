@@ -253,9 +253,9 @@ async def test_headers_that_http_cannot_carry_are_an_answer_too(port: int) -> No
     assert Handler.seen == []
 
 
-def test_a_broker_without_a_collector_does_not_import_httpx() -> None:
+def test_a_broker_without_a_collector_does_not_import_httpx2() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "import sys, broker.app; print('httpx' in sys.modules)"],
+        [sys.executable, "-c", "import sys, broker.app; print('httpx2' in sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
