@@ -17,7 +17,7 @@ from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
 from broker.security.tls import Certificates, is_readable_by_others
 from webui.backend import Backend
-from webui.security.own_host import OwnHost, shown_host
+from webui.security.origin import OwnHost, shown_host
 from webui.serving import serve_console
 
 logger = logging.getLogger(__name__)

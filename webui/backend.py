@@ -1,7 +1,7 @@
 """The console's interface to the broker, and the settings that it reads.
 
-The composition root creates a `Backend` for `webui.serving.serve_console`. The console reads and changes the
-broker only through it.
+The composition root creates a `Backend` for `webui.serving.serve_console`. The console reads and changes
+the broker only through it.
 """
 
 from collections.abc import Callable, Iterable

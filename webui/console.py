@@ -13,8 +13,7 @@ from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live
 from webui.security.authenticator import Authenticator
-from webui.security.hosts import AllowedHosts
-from webui.security.own_host import OwnHost
+from webui.security.origin import AllowedHosts, OwnHost
 
 
 def wall_clock_ms() -> int:

@@ -9,8 +9,7 @@ from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, Selecto
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, calm, connection, figures, use
-from webui.doctor.checks import Check, Level, above, idle_level, use_level
-from webui.doctor.recent import EVERY_MS, SPAN_MS, Recent
+from webui.doctor.checks import EVERY_MS, SPAN_MS, Check, Level, Recent, above, idle_level, use_level
 from webui.doctor.symptoms import examine, totals_of
 from webui.rest.doctor import DOCTOR
 

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow
+from webui.tables.json_output import finite, named, utc
 from webui.tables.listing import Table
-from webui.tables.shapes import finite, named, utc
 
 DEFAULT: Final = "<default>"
 """The default rule in a path; not a valid address."""

@@ -9,10 +9,9 @@ from typing import Any
 
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.views import ConfigRow, Views
-from webui.doctor.checks import Check, Level, Symptom
-from webui.doctor.recent import Recent
+from webui.doctor.checks import Check, Level, Recent, Symptom
 from webui.doctor.symptoms import examine, level_of
-from webui.tables.shapes import finite
+from webui.tables.json_output import finite
 from webui.tables.slices import outcome
 
 

@@ -1,7 +1,7 @@
 """The web application: binds every route to HTTP behind one set of checks, and renders all errors.
 
-Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and origin,
-authentication, and validation before its handler runs. Independent of individual routes.
+Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and
+origin, authentication, and validation before its handler runs. Independent of individual routes.
 """
 
 import logging
@@ -17,11 +17,18 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
 from webui.console import Console
 from webui.http.asgi import paced_connection
-from webui.http.body_limits import BodyLimits, limited_request
-from webui.http.static_files import StaticFiles
-from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, line_of, refusal_of, request_info_of
-from webui.pages.rendering import Renderer
-from webui.pages.views import add_pages
+from webui.http.page_routes import add_pages
+from webui.http.request import (
+    PUBLIC_PATHS,
+    BodyLimits,
+    body_of,
+    connection_of,
+    limited_request,
+    line_of,
+    refusal_of,
+    request_info_of,
+)
+from webui.pages import Renderer, StaticFiles
 from webui.rest import strict_json
 from webui.rest.bodies import read
 from webui.rest.problem import PROBLEM_TYPE, Problem
@@ -38,7 +45,7 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
 )
-from webui.tables.json_text import written
+from webui.tables.json_output import written
 from webui.tables.slices import let_go
 
 log = logging.getLogger(__name__)

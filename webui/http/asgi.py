@@ -17,11 +17,10 @@ from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCall
 from quart_trio.asgi import TrioASGIHTTPConnection
 
 from webui.http.fair_queue import FairQueue, Kind
-from webui.http.log_limiter import SeldomLog
-from webui.http.web_request import address_of, counted_as_idle
+from webui.http.request import address_of, counted_as_idle
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 
 log = logging.getLogger(__name__)
 
@@ -143,3 +142,27 @@ async def _refuse(send: ASGISendCallable, problem: Problem) -> None:
             {"type": "http.response.start", "status": problem.status, "headers": sent, "trailers": False}
         )
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+BETWEEN_S: Final = 1.0
+
+
+class SeldomLog:
+    """Logs `words` with the number of refusals since the last line as `refused`."""
+
+    __slots__ = ("_count", "_log", "_next_at", "_words")
+
+    def __init__(self, log: logging.Logger, words: str) -> None:
+        self._count = 0
+        self._log = log
+        self._next_at = 0.0
+        self._words = words
+
+    def note(self, address: str) -> None:
+        """Count a refusal of `address`."""
+        self._count += 1
+        now = trio.current_time()
+        if now >= self._next_at:
+            self._log.info(self._words, extra={"address": address, "refused": self._count})
+            self._count = 0
+            self._next_at = now + BETWEEN_S

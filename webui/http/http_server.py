@@ -21,10 +21,10 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
+from webui.http.asgi import SeldomLog
 from webui.http.connection_limits import ConnectionLimits, Entry
 from webui.http.encryption import Encryption, take_apart
-from webui.http.log_limiter import SeldomLog
-from webui.http.web_request import CONNECTION, ENTRY, WEBSOCKET
+from webui.http.request import CONNECTION, ENTRY, WEBSOCKET
 from webui.security.backoff import network_of
 from webui.security.gate import LONGEST_HEAD
 

@@ -1,7 +1,7 @@
 """A program that simulates recorded days with the current rules and with proposed ones, without Spark.
 
-webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard input,
-one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
+webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard
+input, one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
 warehouse. The broker's own quota code decides the throttles (broker.simulation).
 """
 

@@ -14,7 +14,7 @@ import trio
 
 from webui.insights.reader import check_warehouse, environment, refusal
 from webui.rest.problem import Problem
-from webui.tables.json_text import written
+from webui.tables.json_output import written
 
 LONGEST_S: Final = 300.0
 REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")

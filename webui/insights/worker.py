@@ -1,8 +1,8 @@
 """The process that reads the warehouse: one question per line on standard input, answers on standard output.
 
-webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An answer
-is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker passes
-on without parsing. Independent of trio and of the broker.
+webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An
+answer is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker
+passes on without parsing. Independent of trio and of the broker.
 """
 
 import json

@@ -1,9 +1,9 @@
 """Live updates: one snapshot of the broker per beat, shared by all open pages.
 
 Run by webui.serving; streams of webui.rest.events subscribe to it. Takes a snapshot once a second, and
-another one soon after a change. It is sent to one stream after the other, with a scheduling point in between.
-A stream that is still sending at the next beat skips to the one after: nothing queues, and a stream holds
-only one snapshot. Without an open stream only the history is updated.
+another one soon after a change. It is sent to one stream after the other, with a scheduling point in
+between. A stream that is still sending at the next beat skips to the one after: nothing queues, and a
+stream holds only one snapshot. Without an open stream only the history is updated.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from broker.control.views import Overview, Views
-from webui.doctor.recent import Recent
+from webui.doctor.checks import Recent
 from webui.doctor.symptoms import totals_of
 from webui.live.history import History
 from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables

@@ -13,15 +13,14 @@ import trio
 from broker.control.views import Overview, QuotaRow, Views
 from webui.addresses.listing import ADDRESSES, limit_json
 from webui.doctor.answer import Settings, doctor_json
-from webui.doctor.recent import Recent
+from webui.doctor.checks import Recent
 from webui.live.history import Sample, sample_json
 from webui.quotas.broker_wide import broker_quotas_json
 from webui.quotas.listing import RULES
 from webui.quotas.usage import USAGE
 from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
-from webui.tables.json_text import encode, written
+from webui.tables.json_output import encode, overview_json, task_json, throttled_json, written
 from webui.tables.listing import Page, Row, Table
-from webui.tables.shapes import overview_json, task_json, throttled_json
 from webui.tables.slices import gathered, step_back
 from webui.telemetry.listing import INSTANCES, subscription_json
 

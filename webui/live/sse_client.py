@@ -1,8 +1,8 @@
 """The stream of one open page: its topics, the events already sent, and its connection.
 
 Created by webui.rest.events, updated by live.broadcaster. The broadcaster writes to connections that take
-bytes at once, with one system call and without waking a task, so fifty pages cost fifty writes. The stream's
-own task acts only if a connection does not take all bytes.
+bytes at once, with one system call and without waking a task, so fifty pages cost fifty writes. The
+stream's own task acts only if a connection does not take all bytes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,7 @@
 """Clients throttled in the last hour: the rule, the number of throttles and the longest one.
 
-Filled by live.broadcaster with every snapshot, so that throttles stay visible after they end. Bounded. Pure:
-time is an argument.
+Filled by live.broadcaster with every snapshot, so that throttles stay visible after they end. Bounded.
+Pure: time is an argument.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.control.views import ThrottledRow
+from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
-from webui.tables.shapes import finite, utc
 
 KEPT_MS: Final = 3_600_000
 MAX_CLIENTS: Final = 1_000

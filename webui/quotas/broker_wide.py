@@ -5,7 +5,7 @@ from typing import Any
 
 from broker.control.rows.broker_quotas import BrokerQuotas
 from broker.control.views import Overview, Views
-from webui.tables.shapes import finite, named
+from webui.tables.json_output import finite, named
 
 
 def broker_quotas_json(views: Views) -> dict[str, Any]:

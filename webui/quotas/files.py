@@ -1,7 +1,7 @@
 """Quota files: the current quotas, the desired ones, and the difference (weir quotas export, plan, apply).
 
-Used by webui.rest.quota_files. A file lists entities with all of their limits, so limits and shadow mode that
-it omits for a listed entity are removed; entities that it omits stay unchanged unless `prune` is set.
+Used by webui.rest.quota_files. A file lists entities with all of their limits, so limits and shadow mode
+that it omits for a listed entity are removed; entities that it omits stay unchanged unless `prune` is set.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from broker.control.views import QuotaLimit, QuotaRow
 from webui.quotas.entities import LIMIT_KEYS, json_of, order_of, shape_of
+from webui.tables.json_output import finite, utc
 from webui.tables.listing import Page, Table
-from webui.tables.shapes import finite, utc
 
 SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
 """Kinds of rules; "default" selects rules with a default entity."""

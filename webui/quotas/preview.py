@@ -1,8 +1,8 @@
 """Preview of the clients that edits affect.
 
-Used by PATCH /client-quotas?validate_only=true. Every connected client is resolved with the current rules and
-with the rules after all edits (control.views.resolve_all). Edits affect the clients to which one of their
-entities would apply, or no longer applies. The usage of clients that would share a limit is added up.
+Used by PATCH /client-quotas?validate_only=true. Every connected client is resolved with the current rules
+and with the rules after all edits (control.views.resolve_all). Edits affect the clients to which one of
+their entities would apply, or no longer applies. The usage of clients that would share a limit is added up.
 """
 
 from collections.abc import Iterable, Sequence

@@ -6,8 +6,8 @@ Used by GET /usage and by the live stream of the quotas page, which shows the un
 from typing import Any, Final
 
 from broker.control.views import ClientUsage
+from webui.tables.json_output import utc
 from webui.tables.listing import Page, Table
-from webui.tables.shapes import utc
 
 STEP_MS: Final = 5_000
 """Time step of the history."""

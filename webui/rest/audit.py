@@ -1,6 +1,7 @@
 """GET /audit, GET /audit:export and POST /audit/{id}:undo: the trail of changes, and undo.
 
-The trail is the metadata log itself, so it always matches the current state; an undo is another change in it.
+The trail is the metadata log itself, so it always matches the current state; an undo is another change in
+it.
 """
 
 from collections.abc import AsyncGenerator
@@ -18,7 +19,7 @@ from webui.rest.client_quotas import reach_json
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 from webui.tables.slices import gathered
 
 MAX_ROWS: Final = 1_000

@@ -1,8 +1,8 @@
 """Parses and validates a request body, in slices if it is long.
 
 Called by http.app. A megabyte of JSON takes 60 ms to parse and longer to validate, so a long body is never
-parsed as a whole: this module reads its top level, and parses and validates the elements of its lists some at
-a time. Parsing stops at the first invalid element, or when a list exceeds its maximum.
+parsed as a whole: this module reads its top level, and parses and validates the elements of its lists some
+at a time. Parsing stops at the first invalid element, or when a list exceeds its maximum.
 """
 
 import json

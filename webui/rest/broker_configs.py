@@ -1,7 +1,7 @@
 """GET and PATCH /broker-configs: the broker's settings with their sources, and changes of the dynamic ones.
 
-The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates, checks
-roles and versions, and records changes.
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates,
+checks roles and versions, and records changes.
 """
 
 from typing import Any, Final

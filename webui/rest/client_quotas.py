@@ -1,8 +1,8 @@
 """GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
 
 GET takes DescribeClientQuotas' components as parameters, and searches, sorts and pages the result. PATCH
-takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients: of
-all entries together, and for up to eight entries of each separately.
+takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients:
+of all entries together, and for up to eight entries of each separately.
 """
 
 from collections.abc import Mapping, Sequence

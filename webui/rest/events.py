@@ -20,7 +20,7 @@ from webui.quotas.usage import UNLIMITED
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"

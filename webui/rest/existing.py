@@ -9,8 +9,8 @@ from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
 from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
+from webui.tables.json_output import connection_json
 from webui.tables.listing import Table
-from webui.tables.shapes import connection_json
 from webui.tables.slices import gathered
 
 Row = TypeVar("Row")

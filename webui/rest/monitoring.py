@@ -10,8 +10,8 @@ from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
+from webui.tables.json_output import held_channel_json, overview_json, task_json
 from webui.tables.listing import Page, Table
-from webui.tables.shapes import held_channel_json, overview_json, task_json
 from webui.tables.slices import gathered
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"

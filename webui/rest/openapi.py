@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Answer, Query, Route
-from webui.tables.json_text import written
+from webui.tables.json_output import written
 from webui.tables.slices import gathered
 
 NO_CONTENT: Final = 204

@@ -1,7 +1,7 @@
 """Re-authentication of browsers for changes of tokens and passwords.
 
-Used by webui.rest.tokens and webui.rest.passwords. A stolen session or an open browser must not be enough to
-create permanent access. Programs send their token with every request and need no further proof.
+Used by webui.rest.tokens and webui.rest.passwords. A stolen session or an open browser must not be enough
+to create permanent access. Programs send their token with every request and need no further proof.
 """
 
 import base64

@@ -16,7 +16,7 @@ from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_e
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
-from webui.tables.shapes import finite, tags_json
+from webui.tables.json_output import finite, tags_json
 from webui.tables.slices import outcome
 
 PATH: Final = "/api/v1/client-quotas:resolve"

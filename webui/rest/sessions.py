@@ -1,8 +1,8 @@
 """DELETE /sessions: signs out all browsers of the requesting token or, for administrators, of all tokens.
 
 A session ends at once, its live streams with the next broadcast. Programs that send their token with each
-request have no session; renewing the token ends their access (webui.rest.tokens). Sessions are in memory and
-not in the audit trail, so the log records the actor.
+request have no session; renewing the token ends their access (webui.rest.tokens). Sessions are in memory
+and not in the audit trail, so the log records the actor.
 """
 
 import logging

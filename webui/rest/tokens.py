@@ -17,7 +17,7 @@ from webui.rest.problem import PROBLEM, PROBLEM_FIELDS, Problem
 from webui.rest.proving import prove_again
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Listing, Maybe, Number, Record, Text
-from webui.tables.shapes import utc
+from webui.tables.json_output import utc
 
 MAX_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")

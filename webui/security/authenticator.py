@@ -1,8 +1,8 @@
 """Authentication: bearer tokens for programs, session cookies for browsers.
 
 Part of webui.console, called by webui.security.gate and the sign-in page. Determines name and role;
-broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end with
-their next request.
+broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end
+with their next request.
 """
 
 from collections.abc import Callable

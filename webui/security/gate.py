@@ -14,8 +14,7 @@ from webui.console import Console
 from webui.rest.problem import Problem
 from webui.security.authenticator import actor_of
 from webui.security.headers import HeaderLookup
-from webui.security.hosts import host_name
-from webui.security.origin import SAFE_METHODS, is_ours
+from webui.security.origin import SAFE_METHODS, host_name, is_ours
 from webui.security.sessions import Session
 
 LONGEST_HEAD: Final = 16 * 1024

@@ -1,8 +1,8 @@
 """The headers of every response, and the protocol for request headers.
 
-Set by http.app. Scripts, styles, images and connections are restricted to the console itself; inline scripts,
-inline styles and framing are forbidden; `trusted-types 'none'` makes browsers refuse innerHTML even in the
-console's own scripts.
+Set by http.app. Scripts, styles, images and connections are restricted to the console itself; inline
+scripts, inline styles and framing are forbidden; `trusted-types 'none'` makes browsers refuse innerHTML
+even in the console's own scripts.
 """
 
 from typing import Final, Protocol, overload

@@ -1,9 +1,9 @@
 """Password hashing and verification, in a worker thread.
 
 Part of webui.security.authenticator. A hash takes a quarter of a second of a core and 32 MiB, so the limits
-are one hash at a time and two per second after a burst of eight; a request that would wait for more than five
-seconds is refused without a hash. Wrong guesses delay an address as they do with tokens, and also a name, for
-guesses from any address; the token of that name still works.
+are one hash at a time and two per second after a burst of eight; a request that would wait for more than
+five seconds is refused without a hash. Wrong guesses delay an address as they do with tokens, and also a
+name, for guesses from any address; the token of that name still works.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import trio
 from broker.control.passwords import HashedPassword
 from broker.control.views import TokenRow
 from webui.backend import Backend
-from webui.http.rate_limit import RateLimit
+from webui.http.fair_queue import RateLimit
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff, Guess
 

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from broker.control.views import ConnectionRow, GroupDetail, GroupRow, PartitionRow, TopicRow
+from webui.tables.json_output import connection_json, named
 from webui.tables.listing import Table
-from webui.tables.shapes import connection_json, named
 
 
 def topic_json(row: TopicRow) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Long work in slices, so that the broker serves Kafka requests in between.
 
 Used for all long work of the console: tables, exports, /metrics, long JSON responses, broadcasts to live
-pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers of
-items may yield None after work that produced no item.
+pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers
+of items may yield None after work that produced no item.
 """
 
 import time

@@ -6,8 +6,8 @@ Used by the REST lists and by the live streams of the page. Independent of HTTP.
 from typing import Any, Final
 
 from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
+from webui.tables.json_output import finite, named, tags_json, utc
 from webui.tables.listing import Table
-from webui.tables.shapes import finite, named, tags_json, utc
 
 
 def subscription_json(row: SubscriptionRow) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
 from webui.console import monotonic_ms
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 
 PATHS = tuple(page.path for page in PAGES)
 

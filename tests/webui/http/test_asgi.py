@@ -15,9 +15,18 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue, Turn
-from webui.http.rate_limit import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
-from webui.http.web_request import ENTRY, WEBSOCKET
+from webui.http.fair_queue import (
+    BURST,
+    FLOOD_TURN_S,
+    FLOOD_WAIT_S,
+    HEALTH_BURST,
+    HEALTH_PER_S,
+    MAX_AT_ONCE,
+    TURNS_PER_S,
+    FairQueue,
+    Turn,
+)
+from webui.http.request import ENTRY, WEBSOCKET
 from webui.security.headers import ALWAYS
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import rest_of, served
-from webui.http.body_limits import BodyLimits
+from webui.http.request import BodyLimits
 from webui.rest import strict_json
 from webui.rest.problem import PROBLEM
 from webui.rest.routes import ROUTES

@@ -4,8 +4,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue
-from webui.http.rate_limit import BURST, CHANGES_PER_S, LONGEST_WAIT_S, TURNS_PER_S
+from webui.http.fair_queue import (
+    BURST,
+    CHANGES_PER_S,
+    FLOOD_TURN_S,
+    FLOOD_WAIT_S,
+    LONGEST_WAIT_S,
+    MAX_AT_ONCE,
+    TURNS_PER_S,
+    FairQueue,
+)
 
 
 @pytest.mark.parametrize(("at_once", "wait_s"), [(31, 0.0), (32, 0.0), (33, FLOOD_TURN_S)])

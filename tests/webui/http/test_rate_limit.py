@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from webui.http.rate_limit import BURST, LONGEST_WAIT_S, TURNS_PER_S, RateLimit
+from webui.http.fair_queue import BURST, LONGEST_WAIT_S, TURNS_PER_S, RateLimit
 
 
 def taken(pace: RateLimit, count: int) -> list[float | None]:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from broker.control.commands import Role
-from webui.http.body_limits import BodyLimits
-from webui.http.web_request import QUOTAS, UNAUTHENTICATED, _changes_quotas, refusal_of
+from webui.http.request import QUOTAS, UNAUTHENTICATED, BodyLimits, _changes_quotas, refusal_of
 from webui.rest.routes import ROUTES
 from webui.rest.routing import SHORT_BODY
 

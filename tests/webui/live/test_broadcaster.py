@@ -15,7 +15,7 @@ from tests.webui.settled import settled
 from webui.live.broadcaster import BEAT_S, LOOK_S, Live
 from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
 from webui.quotas.listing import RULES
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 from webui.tables.listing import Page
 
 

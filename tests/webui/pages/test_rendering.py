@@ -2,9 +2,7 @@
 
 import pytest
 
-from webui.http.static_files import StaticFiles
-from webui.pages.catalogue import PAGES
-from webui.pages.rendering import Renderer
+from webui.pages import PAGES, Renderer, StaticFiles
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 

@@ -9,8 +9,7 @@ from tests.webui.conftest import OWN_HOST, Browserless, Clock
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.static_files import StaticFiles
-from webui.pages.catalogue import PAGES, Page
+from webui.pages import PAGES, Page, StaticFiles
 from webui.rest.routes import ROUTES
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}

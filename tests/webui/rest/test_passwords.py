@@ -9,7 +9,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.pages.test_views import cookie_of, csrf_of, sign_in
 from webui.rest.tokens import REFUSED, TOKEN
-from webui.tables.shapes import utc
+from webui.tables.json_output import utc
 
 PATH = "/api/v1/tokens"
 GOOD = "correct horse battery"

@@ -7,7 +7,7 @@ import pytest
 from tests.webui.conftest import Browserless, Clock
 from tests.webui.fakes import FakeBroker
 from webui.rest.tokens import ISSUED, REFUSED, TOKEN, TOKENS
-from webui.tables.shapes import utc
+from webui.tables.json_output import utc
 
 PATH = "/api/v1/tokens"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webui.security.hosts import AllowedHosts, host_name
+from webui.security.origin import AllowedHosts, host_name
 
 
 @pytest.mark.parametrize(

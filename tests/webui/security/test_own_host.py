@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webui.fakes import FakeAddress, FakeSettings
-from webui.security.own_host import OwnHost
+from webui.security.origin import OwnHost
 
 
 def at(bound: str = "127.0.0.1", **settings: object) -> OwnHost:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.webui.polls import Polls, WorkClock
-from webui.tables import json_text
-from webui.tables.json_text import AT_ONCE, SCALARS_AT_ONCE, encode, written
+from webui.tables import json_output as json_text
+from webui.tables.json_output import AT_ONCE, SCALARS_AT_ONCE, encode, written
 from webui.tables.slices import SLICE_S
 
 ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}

@@ -10,7 +10,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled
 from webui.live.history import History
 from webui.rest.answers import CONNECTION, FIGURES, OVERVIEW, TASK, THROTTLED
-from webui.tables.shapes import (
+from webui.tables.json_output import (
     connection_json,
     figures_json,
     finite,

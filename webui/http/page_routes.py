@@ -1,4 +1,4 @@
-"""Routes of the console: pages, sign-in, sign-out and static files.
+"""Routes of the console's pages, login, logout and static files.
 
 Added to the app by http.app. The pages load and change all data through the REST API.
 """
@@ -13,10 +13,8 @@ from quart_trio import QuartTrio
 
 from broker.control.commands import Role
 from webui.console import Console
-from webui.http.static_files import StaticFiles
-from webui.http.web_request import body_of, request_info_of
-from webui.pages.catalogue import PAGES, Page
-from webui.pages.rendering import Renderer
+from webui.http.request import body_of, request_info_of
+from webui.pages import PAGES, Page, Renderer, StaticFiles
 from webui.rest import strict_json
 from webui.rest.problem import Problem
 from webui.rest.routing import JSON
@@ -26,7 +24,7 @@ from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, role_of
 from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of
 from webui.security.origin import is_foreign, says_where_from
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 
 REFUSED_ADDRESS: Final = (
     "A token in the URL is not accepted, because histories and logs keep it. Paste it here, or open a "
