@@ -23,6 +23,11 @@ class ControlService(Protocol):
     async def apply(self, command: Command[Answer], actor: Actor) -> Answer: ...
 
 
+def bootstrap_server(views: Views) -> str:
+    """Return an address for `--bootstrap-server` in the commands that the console shows."""
+    return next(iter(views.overview().bootstrap), "localhost:9092")
+
+
 class ListenAddress(Protocol):
     @property
     def host(self) -> str: ...

@@ -1,6 +1,6 @@
 """The console's shared objects, created once for all request handlers.
 
-Built by webui.http.app. Has no state of its own.
+Built by `webui.http.app.make_console`. Has no state of its own.
 """
 
 import time
@@ -41,29 +41,3 @@ class Console:
     insights: Reader
     what_if: WhatIf
     lines: FairQueue = field(default_factory=FairQueue)
-
-
-def make_console(
-    backend: Backend,
-    settings: ConsoleSettings,
-    port: int,
-    *,
-    now_ms: Callable[[], int] = wall_clock_ms,
-    uptime_ms: Callable[[], int] = monotonic_ms,
-) -> Console:
-    """Create the objects. `now_ms` is the time of day in responses, `uptime_ms` the clock of sessions and
-    waits.
-    """
-    listener = settings.listener
-    return Console(
-        backend=backend,
-        settings=settings,
-        port=port,
-        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
-        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
-        own_host=OwnHost(settings),
-        live=Live(backend.views, now_ms),
-        now_ms=now_ms,
-        insights=Reader(settings.insights_warehouse),
-        what_if=WhatIf(settings.insights_warehouse),
-    )

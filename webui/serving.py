@@ -55,8 +55,7 @@ async def serve_console(
         task_status.started((host, port))
         await _with_descriptors(_load)
 
-        from webui.console import make_console
-        from webui.http.app import build_app
+        from webui.http.app import build_app, make_console
         from webui.http.connection_limits import ConnectionLimits
         from webui.http.encryption import Encryption
         from webui.http.http_server import serve_connections
@@ -90,7 +89,6 @@ async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
 
 
 def _load() -> None:
-    import webui.console
     import webui.http.app
     import webui.http.encryption
     import webui.http.http_server  # noqa: F401

@@ -1,4 +1,5 @@
-"""The web application: binds every route to HTTP behind one set of checks, and renders all errors.
+"""The web application: creates the console's objects, binds every route to HTTP behind one set of checks, and
+renders all errors.
 
 Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and
 origin, authentication, and validation before its handler runs. Independent of individual routes.
@@ -15,7 +16,8 @@ from werkzeug.exceptions import HTTPException
 
 from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
-from webui.console import Console
+from webui.backend import Backend, ConsoleSettings
+from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.asgi import paced_connection
 from webui.http.page_routes import add_pages
 from webui.http.request import (
@@ -28,14 +30,18 @@ from webui.http.request import (
     refusal_of,
     request_info_of,
 )
+from webui.insights.reader import Reader
+from webui.insights.what_if import WhatIf
 from webui.pages import Renderer, StaticFiles
-from webui.rest import strict_json
+from webui.rest import bodies as strict_json
 from webui.rest.bodies import read
+from webui.rest.events import make_live
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
 from webui.rest.schema import Invalid
 from webui.security import headers
+from webui.security.authenticator import Authenticator
 from webui.security.gate import (
     check_body,
     check_framing,
@@ -45,12 +51,39 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
 )
+from webui.security.origin import AllowedHosts, OwnHost
 from webui.tables.json_output import written
 from webui.tables.slices import let_go
 
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT_S = 10
+
+
+def make_console(
+    backend: Backend,
+    settings: ConsoleSettings,
+    port: int,
+    *,
+    now_ms: Callable[[], int] = wall_clock_ms,
+    uptime_ms: Callable[[], int] = monotonic_ms,
+) -> Console:
+    """Create the shared objects of all handlers. `now_ms` is the time of day in responses, `uptime_ms`
+    the clock of sessions and waits.
+    """
+    listener = settings.listener
+    return Console(
+        backend=backend,
+        settings=settings,
+        port=port,
+        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
+        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
+        own_host=OwnHost(settings),
+        live=make_live(backend.views, now_ms),
+        now_ms=now_ms,
+        insights=Reader(settings.insights_warehouse),
+        what_if=WhatIf(settings.insights_warehouse),
+    )
 
 
 def build_app(console: Console) -> QuartTrio:

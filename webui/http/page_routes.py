@@ -15,11 +15,11 @@ from broker.control.commands import Role
 from webui.console import Console
 from webui.http.request import body_of, request_info_of
 from webui.pages import PAGES, Page, Renderer, StaticFiles
-from webui.rest import strict_json
+from webui.rest import bodies as strict_json
+from webui.rest.access import LONGEST_NAME
 from webui.rest.problem import Problem
 from webui.rest.routing import JSON
 from webui.rest.schema import Record, Text
-from webui.rest.tokens import LONGEST_NAME
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, role_of
 from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of

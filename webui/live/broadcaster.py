@@ -7,9 +7,9 @@ stream holds only one snapshot. Without an open stream only the history is updat
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -17,9 +17,9 @@ from broker.control.views import Overview, Views
 from webui.doctor.checks import Recent
 from webui.doctor.symptoms import totals_of
 from webui.live.history import History
-from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
+from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import Subscriber
-from webui.live.throttled import HELD, ThrottledLately
+from webui.live.throttled import ThrottledLately
 from webui.tables.slices import sliced, step_back
 
 BEAT_S: Final = 1.0
@@ -30,15 +30,24 @@ LOOK_S: Final = 0.25
 
 
 class Live:
-    """The broadcaster of all streams. `now_ms` is the wall clock."""
+    """The broadcaster of all streams. `now_ms` is the wall clock; `tables` and `reports` are the topics that
+    streams may follow, by the name of their event. `held` and `recent` are filled with every snapshot.
+    """
 
-    def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        views: Views,
+        now_ms: Callable[[], int],
+        tables: Mapping[str, LiveTable[Any]],
+        reports: Mapping[str, Report],
+        held: ThrottledLately,
+        recent: Recent,
+    ) -> None:
         self._views = views
-        self.tables = live_tables(views)
-        self.held = ThrottledLately()
-        self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
-        self.recent = Recent()
-        self.reports = live_reports(views, self.recent)
+        self.tables = tables
+        self.reports = reports
+        self.held = held
+        self.recent = recent
         self._now_ms = now_ms
         self._waiting = trio.lowlevel.ParkingLot()
         self._directly: dict[Subscriber, None] = {}

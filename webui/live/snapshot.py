@@ -5,24 +5,16 @@ thousand rows are not collected for each. Independent of streams.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import Overview, QuotaRow, Views
-from webui.addresses.listing import ADDRESSES, limit_json
-from webui.doctor.answer import Settings, doctor_json
-from webui.doctor.checks import Recent
+from broker.control.views import Overview, Views
 from webui.live.history import Sample, sample_json
-from webui.quotas.broker_wide import broker_quotas_json
-from webui.quotas.listing import RULES
-from webui.quotas.usage import USAGE
-from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
-from webui.tables.json_output import encode, overview_json, task_json, throttled_json, written
+from webui.tables.json_output import encode, overview_json, throttled_json, written
 from webui.tables.listing import Page, Row, Table
 from webui.tables.slices import gathered, step_back
-from webui.telemetry.listing import INSTANCES, subscription_json
 
 EXAMINED_EVERY_MS: Final = 2_000
 
@@ -108,28 +100,6 @@ class Report:
         return now_ms - self._made_ms >= EXAMINED_EVERY_MS
 
 
-def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
-    """Return the reports by the name of their event."""
-    settings = Settings(views)
-
-    async def doctor(now_ms: int) -> dict[str, Any]:
-        return await doctor_json(views, recent, now_ms, settings)
-
-    async def tasks(_now_ms: int) -> dict[str, Any]:
-        rows = views.tasks()
-        await step_back()
-        return {"items": [task_json(row) for row in rows]}
-
-    async def broker_quotas(_now_ms: int) -> dict[str, Any]:
-        return broker_quotas_json(views)
-
-    return {
-        "doctor": Report(views, doctor),
-        "tasks": Report(views, tasks),
-        "broker-quotas": Report(views, broker_quotas),
-    }
-
-
 class LiveTable(Generic[Row]):
     """A table for all open pages. Ten thousand rules take a while to collect and sort, so both run in slices,
     and rows are collected again only after twenty times that while, or after a change: at most a twentieth of
@@ -179,29 +149,3 @@ class LiveTable(Generic[Row]):
         if self._views.version != self._version:
             return True
         return now - self._gathered_at >= max(GATHERED_EVERY_S, 20 * self._cost)
-
-
-def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
-    """Return the tables by the name of their event."""
-
-    def client_rules() -> Iterator[QuotaRow | None]:
-        """Yield the rules without those for addresses, which have a table of their own."""
-        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
-
-    def limits() -> dict[str, Any]:
-        return {"limits": [limit_json(row) for row in views.connection_limits()]}
-
-    telemetry = views.client_telemetry
-
-    def subscriptions() -> dict[str, Any]:
-        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
-
-    return {
-        "quotas": LiveTable(RULES, client_rules, views),
-        "usage": LiveTable(USAGE, views.each_usage, views),
-        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
-        "topics": LiveTable(TOPICS, views.each_topic, views),
-        "groups": LiveTable(GROUPS, views.each_group, views),
-        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
-        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
-    }

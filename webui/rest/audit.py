@@ -12,13 +12,12 @@ from typing import Any, Final
 from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
-from webui.audit.rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
-from webui.quotas.preview import preview
-from webui.rest.answers import COUNT, ENTITY, NAME, REACH, TIME
-from webui.rest.client_quotas import reach_json
+from webui.quotas import preview
+from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
+from webui.rest.client_quotas import ENTITY, REACH, reach_json
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode
 from webui.tables.slices import gathered
 

@@ -1,27 +1,193 @@
-"""GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
+"""GET and PATCH /client-quotas: Kafka's filter and alteration, with versions against lost updates; and the
+table of rules.
 
 GET takes DescribeClientQuotas' components as parameters, and searches, sorts and pages the result. PATCH
 takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients:
 of all entries together, and for up to eight entries of each separately.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
-from broker.control.views import MatchType, QuotaFilter, QuotaRow, Views
+from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
-from webui.quotas.command_line import shell_command
-from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
-from webui.quotas.listing import RULES, listed, row_json
-from webui.quotas.preview import Reach, preview
-from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RESULTS
-from webui.rest.conditions import etag, expected_version
-from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.backend import bootstrap_server
+from webui.quotas import (
+    ALL_KEYS,
+    ENTITY_TYPES,
+    LIMIT_KEYS,
+    Reach,
+    json_of,
+    order_of,
+    pairs_of,
+    preview,
+    shape_of,
+    shell_command,
+)
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import (
+    Answer,
+    Call,
+    Query,
+    Reply,
+    Route,
+    etag,
+    expected_version,
+    page_of,
+    page_query,
+    page_schema,
+)
+from webui.rest.schema import (
+    COUNT,
+    MAYBE,
+    NAME,
+    TIME,
+    Flag,
+    Invalid,
+    Listing,
+    Number,
+    OneOf,
+    Record,
+    Schema,
+    Text,
+)
+from webui.tables.json_output import finite, utc
+from webui.tables.listing import Table
 from webui.tables.slices import gathered
+
+LONGEST_NAME: Final = 1_024
+"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
+
+ENTITY: Final = Record(
+    {kind: Text(longest=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
+    optional=frozenset(ENTITY_TYPES),
+    least=1,
+)
+
+WOULD_HAVE: Final = Record(
+    {"times": COUNT, "held_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
+)
+
+LIMIT: Final = Record(
+    {
+        "value": Number(above=0),
+        "observed": MAYBE,
+        "used": MAYBE,
+        "throttled": COUNT,
+        "would_have": WOULD_HAVE,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    },
+    optional=frozenset({"would_have"}),
+)
+
+QUOTA: Final = Record(
+    {
+        "entity": ENTITY,
+        "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
+        "shadow": Flag(),
+        "version": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+
+QUOTAS: Final = page_schema(QUOTA)
+
+REACH: Final = Record(
+    {
+        "key": Text(),
+        "clients": COUNT,
+        "over": COUNT,
+        "unmeasured": COUNT,
+        "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
+        "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
+        "shadow": Flag(),
+    }
+)
+
+RESULT_FIELDS: Final[dict[str, Schema]] = {
+    "entity": ENTITY,
+    "error": Text(),
+    "message": Text(longest=4096, nullable=True),
+    "current": Record(QUOTA.fields, optional=frozenset(QUOTA.fields)),
+    "command": Text(longest=200_000),
+    "reach": Listing(REACH),
+    "warnings": Listing(Text(longest=4096)),
+}
+
+RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
+
+RESULTS: Final = Record({"results": RESULTS_LIST, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
+
+REFUSED_RESULTS: Final = problem_schema(results=RESULTS_LIST)
+
+
+SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
+"""Kinds of rules; "default" selects rules with a default entity."""
+
+
+def row_json(row: QuotaRow) -> dict[str, Any]:
+    return {
+        "entity": json_of(row.entity),
+        "limits": {limit.key: _limit_json(limit) for limit in row.limits},
+        "shadow": row.shadow,
+        "version": row.version,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+    }
+
+
+def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
+    shadow = limit.shadow
+    would_have = (
+        None
+        if shadow is None
+        else {
+            "times": shadow.times,
+            "held_ms": shadow.held_ms,
+            "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
+        }
+    )
+    return ({} if would_have is None else {"would_have": would_have}) | {
+        "value": limit.value,
+        "observed": finite(limit.observed),
+        "used": finite(limit.used),
+        "throttled": limit.throttled,
+        "changed_at": utc(limit.changed_at_ms),
+        "changed_by": limit.changed_by,
+    }
+
+
+def _is(shape: str) -> Callable[[QuotaRow], bool]:
+    if shape == "default":
+        return lambda row: any(name is None for _, name in row.entity)
+    return lambda row: shape_of(row.entity) == shape
+
+
+def _value(key: str) -> Callable[[QuotaRow], float | None]:
+    return lambda row: row.value(key)
+
+
+def _used(row: QuotaRow) -> float | None:
+    return max((used for limit in row.limits if (used := finite(limit.used)) is not None), default=None)
+
+
+RULES: Final[Table[QuotaRow]] = Table(
+    json=row_json,
+    words=lambda row: [name or "<default>" for _, name in row.entity],
+    natural="entity",
+    order=lambda row: order_of(row.entity),
+    sorts={
+        "changed": lambda row: row.changed_at_ms,
+        "used": _used,
+        **{key: _value(key) for key in LIMIT_KEYS},
+    },
+    shapes={shape: _is(shape) for shape in SHAPES},
+)
+
 
 MAX_ENTRIES: Final = 1_000
 MAX_PREVIEWS: Final = 8
@@ -69,7 +235,7 @@ async def list_quotas(call: Call) -> Reply:
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    return Reply(await listed(rows, page_of(call.query)), headers=headers)
+    return Reply(await RULES.cut(rows, page_of(call.query)), headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
@@ -131,7 +297,7 @@ async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
     views = call.console.backend.views
-    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    bootstrap = bootstrap_server(views)
     if len(entries) == 1:
         rows = {entries[0].entity: views.quota(entries[0].entity)}
     else:

@@ -6,25 +6,35 @@ one; all events of one broadcast for a page are written together. Streams end at
 session or token ends.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import trio
 
+from broker.control.views import QuotaRow, Views
 from webui.backend import ConsoleSettings
+from webui.doctor.checks import Recent
 from webui.live.broadcaster import Live
-from webui.live.snapshot import Snapshot
+from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
-from webui.quotas.usage import UNLIMITED
+from webui.live.throttled import HELD, ThrottledLately
+from webui.rest.broker_quotas import broker_quotas_json
+from webui.rest.client_metrics import INSTANCES, subscription_json
+from webui.rest.client_quotas import RULES
+from webui.rest.doctor import Settings, doctor_json
+from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS
+from webui.rest.ip_quotas import ADDRESSES, limit_json
+from webui.rest.monitoring import UNLIMITED, USAGE
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
-from webui.tables.json_output import encode
+from webui.tables.json_output import encode, task_json
 from webui.tables.listing import LONGEST_PAGE, Page, Table
+from webui.tables.slices import step_back
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
-TOPICS: Final = ("overview", "throttled", "quotas")
+DEFAULT_TOPICS: Final = ("overview", "throttled", "quotas")
 """Topics of a stream that names none; all others must be requested."""
 
 
@@ -118,6 +128,61 @@ def _check_page(table: Table[Any], page: Page) -> None:
         raise Invalid("shape", f"must be one of {', '.join(table.shapes)}")
 
 
+def make_live(views: Views, now_ms: Callable[[], int]) -> Live:
+    """Create the broadcaster with every topic that a stream may request."""
+    held, recent = ThrottledLately(), Recent()
+    tables = live_tables(views) | {"held": LiveTable(HELD, lambda: held.rows(now_ms()), views)}
+    return Live(views, now_ms, tables, live_reports(views, recent), held, recent)
+
+
+def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
+    """Return the tables by the name of their event."""
+
+    def client_rules() -> Iterator[QuotaRow | None]:
+        """Yield the rules without those for addresses, which have a table of their own."""
+        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
+
+    def limits() -> dict[str, Any]:
+        return {"limits": [limit_json(row) for row in views.connection_limits()]}
+
+    telemetry = views.client_telemetry
+
+    def subscriptions() -> dict[str, Any]:
+        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
+
+    return {
+        "quotas": LiveTable(RULES, client_rules, views),
+        "usage": LiveTable(USAGE, views.each_usage, views),
+        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
+        "topics": LiveTable(TOPICS, views.each_topic, views),
+        "groups": LiveTable(GROUPS, views.each_group, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
+        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
+    }
+
+
+def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
+    """Return the reports by the name of their event."""
+    settings = Settings(views)
+
+    async def doctor(now_ms: int) -> dict[str, Any]:
+        return await doctor_json(views, recent, now_ms, settings)
+
+    async def tasks(_now_ms: int) -> dict[str, Any]:
+        rows = views.tasks()
+        await step_back()
+        return {"items": [task_json(row) for row in rows]}
+
+    async def broker_quotas(_now_ms: int) -> dict[str, Any]:
+        return broker_quotas_json(views)
+
+    return {
+        "doctor": Report(views, doctor),
+        "tasks": Report(views, tasks),
+        "broker-quotas": Report(views, broker_quotas),
+    }
+
+
 _PAGE_QUERY: Final = (
     Query("search", Text(), "For tables: only rows with this text in a name.", default=""),
     Query("shape", Text(), "For tables: only rows of this kind, as in the table's own route."),
@@ -140,7 +205,7 @@ ROUTES: Final = (
             503: Answer("Too many streams are open", PROBLEM),
         },
         query=(
-            Query("topics", Text(), "Topics, separated by commas.", default=",".join(TOPICS)),
+            Query("topics", Text(), "Topics, separated by commas.", default=",".join(DEFAULT_TOPICS)),
             *_PAGE_QUERY,
         ),
     ),

@@ -1,7 +1,7 @@
-"""Handlers of /insights and /insights/*; the routes are in webui.rest.insights_routes.
+"""GET /insights and /insights/*: queries of the pipeline's gold tables.
 
-A request becomes a question (webui.insights.questions), another process reads the tables
-(webui.insights.reader), and its answer is passed on unchanged.
+A request becomes a query (webui.insights.questions), another process reads the tables
+(webui.insights.reader), and its response is passed on unchanged.
 """
 
 import hashlib
@@ -11,13 +11,15 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from webui.insights.questions import Days, Question
+from webui.backend import bootstrap_server
+from webui.insights import questions
+from webui.insights.questions import Days, Question, Who
 from webui.insights.reader import INSTALL, NoInsights
 from webui.insights.tables import USAGE
-from webui.rest import insights_answers as answers
-from webui.rest.problem import Problem
-from webui.rest.routing import Call, Reply
-from webui.rest.schema import Invalid
+from webui.rest import insights_schemas as schemas
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Invalid, Number, Record, Text
 
 MAX_DAYS: Final = 92
 USUAL_DAYS: Final = 7
@@ -84,7 +86,7 @@ def drawn(ask: Ask) -> Callable[[Call], Any]:
         days, step = _days_of(call), call.query["step"]
         if step == "minute" and (days.last - days.first).days >= MAX_MINUTE_DAYS:
             raise Invalid("step", "`minute` requires a single day")
-        return await _reply(call, ask(call, days), {"step": step}, None, 0, answers.MAX_POINTS, paged=False)
+        return await _reply(call, ask(call, days), {"step": step}, None, 0, schemas.MAX_POINTS, paged=False)
 
     return handle
 
@@ -118,7 +120,7 @@ async def _reply(
 async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
-    bootstrap = next(iter(call.console.backend.views.overview().bootstrap), "localhost:9092")
+    bootstrap = bootstrap_server(call.console.backend.views)
     answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,
@@ -157,3 +159,221 @@ def fresh(tables: list[dict[str, Any]], now_ms: int) -> dict[str, Any]:
         "written_at": written_at,
         "usual_ms": gap_ms,
     }
+
+
+def _who(call: Call) -> Who:
+    return Who(call.query["user"], call.query["client-id"])
+
+
+def _metric_series(call: Call, days: Days) -> Question:
+    metric = call.query["metric"]
+    if metric is None:
+        raise Invalid("metric", "is required: values of different metrics cannot be added")
+    return questions.client_metrics_series(days, _who(call), metric, call.query["step"])
+
+
+_NAMED: Final = Text(longest=32_767)
+_DAYS: Final = (
+    Query("from", schemas.DAY, f"First UTC day; default {USUAL_DAYS - 1} days before `to`."),
+    Query("to", schemas.DAY, "Last UTC day, inclusive; default today."),
+)
+_PAGE: Final = (
+    Query(
+        "limit",
+        Number(integer=True, least=1, most=schemas.MAX_ROWS),
+        "Maximum number of rows.",
+        default=100,
+    ),
+    Query("cursor", Text(longest=64), "The `next` of the previous page; valid for one version of the table."),
+)
+_WHO: Final = (
+    Query("user", _NAMED, "Only this user; ANONYMOUS is all unauthenticated clients."),
+    Query("client-id", _NAMED, "Only this client id."),
+)
+_STEP: Final = Query(
+    "step",
+    Text(choices=tuple(questions.STEP_US)),
+    "Time step of a point; `minute` for a single day only.",
+    default="hour",
+)
+_API: Final = Query("api", Text(), "Only this API, such as `Produce`.")
+
+
+def _route(
+    name: str, operation: str, about: str, handle: Callable[[Call], Any], schema: Record, *query: Query
+) -> Route:
+    refusals = {
+        304: Answer("Unchanged since the ETag of If-None-Match"),
+        404: Answer("The table does not exist yet, or the table reader is not installed", PROBLEM),
+        410: Answer("The cursor's version of the table no longer exists", PROBLEM),
+        502: Answer("The table is damaged, or was written by another program", PROBLEM),
+    }
+    headers = {"If-None-Match": "The ETag of an earlier response; 304 if nothing has changed."}
+    answered = {200: Answer(about, schema)} | refusals
+    return Route(
+        "GET", f"/api/v1/insights/{name}", operation, about, handle, answered, query, headers=headers
+    )
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/insights",
+        "getInsights",
+        "The pipeline's tables and their freshness, with setup steps if there are none.",
+        state,
+        {200: Answer("The state of the tables", schemas.STATE)},
+    ),
+    _route(
+        "usage",
+        "listUsageOverDays",
+        "Usage per tenant, highest first. A tenant is a user, or the client id of an unauthenticated client.",
+        listed(lambda call, days: questions.usage(days, _who(call), call.query["by"], call.query["sort"])),
+        schemas.USAGE,
+        *_DAYS,
+        *_WHO,
+        Query(
+            "by",
+            Text(choices=("tenant", "client")),
+            "Whether a row is a tenant or a client.",
+            default="tenant",
+        ),
+        Query("sort", Text(choices=schemas.SORTS), "Sort column, highest first.", default="bytes"),
+        *_PAGE,
+    ),
+    _route(
+        "usage:series",
+        "getUsageOverTime",
+        "Usage over time, of all clients together or of one client.",
+        drawn(lambda call, days: questions.usage_series(days, _who(call), call.query["step"])),
+        schemas.USAGE_SERIES,
+        *_DAYS,
+        *_WHO,
+        _STEP,
+    ),
+    _route(
+        "throttling",
+        "listThrottlingOverDays",
+        "Throttled clients with the rule, the longest total throttle time first.",
+        listed(lambda call, days: questions.throttling(days, _who(call))),
+        schemas.THROTTLING,
+        *_DAYS,
+        *_WHO,
+        *_PAGE,
+    ),
+    _route(
+        "throttling:series",
+        "getThrottlingOverTime",
+        "Number and duration of throttles over time.",
+        drawn(lambda call, days: questions.throttling_series(days, _who(call), call.query["step"])),
+        schemas.THROTTLING_SERIES,
+        *_DAYS,
+        *_WHO,
+        _STEP,
+    ),
+    _route(
+        "latency",
+        "listLatencyOverDays",
+        "Duration of each request phase by API: mean of the minutes' p50 and p95, and the worst p99.",
+        listed(lambda call, days: questions.latency(days, call.query["api"])),
+        schemas.LATENCY,
+        *_DAYS,
+        _API,
+        *_PAGE,
+    ),
+    _route(
+        "latency:series",
+        "getLatencyOverTime",
+        "Duration of one request phase over time.",
+        drawn(
+            lambda call, days: questions.latency_series(
+                days, call.query["api"], call.query["phase"], call.query["step"]
+            )
+        ),
+        schemas.LATENCY_SERIES,
+        *_DAYS,
+        _API,
+        Query("phase", Text(choices=schemas.PHASES), "Of a request.", default="total"),
+        _STEP,
+    ),
+    _route(
+        "utilisation",
+        "listUtilisation",
+        "Utilisation of each limit, highest first; 1.0 is at the limit.",
+        listed(lambda _call, days: questions.utilisation(days)),
+        schemas.UTILISATION,
+        *_DAYS,
+        *_PAGE,
+    ),
+    _route(
+        "storms",
+        "listStorms",
+        "Minutes in which one address made 60 or more connection attempts, newest first.",
+        listed(lambda call, days: questions.storms(days, call.query["address"])),
+        schemas.STORMS,
+        *_DAYS,
+        Query("address", Text(), "Only this address."),
+        *_PAGE,
+    ),
+    _route(
+        "shared-client-ids",
+        "listSharedClientIds",
+        "Client ids that several principals used, or one principal from several addresses, per day.",
+        listed(lambda _call, days: questions.shared_client_ids(days)),
+        schemas.SHARED_CLIENT_IDS,
+        *_DAYS,
+        *_PAGE,
+    ),
+    _route(
+        "offenders",
+        "listOffenders",
+        "Top ten clients of each day by bytes, requests, throttle time and errors.",
+        listed(lambda call, days: questions.offenders(days, call.query["by"])),
+        schemas.OFFENDERS,
+        *_DAYS,
+        Query("by", Text(choices=schemas.BY), "Only this measure."),
+        *_PAGE,
+    ),
+    _route(
+        "throttle-compliance",
+        "listThrottleCompliance",
+        "Throttle compliance: whether clients wait for `throttle_time_ms`, per day, least compliant first.",
+        listed(lambda call, days: questions.throttle_compliance(days, _who(call))),
+        schemas.THROTTLE_COMPLIANCE,
+        *_DAYS,
+        *_WHO,
+        *_PAGE,
+    ),
+    _route(
+        "client-metrics",
+        "listClientMetricsOverDays",
+        "Metrics that clients pushed (KIP-714), per metric and client.",
+        listed(lambda call, days: questions.client_metrics(days, _who(call), call.query["metric"])),
+        schemas.CLIENT_METRICS,
+        *_DAYS,
+        *_WHO,
+        Query("metric", _NAMED, "Only this metric."),
+        *_PAGE,
+    ),
+    _route(
+        "client-metrics:series",
+        "getClientMetricOverTime",
+        "One metric over time, of all clients together or of one client.",
+        drawn(_metric_series),
+        schemas.CLIENT_METRICS_SERIES,
+        *_DAYS,
+        *_WHO,
+        Query("metric", _NAMED, "The metric's name; required."),
+        _STEP,
+    ),
+    _route(
+        "advice",
+        "listAdvice",
+        "Recommended limits by the newest day's use, with the reason as text.",
+        listed(lambda call, days: questions.advice(days, _who(call))),
+        schemas.ADVICE,
+        *_DAYS,
+        *_WHO,
+        *_PAGE,
+    ),
+)

@@ -3,23 +3,21 @@
 from datetime import date
 from typing import Final
 
-from webui.quotas.entities import ALL_KEYS, order_of
-from webui.quotas.files import document, wanted_by
-from webui.rest import insights_answers as answers
-from webui.rest.answers import COUNT
+from webui.quotas import ALL_KEYS, order_of
+from webui.rest import insights_schemas as schemas
 from webui.rest.insights import day_of
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.quota_files import ENTRIES
+from webui.rest.quota_files import ENTRIES, document, wanted_by
 from webui.rest.routing import Answer, Call, Reply, Route
-from webui.rest.schema import Invalid, Listing, Names, Number, Record, Text
+from webui.rest.schema import COUNT, Invalid, Listing, Names, Number, Record, Text
 from webui.tables.slices import gathered, in_order, outcome
 
 MAX_DAYS: Final = 7
 
 ASKED: Final = Record(
     {
-        "from": answers.DAY,
-        "to": answers.DAY,
+        "from": schemas.DAY,
+        "to": schemas.DAY,
         "node": Number(integer=True, least=0, most=2**31 - 1),
         "quotas": ENTRIES,
     },
@@ -29,7 +27,7 @@ ASKED: Final = Record(
 _SHARE: Final = Number(least=0, most=1)
 _FIGURES: Final = Record(
     {
-        "rule": Names(Text(longest=answers.LONGEST_TEXT, nullable=True)),
+        "rule": Names(Text(longest=schemas.LONGEST_TEXT, nullable=True)),
         "limit": Number(nullable=True),
         "throttles": COUNT,
         "held_share": _SHARE,
@@ -40,8 +38,8 @@ _FIGURES: Final = Record(
 )
 _ROW: Final = Record(
     {
-        "user": Text(longest=answers.LONGEST_TEXT),
-        "client_id": Text(longest=answers.LONGEST_TEXT),
+        "user": Text(longest=schemas.LONGEST_TEXT),
+        "client_id": Text(longest=schemas.LONGEST_TEXT),
         "key": Text(choices=ALL_KEYS),
         "offered_bytes": COUNT,
         "now": _FIGURES,
@@ -50,14 +48,14 @@ _ROW: Final = Record(
 )
 PLAYED: Final = Record(
     {
-        "from": answers.DAY,
-        "to": answers.DAY,
+        "from": schemas.DAY,
+        "to": schemas.DAY,
         "seconds": COUNT,
         "clients": COUNT,
         "held_now": COUNT,
         "held_proposed": COUNT,
         "rules_met": COUNT,
-        "not_played": Listing(Text(longest=answers.LONGEST_TEXT)),
+        "not_played": Listing(Text(longest=schemas.LONGEST_TEXT)),
         "items": Listing(_ROW),
     }
 )

@@ -1,18 +1,200 @@
 """GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz, /readyz: read-only monitoring."""
 
-from typing import Final
+from typing import Any, Final
 
-from broker.control.views import ThrottledRow
-from webui.live.history import KEPT_S
+from broker.control.views import ClientUsage, ThrottledRow
+from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import HELD
-from webui.quotas import usage as clients
-from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
+from webui.rest.client_quotas import ENTITY
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Listing, Number
-from webui.tables.json_output import held_channel_json, overview_json, task_json
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query, page_schema
+from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TAGS, TIME, Flag, Listing, Number, Record, Text
+from webui.tables.json_output import held_channel_json, overview_json, task_json, utc
 from webui.tables.listing import Page, Table
 from webui.tables.slices import gathered
+
+_STEPS: Final = Listing(COUNT, most=60)
+
+USAGE_ROW: Final = Record(
+    {
+        "user": NAME,
+        "client_id": NAME,
+        "connections": COUNT,
+        "bytes_in_per_s": RATE,
+        "bytes_out_per_s": RATE,
+        "requests_per_s": RATE,
+        "request_percentage": Number(least=0, nullable=True),
+        "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "requests": COUNT,
+        "since": TIME,
+        "last_active_at": TIME,
+        "limited_by": Listing(Text(), most=4),
+        "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
+    }
+)
+
+USAGE_PAGE: Final = page_schema(USAGE_ROW)
+
+THROTTLED: Final = Record(
+    {
+        "connection_id": NAME,
+        "client_id": NAME,
+        "principal": NAME,
+        "address": NAME,
+        "quota_type": Text(),
+        "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+        "observed": MAYBE,
+        "bound": Number(),
+        "throttle_ms": COUNT,
+        "remaining_ms": COUNT,
+        "since": TIME,
+        "times": COUNT,
+        "obeys": Flag(nullable=True),
+        "tags": TAGS,
+    }
+)
+
+HELD_LATELY: Final = page_schema(
+    Record(
+        {
+            "client_id": NAME,
+            "principal": NAME,
+            "address": NAME,
+            "quota_type": Text(),
+            "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+            "times": COUNT,
+            "longest_ms": COUNT,
+            "worst": MAYBE,
+            "first_at": TIME,
+            "last_at": TIME,
+        }
+    )
+)
+
+TASK: Final = Record(
+    {
+        "name": NAME,
+        "kind": Text(),
+        "parent": Text(longest=32_767, nullable=True),
+        "depth": COUNT,
+        "count": COUNT,
+        "owns": Listing(
+            Record(
+                {
+                    "name": NAME,
+                    "now": COUNT,
+                    "capacity": Number(integer=True, least=0, nullable=True),
+                    "peak": Number(integer=True, least=0, nullable=True),
+                }
+            )
+        ),
+        "idle": Number(least=0, most=1, nullable=True),
+        "since": TIME,
+    }
+)
+
+FIGURES: Final = Record(
+    {
+        "uptime_ms": COUNT,
+        "bytes_in_total": COUNT,
+        "bytes_out_total": COUNT,
+        "requests_total": COUNT,
+        "bytes_in_per_s": MAYBE,
+        "bytes_out_per_s": MAYBE,
+        "requests_per_s": MAYBE,
+        "connections": COUNT,
+        "throttled": COUNT,
+        "groups": COUNT,
+        "processor_idle": MAYBE,
+        "handler_idle": MAYBE,
+        "acceptor_blocked": MAYBE,
+        "memory_pool_used": COUNT,
+        "memory_pool_size": Number(integer=True, nullable=True),
+        "controller_memory_pool_used": COUNT,
+        "controller_memory_pool_size": Number(integer=True, nullable=True),
+        "offline_partitions": COUNT,
+        "missing_offsets": COUNT,
+        "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
+        "phases": Listing(
+            Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})
+        ),
+    }
+)
+
+HISTORY: Final = Record({name: Listing(MAYBE) for name in Sample._fields})
+
+OVERVIEW: Final = Record(
+    {
+        "at": TIME,
+        "cluster_id": NAME,
+        "node_id": Number(integer=True),
+        "software_version": NAME,
+        "bootstrap": Listing(NAME),
+        "console": NAME,
+        "topics": COUNT,
+        "partitions": COUNT,
+        "quota_rules": COUNT,
+        "figures": FIGURES,
+        "history": HISTORY,
+    },
+)
+
+
+STEP_MS: Final = 5_000
+"""Time step of the history."""
+
+MAX_UNLIMITED: Final = 8
+"""Number of unlimited clients shown on the quotas page."""
+
+
+def usage_json(row: ClientUsage) -> dict[str, Any]:
+    history = row.history()
+    bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
+    return {
+        "user": row.user,
+        "client_id": row.client_id,
+        "connections": row.connections,
+        "bytes_in_per_s": row.bytes_in_per_s,
+        "bytes_out_per_s": row.bytes_out_per_s,
+        "requests_per_s": row.requests_per_s,
+        "request_percentage": row.request_percentage,
+        "bytes_in": row.bytes_in,
+        "bytes_out": row.bytes_out,
+        "requests": row.requests,
+        "since": utc(row.since_at_ms),
+        "last_active_at": utc(row.last_active_at_ms),
+        "limited_by": list(row.limited_by),
+        "history": {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests},
+    }
+
+
+def _bytes(row: ClientUsage) -> float:
+    return row.bytes_in_per_s + row.bytes_out_per_s
+
+
+USAGE: Final = Table(
+    json=usage_json,
+    words=lambda row: (row.user, row.client_id),
+    natural="use",
+    order=lambda row: (-_bytes(row), row.user, row.client_id),
+    sorts={
+        "bytes_in": lambda row: row.bytes_in_per_s,
+        "bytes_out": lambda row: row.bytes_out_per_s,
+        "requests": lambda row: row.requests_per_s,
+        "request_percentage": lambda row: row.request_percentage,
+        "connections": lambda row: row.connections,
+        "active": lambda row: row.last_active_at_ms,
+    },
+    shapes={
+        "unlimited": lambda row: not row.limited_by,
+        "limited": lambda row: bool(row.limited_by),
+        "idle": lambda row: not row.connections,
+    },
+)
+
+UNLIMITED: Final = Page(shape="unlimited", limit=MAX_UNLIMITED)
+
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -48,7 +230,7 @@ async def held_lately(call: Call) -> Reply:
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(await clients.USAGE.cut(call.console.backend.views.each_usage(), page_of(call.query)))
+    return Reply(await USAGE.cut(call.console.backend.views.each_usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:
@@ -117,8 +299,8 @@ ROUTES: Final = (
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
         "the limits that apply.",
         usage,
-        {200: Answer("A page of clients; the clients idle longest are dropped", USAGE)},
-        query=page_query(clients.USAGE),
+        {200: Answer("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
+        query=page_query(USAGE),
     ),
     Route(
         "GET",

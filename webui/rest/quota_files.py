@@ -1,21 +1,148 @@
-"""All client quotas as a file: /client-quotas:export and :import.
+"""All client quotas as a file: /client-quotas:export and :import (weir quotas export, plan, apply).
 
 Export returns the format that import accepts, so the file can be kept under version control. Import with
-dry_run reports its changes without applying them.
+dry_run reports its changes without applying them. A file lists entities with all of their limits, so limits
+and shadow mode that it omits for a listed entity are removed; entities that it omits stay unchanged unless
+`prune` is set.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, TypeVar
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaOutcome
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import QuotaRow
-from webui.quotas.entities import ALL_KEYS, json_of, order_of
-from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
-from webui.rest.answers import ENTITY, MAYBE
-from webui.rest.problem import PROBLEM_FIELDS, Problem
+from webui.quotas import ALL_KEYS, in_words, json_of, order_of, pairs_of
+from webui.rest.client_quotas import ENTITY
+from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.tables.slices import gathered, in_order, keyed, outcome
+from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
+from webui.tables.slices import gathered, in_order, keyed, outcome, sliced
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""A generator for `webui.tables.slices.outcome`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file's entry for one entity."""
+
+    limits: Mapping[str, float] = field(default_factory=dict)
+    shadow: bool = False
+
+
+NOTHING: Final = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
+
+    entity: EntityPairs
+    key: str
+    old: float | None
+    new: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The changes, by entity in the order of `document`: limits and shadow mode. Removing an entity also
+    removes its shadow mark.
+    """
+
+    limits: list[Difference]
+    shadows: Mapping[EntityPairs, bool]
+
+    def __bool__(self) -> bool:
+        return bool(self.limits or self.shadows)
+
+
+def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
+    """Yield a file's entries lazily, in the order of `rows`. Sort `rows` by `order_of` for a stable order."""
+    return (
+        {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
+        | ({"shadow": True} if row.shadow else {})
+        for row in rows
+    )
+
+
+def wanted_by(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
+    """Parse a file's entries by entity. Raises ValueError for an entity that is listed twice."""
+    wanted: dict[EntityPairs, Wanted] = {}
+    for entry in listed:
+        entity = pairs_of(entry["entity"])
+        if entity in wanted:
+            raise ValueError(f"{in_words(entity)} is listed twice")
+        wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
+        yield
+    return wanted
+
+
+async def differences(
+    wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
+) -> Differences:
+    """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
+    missing = (entity for entity in rows if entity not in wanted) if prune else ()
+    entities = await in_order(chain(wanted, missing), order_of)
+    return await outcome(_differences(entities, wanted, rows))
+
+
+def _differences(
+    entities: Sequence[EntityPairs],
+    wanted: Mapping[EntityPairs, Wanted],
+    rows: Mapping[EntityPairs, QuotaRow],
+) -> Steps[Differences]:
+    limits: list[Difference] = []
+    shadows: dict[EntityPairs, bool] = {}
+    for entity in entities:
+        old, new = _there(rows.get(entity)), wanted.get(entity, NOTHING)
+        limits += [
+            Difference(entity, key, old.limits.get(key), new.limits.get(key))
+            for key in sorted({*old.limits, *new.limits})
+            if old.limits.get(key) != new.limits.get(key)
+        ]
+        if entity in wanted and old.shadow is not new.shadow:
+            shadows[entity] = new.shadow
+        yield
+    return Differences(limits, shadows)
+
+
+def _there(row: QuotaRow | None) -> Wanted:
+    return NOTHING if row is None else Wanted({each.key: each.value for each in row.limits}, row.shadow)
+
+
+async def alterations(
+    changes: Differences, rows: Mapping[EntityPairs, QuotaRow]
+) -> tuple[QuotaAlteration, ...]:
+    """Return one edit for each entity, conditional on the version seen, so that concurrent changes are not
+    overwritten.
+    """
+    ops: dict[EntityPairs, list[QuotaOp]] = {entity: [] for entity in changes.shadows}
+    async with aclosing(sliced(changes.limits)) as slices:
+        async for some in slices:
+            for change in some:
+                ops.setdefault(change.entity, []).append(QuotaOp(change.key, change.new))
+    return tuple(
+        await gathered(
+            QuotaAlteration(
+                entity, tuple(ops.pop(entity)), _version(rows.get(entity)), changes.shadows.get(entity)
+            )
+            for entity in await in_order(ops, order_of)
+        )
+    )
+
+
+def _version(row: QuotaRow | None) -> int:
+    return 0 if row is None else row.version
+
+
+def _plain(value: float) -> float:
+    """Return a whole number as int, so that JSON shows no fraction."""
+    return int(value) if value.is_integer() else value
+
 
 MAX_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -38,9 +165,7 @@ _REFUSED: Final = Listing(
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(_IMPORTED)
-REFUSED_IMPORT: Final = Record(
-    {**PROBLEM_FIELDS, **_IMPORTED}, optional=frozenset({"code", "where", *_IMPORTED})
-)
+REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_quotas(call: Call) -> Reply:

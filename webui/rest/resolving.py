@@ -10,12 +10,11 @@ from typing import Any, Final
 from broker.control.commands import QuotaAlteration
 from broker.control.views import ProbeRow, ResolvedLimit
 from broker.errors import ApiError
-from webui.quotas.entities import json_of
-from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
-from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
+from webui.quotas import json_of
+from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
+from webui.rest.schema import MAYBE, NAME, TAGS, Flag, Listing, Number, Record, Schema, Text
 from webui.tables.json_output import finite, tags_json
 from webui.tables.slices import outcome
 

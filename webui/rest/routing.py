@@ -11,7 +11,8 @@ from typing import Any, Final
 from broker.control.commands import Actor
 from webui.console import Console
 from webui.live.sse_client import Connection
-from webui.rest.schema import Flag, Invalid, Number, Schema, Text
+from webui.rest.problem import Problem
+from webui.rest.schema import COUNT, Flag, Invalid, Listing, Number, Record, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
 from webui.tables.listing import LONGEST_PAGE, Page, Table
@@ -160,6 +161,12 @@ def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
     )
 
 
+def page_schema(row: Schema, **more: Schema) -> Record:
+    """Return the schema of a page that `Table.cut` returns, with `more` fields of the route."""
+    counts = dict.fromkeys(("total", "of", "offset", "limit"), COUNT)
+    return Record({"items": Listing(row, most=LONGEST_PAGE), **counts, **more})
+
+
 def page_of(query: Mapping[str, Any]) -> Page:
     return Page(
         search=query["search"],
@@ -169,3 +176,28 @@ def page_of(query: Mapping[str, Any]) -> Page:
         offset=query["offset"],
         limit=query["limit"],
     )
+
+
+IF_MATCH = {"If-Match": "The ETag of the entity as read; 412 if the entity has changed since."}
+HEADERS = IF_MATCH | {
+    "If-None-Match": "`*`: only if the entity does not exist yet.",
+}
+
+
+def expected_version(headers: HeaderLookup) -> int | None:
+    """Return the version that the caller has seen: 0 for a new entity, None without a header. Raises Problem
+    400.
+    """
+    if headers.get("If-None-Match") == "*":
+        return 0
+    tag = headers.get("If-Match")
+    if tag is None:
+        return None
+    digits = tag.strip().removeprefix('"').removesuffix('"')
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise Problem(400, 'Invalid If-Match: expected the ETag of one entity, such as "17".')
+    return int(digits)
+
+
+def etag(version: int) -> str:
+    return f'"{version}"'

@@ -14,14 +14,15 @@ from tests.webui.rows import throttled
 from tests.webui.settled import settled
 from webui.live.broadcaster import BEAT_S, LOOK_S, Live
 from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
-from webui.quotas.listing import RULES
+from webui.rest.client_quotas import RULES
+from webui.rest.events import make_live
 from webui.tables.json_output import encode
 from webui.tables.listing import Page
 
 
 @pytest.fixture
 async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
-    live = Live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
+    live = make_live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         await settled()

@@ -16,7 +16,7 @@ from tests.webui.settled import settled
 from webui.live.broadcaster import BEAT_S, Live
 from webui.live.snapshot import Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
-from webui.rest.events import stream
+from webui.rest.events import make_live, stream
 
 OVERVIEW: list[tuple[str, Section]] = [("overview", Snapshot.overview)]
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
@@ -75,7 +75,7 @@ async def followed(
     signed_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
     """Live pages with these connections, and the bytes that the framework sends for each."""
-    live = Live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
+    live = make_live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:

@@ -11,12 +11,11 @@ import pytest
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.insights.full import DAY, fill
-from webui.console import Console, make_console
-from webui.http.app import build_app
+from webui.console import Console
+from webui.http.app import build_app, make_console
 from webui.insights.reader import Reader
-from webui.rest import insights_answers as answers
-from webui.rest.insights import LEAST_STALE_MS, fresh
-from webui.rest.insights_routes import ROUTES
+from webui.rest import insights_schemas as answers
+from webui.rest.insights import LEAST_STALE_MS, ROUTES, fresh
 
 NOON_MS = int(datetime.fromisoformat(f"{DAY}T12:00").replace(tzinfo=UTC).timestamp() * 1_000)
 BASE = "/api/v1/insights"

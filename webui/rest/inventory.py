@@ -4,14 +4,127 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from broker.control.closing import CloseConnection
-from webui.rest.answers import CONNECTION, COUNT, NAME
+from broker.control.views import ConnectionRow, GroupDetail, GroupRow, PartitionRow, TopicRow
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
-from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
-from webui.tables.json_output import connection_json
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query, page_schema
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
+from webui.tables.json_output import connection_json, named
 from webui.tables.listing import Table
 from webui.tables.slices import gathered
+
+CONNECTION: Final = Record(
+    {
+        "connection_id": NAME,
+        "listener": NAME,
+        "protocol": NAME,
+        "principal": NAME,
+        "client_id": NAME,
+        "software_name": NAME,
+        "software_version": NAME,
+        "address": NAME,
+        "opened_at": TIME,
+        "requests": COUNT,
+        "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "mute_state": Text(),
+        "tls": Text(),
+        "obeys": Flag(nullable=True),
+    }
+)
+
+
+def topic_json(row: TopicRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "topic_id": row.topic_id.hex(),
+        "partitions": row.partitions,
+        "internal": row.internal,
+        "size_bytes": row.size_bytes,
+        "records": row.records,
+        "configs": dict(row.configs),
+    }
+
+
+def partition_json(row: PartitionRow) -> dict[str, Any]:
+    return named(row)
+
+
+def group_json(row: GroupRow) -> dict[str, Any]:
+    return named(row)
+
+
+def group_detail_json(detail: GroupDetail) -> dict[str, Any]:
+    return group_json(detail.group) | {
+        "assignor": detail.assignor,
+        "consumers": [
+            named(member)
+            | {"assigned": [{"topic": topic, "partition": partition} for topic, partition in member.assigned]}
+            for member in detail.members
+        ],
+        "offsets": [named(each) for each in detail.offsets],
+    }
+
+
+CONNECTIONS: Final[Table[ConnectionRow]] = Table(
+    json=connection_json,
+    words=lambda row: (
+        row.connection_id,
+        row.client_id,
+        row.principal,
+        row.address,
+        row.software_name,
+        row.listener,
+    ),
+    natural="since",
+    order=lambda row: (row.opened_at_ms, row.connection_id),
+    sorts={
+        "client": lambda row: row.client_id.casefold(),
+        "principal": lambda row: row.principal.casefold(),
+        "address": lambda row: row.address,
+        "software": lambda row: (row.software_name.casefold(), row.software_version),
+        "listener": lambda row: row.listener,
+        "requests": lambda row: row.requests,
+        "bytes_in": lambda row: row.bytes_in,
+        "bytes_out": lambda row: row.bytes_out,
+        "state": lambda row: row.mute_state,
+    },
+    shapes={
+        "muted": lambda row: row.mute_state != "not_muted",
+        "throttled": lambda row: "throttled" in row.mute_state,
+        "tls": lambda row: row.tls != "",
+        "plain": lambda row: row.tls == "",
+    },
+)
+
+TOPICS: Final[Table[TopicRow]] = Table(
+    json=topic_json,
+    words=lambda row: (row.name,),
+    natural="name",
+    order=lambda row: (row.internal, row.name),
+    sorts={
+        "partitions": lambda row: row.partitions,
+        "size": lambda row: row.size_bytes,
+        "records": lambda row: row.records,
+    },
+    shapes={"own": lambda row: not row.internal, "internal": lambda row: row.internal},
+)
+
+GROUPS: Final[Table[GroupRow]] = Table(
+    json=group_json,
+    words=lambda row: (row.group_id, row.state),
+    natural="name",
+    order=lambda row: row.group_id,
+    sorts={
+        "state": lambda row: row.state,
+        "members": lambda row: row.members,
+        "lag": lambda row: row.lag,
+    },
+    shapes={
+        "behind": lambda row: (row.lag or 0) > 0,
+        "empty": lambda row: row.members == 0,
+    },
+)
+
 
 Row = TypeVar("Row")
 
@@ -126,20 +239,14 @@ async def _listed(call: Call, table: Table[Row], rows: Iterable[Row]) -> Reply:
     return Reply(await table.cut(rows, page_of(call.query)))
 
 
-def _page_of(row: Schema) -> Record:
-    return Record(
-        {"items": Listing(row, most=1_000), "total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
-    )
-
-
 def _place(name: str, about: str) -> tuple[Query, ...]:
     return (Query(name, Text(shortest=1), about),)
 
 
 _GONE: Final[Any] = Answer("Not found, or no longer present", PROBLEM)
-CONNECTION_PAGE: Final = _page_of(CONNECTION)
-TOPIC_PAGE: Final = _page_of(TOPIC)
-GROUP_PAGE: Final = _page_of(GROUP)
+CONNECTION_PAGE: Final = page_schema(CONNECTION)
+TOPIC_PAGE: Final = page_schema(TOPIC)
+GROUP_PAGE: Final = page_schema(GROUP)
 
 ROUTES: Final = (
     Route(

@@ -1,4 +1,4 @@
-"""What there is: connections, topics, groups; and the end of one connection."""
+"""Connections, topics and groups."""
 
 from typing import Any
 from urllib.parse import quote
@@ -8,8 +8,14 @@ import pytest
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, topic
-from webui.rest.answers import CONNECTION
-from webui.rest.existing import CONNECTION_PAGE, GROUP_DETAIL, GROUP_PAGE, TOPIC_DETAIL, TOPIC_PAGE
+from webui.rest.inventory import (
+    CONNECTION,
+    CONNECTION_PAGE,
+    GROUP_DETAIL,
+    GROUP_PAGE,
+    TOPIC_DETAIL,
+    TOPIC_PAGE,
+)
 from webui.rest.schema import Schema
 
 STRANGE = 'a/b?c#d %2e%2e <default> ../x "y"'

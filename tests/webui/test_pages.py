@@ -1,4 +1,4 @@
-"""Whatever a template is given is text in the page that comes of it."""
+"""Every page has a template, and every template compiles."""
 
 import pytest
 

@@ -1,23 +1,38 @@
-"""GET and POST /tokens, GET and DELETE /tokens/{name}, POST /tokens/{name}:renew: access tokens, roles and
-expiry.
+"""Access to the console: /tokens, /tokens/{name}:password and /sessions.
 
-Only one response contains a secret; the broker stores its hash. Sessions of a revoked token end with their
-next request.
+Tokens: only one response contains a secret; the broker stores its hash. Sessions of a revoked token end
+with their next request.
+
+Proof: a stolen session or an open browser must not be enough to create permanent access, so a browser that
+changes tokens or passwords sends its secret again. Programs send their token with every request and need no
+further proof.
+
+Passwords are an alternative to the token. Administrators set the password of any token. Other users set
+only their own, and must present their current password or token. All sessions of the token end, except the
+requesting one.
+
+Sessions: DELETE ends all sessions of the requesting token or, for administrators, of all tokens; a session
+ends at once, its live streams with the next broadcast. Programs that send their token with each request
+have no session; renewing the token ends their access. Sessions are in memory and not in the audit trail, so
+the log records the actor.
 """
 
+import base64
+import binascii
+import logging
 from typing import Any, Final
 
 from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
+from broker.control.passwords import SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
-from webui.rest import proving
-from webui.rest.answers import COUNT, NAME, TIME
-from webui.rest.conditions import HEADERS, etag, expected_version
-from webui.rest.problem import PROBLEM, PROBLEM_FIELDS, Problem
-from webui.rest.proving import prove_again
-from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Listing, Maybe, Number, Record, Text
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.routing import HEADERS, Answer, Call, Query, Reply, Route, etag, expected_version
+from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Number, Record, Text
+from webui.security.authenticator import LONGEST_SECRET
 from webui.tables.json_output import utc
+
+logger = logging.getLogger(__name__)
 
 MAX_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")
@@ -44,10 +59,20 @@ TOKEN: Final = Record(
 )
 TOKENS: Final = Record({"items": Listing(TOKEN, most=MAX_TOKENS), "mine": NAME})
 ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
-REFUSED: Final = Record(
-    {**PROBLEM_FIELDS, "current": Maybe(TOKEN)}, optional=frozenset({"code", "where", "current"})
-)
+REFUSED: Final = problem_schema(current=Maybe(TOKEN))
 PLACE: Final = (Query("name", _NEW, "The token's name."),)
+ENDED: Final = Record({"ended": COUNT})
+
+PRESENT: Final = "X-Present-Secret"
+PROOF_HEADER: Final = {
+    PRESENT: "Required with a session, not with a bearer token: the signed-in user's token or password, or "
+    "the code of a new link, as base64 of UTF-8."
+}
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BODY: Final = Record(
+    {"password": Text(shortest=1, longest=LONGEST_SECRET, nullable=True), "present": _SECRET},
+    optional=frozenset({"present"}),
+)
 
 
 async def list_tokens(call: Call) -> Reply:
@@ -147,6 +172,95 @@ def _token(call: Call, name: str) -> TokenRow | None:
     return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
 
 
+async def prove_again(call: Call) -> None:
+    """Require the secret from a session. Raises Problem 403 for a missing or wrong secret (a wrong one counts
+    as a failed sign-in), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a sign-in.
+    """
+    if call.session is None:
+        return
+    secret = _read(call.headers.get(PRESENT, ""))
+    if not secret:
+        raise Problem(403, "Enter your token or password again.", where="/present")
+    try:
+        await call.console.authenticator.prove_again(call.session.token, secret, call.actor.address)
+    except Problem as problem:
+        if problem.status != 401:
+            raise
+        detail = "Wrong secret: expected your token, your password or the code of a new link."
+        raise Problem(403, detail, where="/present") from problem
+    if not call.signed_in():
+        raise Problem(401, "Your session ended in the meantime.")
+
+
+def _read(header: str) -> str:
+    """Raises Problem."""
+    try:
+        secret = base64.b64decode(header, validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise Problem(400, f"Invalid {PRESENT}: expected base64 of UTF-8.") from error
+    if len(secret) > LONGEST_SECRET:
+        raise Problem(400, f"Invalid secret: expected at most {LONGEST_SECRET} characters.", where="/present")
+    return secret
+
+
+async def set_password(call: Call) -> Reply:
+    await prove_again(call)
+    name, password, expected = call.place["name"], call.body["password"], expected_version(call.headers)
+    asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
+    # Check role and version before the expensive hash.
+    await _apply(call, asked)
+    hashed = None
+    if password is not None:
+        hashed = await call.console.authenticator.passwords.hashed(password, name)
+        if not call.signed_in():
+            raise Problem(401, "Your session ended in the meantime.")
+    await _apply(call, SetPassword(name, hashed, asked.proven, expected))
+    row = existing(call)
+    if call.session is not None and call.actor.name == name:
+        call.session.token = row
+    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+
+
+async def _proven(call: Call) -> bool:
+    """Require the current password or token of this name; a browser has proven it already. Raises Problem; a
+    wrong secret counts as a failed sign-in.
+    """
+    name, present = call.place["name"], call.body.get("present")
+    if call.session is not None and name == call.actor.name:
+        return True
+    if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
+        return False
+    try:
+        await call.console.authenticator.passwords.prove(name, present, call.actor.address)
+    except Problem as problem:
+        if problem.status != 401:
+            raise
+        detail = "Wrong secret: expected the current password or the token."
+        raise Problem(403, detail, where="/present") from problem
+    return True
+
+
+async def _apply(call: Call, command: SetPassword) -> None:
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise refusal(call, outcome.error, outcome.message)
+
+
+async def end_sessions(call: Call) -> Reply:
+    all_tokens = call.query["of"] == "all"
+    if all_tokens and call.actor.role < Role.ADMIN:
+        raise Problem.of(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "Ending the sessions of other tokens requires the role admin.",
+        )
+    ended = call.console.authenticator.sign_out_everywhere(None if all_tokens else call.actor.name)
+    logger.info(
+        "console sessions were ended",
+        extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},
+    )
+    return Reply({"ended": ended})
+
+
 MISSING: Final = Answer("Token not found", PROBLEM)
 CHANGED: Final = Answer("The token changed in the meantime; `current` is its current state", REFUSED)
 
@@ -172,7 +286,7 @@ ROUTES: Final = (
         body=Record(
             {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
         ),
-        headers=proving.HEADERS,
+        headers=PROOF_HEADER,
     ),
     Route(
         "GET",
@@ -191,7 +305,7 @@ ROUTES: Final = (
         renew_token,
         {200: Answer("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
-        headers={"If-Match": HEADERS["If-Match"], **proving.HEADERS},
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
         place=PLACE,
     ),
     Route(
@@ -205,7 +319,29 @@ ROUTES: Final = (
             404: MISSING,
             412: CHANGED,
         },
-        headers={"If-Match": HEADERS["If-Match"], **proving.HEADERS},
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
         place=PLACE,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/tokens/{name}:password",
+        "setPassword",
+        "Sets the console password of a token; null removes it. Requires the role admin, "
+        "or the token's own user with the current password or token.",
+        set_password,
+        {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
+        body=_BODY,
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        place=PLACE,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/sessions",
+        "endSessions",
+        "Signs out browsers: all sessions of the requesting token, including the requesting one, or with "
+        "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
+        end_sessions,
+        {200: Answer("The number of ended sessions", ENDED)},
+        query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
     ),
 )

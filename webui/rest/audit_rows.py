@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from broker.control.commands import EntityPairs, QuotaOp
 from broker.control.views import AuditEntry
-from webui.quotas.command_line import kafka_configs
+from webui.quotas import kafka_configs
 from webui.tables.json_output import utc
 
 CLIENT_QUOTA: Final = "client-quota"

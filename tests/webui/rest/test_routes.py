@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from tests.webui.conftest import Browserless
-from webui.rest.openapi import document
-from webui.rest.routes import ROUTES
+from webui.rest.routes import ROUTES, document
 
 
 async def described(http: Browserless) -> dict[str, Any]:

@@ -5,8 +5,7 @@ these schemas.
 from typing import Final
 
 from webui.insights.questions import USAGE_SORTS
-from webui.rest.answers import COUNT, MAYBE, NAME
-from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
+from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]
 
