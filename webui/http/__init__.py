@@ -1,11 +1,12 @@
 """HTTP serving of the console, from the accepted connection to the route.
 
-http_server        connections: accepted, counted, served by hypercorn, closed
-connection_limits  the number of connections, in total and per address
-encryption         the TLS handshake
-asgi               the request task, which waits for its turn
-fair_queue         the order and the rate of requests, one queue per client
-request            the framework's request: body limits, and adapters to the checks
-app                the console's objects and all REST routes, bound to the framework
-page_routes        pages, login, logout, static files
+http_server           connections: accepted, counted, served, closed
+hypercorn_connection  one connection, served by hypercorn's own classes
+connection_limits     the number of connections, in total and per address
+encryption            the TLS handshake
+asgi                  the request task, which waits for its turn
+fair_queue            the order and the rate of requests, one queue per client
+request               the framework's request: body limits, and adapters to the checks
+app                   the console's objects and all REST routes, bound to the framework
+page_routes           pages, login, logout, static files
 """

@@ -13,9 +13,7 @@ from itertools import chain, count, islice
 from typing import Any, Final, TypeVar
 
 import trio
-
-# Public in trio.testing, which imports all of pytest if it is installed.
-from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
+from trio.testing import wait_all_tasks_blocked
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
