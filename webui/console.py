@@ -40,4 +40,4 @@ class Console:
     now_ms: Callable[[], int]
     insights: Reader
     what_if: WhatIf
-    lines: FairQueue = field(default_factory=FairQueue)
+    fair_queue: FairQueue = field(default_factory=FairQueue)

@@ -56,7 +56,7 @@ PAGES: Final = (
         "/throttled",
         "Throttled now",
         "Now",
-        (*_FRAME, "broker_rule", "chart", "held_lately", "table"),
+        (*_FRAME, "broker_rule", "chart", "recent_throttles", "table"),
     ),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page(

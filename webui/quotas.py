@@ -44,7 +44,7 @@ def json_of(pairs: EntityPairs) -> dict[str, str | None]:
     return dict(pairs)
 
 
-def in_words(pairs: EntityPairs) -> str:
+def entity_text(pairs: EntityPairs) -> str:
     """Format an entity as text: "user alice, default client-id"."""
     return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in pairs)
 

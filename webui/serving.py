@@ -24,7 +24,7 @@ Loaded = TypeVar("Loaded")
 
 LISTENER: Final = "console.listener"
 
-LOADED_AGAIN_AFTER_S: Final = 1.0
+RETRY_LOAD_AFTER_S: Final = 1.0
 
 
 async def serve_console(
@@ -70,7 +70,7 @@ async def serve_console(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
             nursery.start_soon(console.insights.run)
-            encryption = None if tls is None else Encryption(tls, console.lines)
+            encryption = None if tls is None else Encryption(tls, console.fair_queue)
             limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
             await serve_connections(app, sockets, stopping, limits, encryption)
             nursery.cancel_scope.cancel()
@@ -85,7 +85,7 @@ async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
             return await trio.to_thread.run_sync(load)
         except OSError as error:
             log.warning("cannot load the console, trying again", extra={"reason": str(error)})
-            await trio.sleep(LOADED_AGAIN_AFTER_S)
+            await trio.sleep(RETRY_LOAD_AFTER_S)
 
 
 def _load() -> None:

@@ -13,7 +13,7 @@ from broker.control.views import ConnectionLimitRow, Flow, Overview, PhaseRow, S
 from webui.doctor.checks import (
     Check,
     Level,
-    Recent,
+    RecentTotals,
     Symptom,
     Unit,
     above,
@@ -22,7 +22,7 @@ from webui.doctor.checks import (
     use_level,
     worst,
 )
-from webui.tables.slices import gathered, sliced
+from webui.tables.slices import collect, sliced
 
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"
@@ -31,19 +31,19 @@ THROTTLED: Final = "throttled"
 
 
 async def totals_of(views: Views) -> dict[str, int]:
-    """Return the totals that `Recent` samples: rejected connections by rule, throttled ones, and flow
+    """Return the totals that `RecentTotals` samples: rejected connections by rule, throttled ones, and flow
     control's.
     """
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
     for row in views.connection_limits():
         if not row.listener:
             totals.update(dict(row.rejected))
-    addresses = await gathered(views.each_address())
+    addresses = await collect(views.each_address())
     throttled = sum(use.held for row in addresses for use in row.uses)
     return {**totals, THROTTLED: throttled, **flow_totals(views.flow())}
 
 
-async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
+async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Symptom]:
     """Return all symptoms with their checks. Iterates over the connections in slices."""
     states: Counter[str] = Counter()
     async with aclosing(sliced(views.each_connection())) as slices:
@@ -51,12 +51,12 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
             states.update(row.mute_state for row in some)
     overview = views.overview()
     limits, flow = views.connection_limits(), views.flow()
-    lately = recent.growth(await totals_of(views), now_ms)
+    growth = recent.growth(await totals_of(views), now_ms)
     io = (*_network_io(overview, states), *moving(flow))
-    queue = (*_queueing(overview, states), *waiting(flow, lately))
-    handlers = (*_handling(overview), *handling(flow, lately))
+    queue = (*_queueing(overview, states), *waiting(flow, growth))
+    handlers = (*_handling(overview), *handling(flow, growth))
     return [
-        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, lately))),
+        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, growth))),
         Symptom("io", "Requests are slow to get in and out", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
@@ -65,7 +65,7 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
 
 
 def _connections(
-    overview: Overview, limits: Sequence[ConnectionLimitRow], lately: Mapping[str, int]
+    overview: Overview, limits: Sequence[ConnectionLimitRow], growth: Mapping[str, int]
 ) -> Iterable[Check]:
     bound = len(overview.bootstrap)
     yield Check(
@@ -106,12 +106,12 @@ def _connections(
             page="/connections",
         )
     yield _refused(
-        PER_IP, "Rejected: too many connections per address", lately, "max.connections.per.ip", "/ip-quotas"
+        PER_IP, "Rejected: too many connections per address", growth, "max.connections.per.ip", "/ip-quotas"
     )
     yield _refused(
-        RATE, "Rejected: connection rate of an address exceeded", lately, None, "/ip-quotas?shape=stopped"
+        RATE, "Rejected: connection rate of an address exceeded", growth, None, "/ip-quotas?shape=stopped"
     )
-    throttled = lately[THROTTLED]
+    throttled = growth[THROTTLED]
     yield Check(
         "Throttled: connection rate of an address exceeded",
         throttled,
@@ -125,8 +125,8 @@ def _connections(
     )
 
 
-def _refused(rule: str, title: str, lately: Mapping[str, int], setting: str | None, page: str) -> Check:
-    count = lately[rule]
+def _refused(rule: str, title: str, growth: Mapping[str, int], setting: str | None, page: str) -> Check:
+    count = growth[rule]
     says = (
         f"{count} in the last five minutes; the page lists them by address."
         if count
@@ -331,7 +331,7 @@ MANY: Final = 1_000
 
 
 def flow_totals(flow: Flow) -> dict[str, int]:
-    """Return the totals of flow control that `Recent` samples."""
+    """Return the totals of flow control that `RecentTotals` samples."""
     return {OVERSIZED: flow.oversized, BLOCKED: flow.blocked_callbacks}
 
 
@@ -392,7 +392,7 @@ def _idle(row: SelectorRow) -> Check:
     )
 
 
-def waiting(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
+def waiting(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
     """Yield the checks of queued requests."""
     if flow.available_request_size is not None and flow.request_size_limit is not None:
         used = 1 - flow.available_request_size / flow.request_size_limit
@@ -409,7 +409,7 @@ def waiting(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
             setting="queued.max.requests.size.bytes",
             more=True,
         )
-    count = lately[OVERSIZED]
+    count = growth[OVERSIZED]
     yield Check(
         "Oversized requests",
         count,
@@ -423,7 +423,7 @@ def waiting(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
     )
 
 
-def handling(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
+def handling(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
     """Yield the checks of callbacks that complete delayed responses."""
     yield Check(
         "Queued callbacks",
@@ -436,7 +436,7 @@ def handling(flow: Flow, lately: Mapping[str, int]) -> Iterable[Check]:
         of=flow.callback_capacity,
         page="/tasks",
     )
-    blocked = lately[BLOCKED]
+    blocked = growth[BLOCKED]
     yield Check(
         "Blocked callbacks",
         blocked,

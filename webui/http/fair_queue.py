@@ -90,18 +90,18 @@ class Turn:
     calls `done` when the response begins; later calls have no effect.
     """
 
-    __slots__ = ("_line", "_lines", "granted", "wait_s")
+    __slots__ = ("_fair_queue", "_queue", "granted", "wait_s")
 
-    def __init__(self, lines: "FairQueue", line: "_ClientQueue", wait_s: float, granted: bool) -> None:
-        self._lines = lines
-        self._line: _ClientQueue | None = line
+    def __init__(self, fair_queue: "FairQueue", queue: "_ClientQueue", wait_s: float, granted: bool) -> None:
+        self._fair_queue = fair_queue
+        self._queue: _ClientQueue | None = queue
         self.wait_s = wait_s
         self.granted = granted
 
     def done(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            self._lines.leave(line)
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            self._fair_queue.leave(queue)
 
 
 class _ClientQueue:
@@ -116,25 +116,25 @@ class _ClientQueue:
 
 
 class FairQueue:
-    """The queues of all clients. They share `pace` for most requests, `changes` for changes of quotas, and
+    """The queues of all clients. They share `rate` for most requests, `changes` for changes of quotas, and
     `health` for health checks.
     """
 
-    __slots__ = ("_lines", "changes", "health", "pace")
+    __slots__ = ("_queues", "changes", "health", "rate")
 
     def __init__(self) -> None:
-        self._lines: dict[str, _ClientQueue] = {}
-        self.pace = RateLimit()
+        self._queues: dict[str, _ClientQueue] = {}
+        self.rate = RateLimit()
         self.changes = RateLimit(CHANGES_PER_S, burst=CHANGES_PER_S)
         self.health = RateLimit(HEALTH_PER_S, HEALTH_BURST)
 
     def __len__(self) -> int:
         """Return the number of clients with a request in progress."""
-        return len(self._lines)
+        return len(self._queues)
 
     def turn(self, identity: str) -> Turn:
         """Return the client's next turn. The caller waits."""
-        return self._turn(identity, self.pace)
+        return self._turn(identity, self.rate)
 
     def turn_for_change(self, identity: str) -> Turn:
         """Return the next turn of a request that changes quotas, by a client with permission."""
@@ -144,24 +144,24 @@ class FairQueue:
         """Return the next turn of a health check, which no flood of other requests delays."""
         return self._turn(identity, self.health)
 
-    def _turn(self, identity: str, pace: RateLimit) -> Turn:
-        line = self._lines.get(identity)
-        if line is None:
-            line = self._lines[identity] = _ClientQueue(identity)
-        line.count += 1
-        if line.count > MAX_AT_ONCE:
+    def _turn(self, identity: str, rate: RateLimit) -> Turn:
+        queue = self._queues.get(identity)
+        if queue is None:
+            queue = self._queues[identity] = _ClientQueue(identity)
+        queue.count += 1
+        if queue.count > MAX_AT_ONCE:
             now = trio.current_time()
-            at = max(line.next_at, now + FLOOD_TURN_S)
+            at = max(queue.next_at, now + FLOOD_TURN_S)
             if at - now > FLOOD_WAIT_S:
-                return Turn(self, line, FLOOD_WAIT_S, granted=False)
-            line.next_at = at + FLOOD_TURN_S
-            return Turn(self, line, at - now, granted=True)
-        wait_s = pace.take()
+                return Turn(self, queue, FLOOD_WAIT_S, granted=False)
+            queue.next_at = at + FLOOD_TURN_S
+            return Turn(self, queue, at - now, granted=True)
+        wait_s = rate.take()
         if wait_s is None:
-            return Turn(self, line, LONGEST_WAIT_S, granted=False)
-        return Turn(self, line, wait_s, granted=True)
+            return Turn(self, queue, LONGEST_WAIT_S, granted=False)
+        return Turn(self, queue, wait_s, granted=True)
 
-    def leave(self, line: _ClientQueue) -> None:
-        line.count -= 1
-        if line.count == 0:
-            del self._lines[line.identity]
+    def leave(self, queue: _ClientQueue) -> None:
+        queue.count -= 1
+        if queue.count == 0:
+            del self._queues[queue.identity]

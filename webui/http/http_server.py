@@ -14,9 +14,9 @@ from typing import Final
 import trio
 from hypercorn.typing import ASGIFramework
 
-from webui.http.asgi import SeldomLog
+from webui.http.asgi import RefusalLog
 from webui.http.connection_limits import ConnectionLimits, Entry
-from webui.http.encryption import Encryption, take_apart
+from webui.http.encryption import Encryption, free_tls_state
 from webui.http.hypercorn_connection import Connections
 from webui.http.request import CONNECTION, ENTRY
 from webui.security.backoff import network_of
@@ -113,7 +113,7 @@ async def serve_connections(
     """
     connections = Connections(app)
     scheduler = ReadScheduler()
-    refused = SeldomLog(log, "console connection limit reached")
+    refused = RefusalLog(log, "console connection limit reached")
 
     async def connection(stream: trio.SocketStream) -> None:
         entry = None
@@ -146,7 +146,7 @@ async def serve_connections(
             try:
                 await connections.serve(encrypted, state)
             finally:
-                take_apart(begun)
+                free_tls_state(begun)
 
     async with trio.open_nursery() as open_connections:
         async with trio.open_nursery() as accepting:

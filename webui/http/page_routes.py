@@ -23,7 +23,7 @@ from webui.rest.schema import Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, role_of
 from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of
-from webui.security.origin import is_foreign, says_where_from
+from webui.security.origin import is_cross_site, sends_fetch_site
 from webui.tables.json_output import encode
 
 REFUSED_ADDRESS: Final = (
@@ -32,7 +32,7 @@ REFUSED_ADDRESS: Final = (
 )
 UNPROVEN_LINK: Final = (
     "Over plain HTTP from another machine this browser does not send the link's origin, so links cannot "
-    "sign in. Use a token or a password here, or TLS."
+    "log in. Use a token or a password here, or TLS."
 )
 IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
 """Characters that stay unquoted in the query of a redirect."""
@@ -63,9 +63,11 @@ def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
 def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
-        elsewhere = console.own_host.elsewhere(request_info.scheme, request_info.headers.get("Host", ""))
-        if elsewhere is not None:
-            return _redirect(elsewhere, page.path, request.query_string)
+        redirect_origin = console.own_host.redirect_origin(
+            request_info.scheme, request_info.headers.get("Host", "")
+        )
+        if redirect_origin is not None:
+            return _redirect(redirect_origin, page.path, request.query_string)
         if "token" in request.args:
             return _sign_in_page(renderer, REFUSED_ADDRESS, 403)
         code = request.args.get("code")
@@ -97,13 +99,13 @@ def _redirect(origin: str, path: str, query: bytes) -> Response:
 def _login_by_link(
     console: Console, renderer: Renderer, page: Page, request_info: RequestInfo, code: str
 ) -> ResponseReturnValue:
-    """Sign in by a link that the broker or `weir console-link` printed. The redirect removes the code from
+    """Log in by a link that the broker or `weir console-link` printed. The redirect removes the code from
     the address bar.
     """
-    if is_foreign(request_info.headers):
-        # Another site's link must not sign the visitor in as the link's creator (login CSRF).
+    if is_cross_site(request_info.headers):
+        # Another site's link must not log the visitor in as the link's creator (login CSRF).
         return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
-    if not says_where_from(request_info.headers, request_info.address):
+    if not sends_fetch_site(request_info.headers, request_info.address):
         return _sign_in_page(renderer, UNPROVEN_LINK, 403)
     opened = Response(b"", status=303, headers={"Location": page.path})
     old = request_info.cookies.get(cookie_name(console, request_info.scheme))
@@ -111,7 +113,7 @@ def _login_by_link(
         secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)
     except Problem as problem:
         if session_of(console, request_info) is not None:
-            # The link was opened again in the browser that it signed in.
+            # The link was opened again in the browser that it logged in.
             return opened
         return _sign_in_page(renderer, problem.detail, problem.status)
     _set_cookie(console, opened, secret)
@@ -124,7 +126,7 @@ def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Respon
 
 
 def _login_view(console: Console) -> View:
-    """Create the sign-in view. It returns the token's name and role, and a CSRF token for open pages."""
+    """Create the login view. It returns the token's name and role, and a CSRF token for open pages."""
 
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
@@ -166,7 +168,7 @@ def _logout_view(console: Console) -> View:
 
 
 def _session_view(console: Console) -> View:
-    """Create the view that tells the sign-in page whether a session exists. A page opened from another site's
+    """Create the view that tells the login page whether a session exists. A page opened from another site's
     link is requested without the cookie (SameSite=Strict).
     """
 
@@ -182,7 +184,7 @@ def _static_view(static: StaticFiles) -> View:
         if found is None:
             raise Problem(404, "File not found.")
         content, media = found
-        kept = headers.FOR_EVER if version == static.version else headers.NOT_STORED
+        kept = headers.IMMUTABLE if version == static.version else headers.NO_STORE
         return Response(content, content_type=media, headers={"Cache-Control": kept})
 
     return view

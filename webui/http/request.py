@@ -34,7 +34,7 @@ ENTRY: Final = "webui.entry"
 WEBSOCKET: Final = "webui.websocket"
 """State key of a flag for WebSocket upgrades, set by http.http_server."""
 UNAUTHENTICATED: Final = "webui.unauthenticated"
-"""Scope key of a flag for requests without a valid session or token, set by `line_of`."""
+"""Scope key of a flag for requests without a valid session or token, set by `queue_of`."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
 """Health checks, served without a token."""
 QUOTAS: Final = "/api/v1/client-quotas"
@@ -104,7 +104,7 @@ def connection_of(request: Request) -> Connection | None:
     return state.get(CONNECTION)
 
 
-def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
+def queue_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
     """Return the queue of a request (by session, token or address) and the kind of its turn. Called before
     the framework sees the request.
 

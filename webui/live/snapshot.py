@@ -12,9 +12,9 @@ import trio
 
 from broker.control.views import Overview, Views
 from webui.live.history import Sample, sample_json
-from webui.tables.json_output import encode, overview_json, throttled_json, written
+from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
 from webui.tables.listing import Page, Row, Table
-from webui.tables.slices import gathered, step_back
+from webui.tables.slices import collect, yield_to_others
 
 EXAMINED_EVERY_MS: Final = 2_000
 
@@ -53,7 +53,7 @@ class Snapshot:
             row = self._views.overview() if self._row is None else self._row
             overview = overview_json(row, self.now_ms)
             self._overview = encode(overview | {"sample": sample_json(self.sample), "version": self.version})
-            await step_back()
+            await yield_to_others()
         return self._overview
 
     async def throttled(self) -> bytes:
@@ -61,7 +61,7 @@ class Snapshot:
             rows = self._views.throttled()
             items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
             self._throttled = encode({"items": items, "total": len(rows)})
-            await step_back()
+            await yield_to_others()
         return self._throttled
 
     async def report(self, name: str) -> bytes:
@@ -91,7 +91,7 @@ class Report:
                 if self._is_old(now_ms):
                     self._made_ms, self._version = now_ms, self._views.version
                     made = await self._make(now_ms)
-                    self._data = await written(made)
+                    self._data = await encode_in_slices(made)
         return self._data
 
     def _is_old(self, now_ms: int) -> bool:
@@ -135,14 +135,16 @@ class LiveTable(Generic[Row]):
             begun = self._clock()
             if snapshot is not self._snapshot and self._is_old(begun):
                 version = self._views.version
-                self._rows = await gathered(self._gather())
+                self._rows = await collect(self._gather())
                 self._pages = {}
                 self._version, self._gathered_at, self._cost = version, begun, 0.0
             self._snapshot = snapshot
             if page not in self._pages:
-                self._pages[page] = await written(await self.table.cut(self._rows, page) | self._beside())
+                self._pages[page] = await encode_in_slices(
+                    await self.table.page(self._rows, page) | self._beside()
+                )
                 self._cost += self._clock() - begun
-                await step_back()
+                await yield_to_others()
             return self._pages[page]
 
     def _is_old(self, now: float) -> bool:

@@ -27,7 +27,7 @@ from broker.control.passwords import SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
 from webui.rest.problem import PROBLEM, Problem, problem_schema
-from webui.rest.routing import HEADERS, Answer, Call, Query, Reply, Route, etag, expected_version
+from webui.rest.routing import HEADERS, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET
 from webui.tables.json_output import utc
@@ -106,7 +106,7 @@ def _last_used(call: Call, name: str) -> str | None:
 
 
 async def issue_token(call: Call) -> Reply:
-    await prove_again(call)
+    await require_proof(call)
     name, role = call.body["name"], Role[call.body["role"].upper()]
     try:
         return await _issue(call, name, role, 0, 201)
@@ -118,7 +118,7 @@ async def issue_token(call: Call) -> Reply:
 
 
 async def renew_token(call: Call) -> Reply:
-    await prove_again(call)
+    await require_proof(call)
     row, expected = existing(call), expected_version(call.headers)
     try:
         # A concurrently revoked token must not return with its old role.
@@ -129,8 +129,8 @@ async def renew_token(call: Call) -> Reply:
 
 
 async def revoke_token(call: Call) -> Reply:
-    await prove_again(call)
-    command = RevokeAdminToken(call.place["name"], expected_version(call.headers))
+    await require_proof(call)
+    command = RevokeAdminToken(call.path_params["name"], expected_version(call.headers))
     outcome = await call.console.backend.control.apply(command, call.actor)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
@@ -157,12 +157,12 @@ def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
     """Return the conflict with the token's current state; null if it is revoked."""
     if error is not ErrorCode.INVALID_UPDATE_VERSION:
         return Problem.of(error, message)
-    row = _token(call, call.place["name"])
+    row = _token(call, call.path_params["name"])
     return Problem.of(error, message, current=None if row is None else token_json(call, row))
 
 
 def existing(call: Call) -> TokenRow:
-    row = _token(call, call.place["name"])
+    row = _token(call, call.path_params["name"])
     if row is None:
         raise Problem(404, "Token not found.")
     return row
@@ -172,9 +172,9 @@ def _token(call: Call, name: str) -> TokenRow | None:
     return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
 
 
-async def prove_again(call: Call) -> None:
+async def require_proof(call: Call) -> None:
     """Require the secret from a session. Raises Problem 403 for a missing or wrong secret (a wrong one counts
-    as a failed sign-in), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a sign-in.
+    as a failed login), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a login.
     """
     if call.session is None:
         return
@@ -182,7 +182,7 @@ async def prove_again(call: Call) -> None:
     if not secret:
         raise Problem(403, "Enter your token or password again.", where="/present")
     try:
-        await call.console.authenticator.prove_again(call.session.token, secret, call.actor.address)
+        await call.console.authenticator.require_proof(call.session.token, secret, call.actor.address)
     except Problem as problem:
         if problem.status != 401:
             raise
@@ -204,8 +204,8 @@ def _read(header: str) -> str:
 
 
 async def set_password(call: Call) -> Reply:
-    await prove_again(call)
-    name, password, expected = call.place["name"], call.body["password"], expected_version(call.headers)
+    await require_proof(call)
+    name, password, expected = call.path_params["name"], call.body["password"], expected_version(call.headers)
     asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
     # Check role and version before the expensive hash.
     await _apply(call, asked)
@@ -223,9 +223,9 @@ async def set_password(call: Call) -> Reply:
 
 async def _proven(call: Call) -> bool:
     """Require the current password or token of this name; a browser has proven it already. Raises Problem; a
-    wrong secret counts as a failed sign-in.
+    wrong secret counts as a failed login.
     """
-    name, present = call.place["name"], call.body.get("present")
+    name, present = call.path_params["name"], call.body.get("present")
     if call.session is not None and name == call.actor.name:
         return True
     if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
@@ -261,8 +261,8 @@ async def end_sessions(call: Call) -> Reply:
     return Reply({"ended": ended})
 
 
-MISSING: Final = Answer("Token not found", PROBLEM)
-CHANGED: Final = Answer("The token changed in the meantime; `current` is its current state", REFUSED)
+MISSING: Final = ResponseSpec("Token not found", PROBLEM)
+CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is its current state", REFUSED)
 
 ROUTES: Final = (
     Route(
@@ -271,7 +271,7 @@ ROUTES: Final = (
         "listTokens",
         "Access tokens with their roles; `mine` is the requesting token.",
         list_tokens,
-        {200: Answer("The tokens, by name, without their secrets", TOKENS)},
+        {200: ResponseSpec("The tokens, by name, without their secrets", TOKENS)},
     ),
     Route(
         "POST",
@@ -280,8 +280,8 @@ ROUTES: Final = (
         "Creates a token. Requires the role admin.",
         issue_token,
         {
-            201: Answer("The token with its secret, which is never shown again", ISSUED),
-            409: Answer("A token of this name exists", PROBLEM),
+            201: ResponseSpec("The token with its secret, which is never shown again", ISSUED),
+            409: ResponseSpec("A token of this name exists", PROBLEM),
         },
         body=Record(
             {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
@@ -294,8 +294,8 @@ ROUTES: Final = (
         "getToken",
         "One token, without its secret.",
         get_token,
-        {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING},
-        place=PLACE,
+        {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING},
+        path_params=PLACE,
     ),
     Route(
         "POST",
@@ -303,10 +303,10 @@ ROUTES: Final = (
         "renewToken",
         "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
         renew_token,
-        {200: Answer("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
+        {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
-        place=PLACE,
+        path_params=PLACE,
     ),
     Route(
         "DELETE",
@@ -315,12 +315,12 @@ ROUTES: Final = (
         "Revokes a token, except the last admin token without expiry. Requires the role admin.",
         revoke_token,
         {
-            204: Answer("The token is revoked, and its sessions are ended"),
+            204: ResponseSpec("The token is revoked, and its sessions are ended"),
             404: MISSING,
             412: CHANGED,
         },
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
-        place=PLACE,
+        path_params=PLACE,
     ),
     Route(
         "PUT",
@@ -329,19 +329,19 @@ ROUTES: Final = (
         "Sets the console password of a token; null removes it. Requires the role admin, "
         "or the token's own user with the current password or token.",
         set_password,
-        {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
+        {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
         body=_BODY,
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
-        place=PLACE,
+        path_params=PLACE,
     ),
     Route(
         "DELETE",
         "/api/v1/sessions",
         "endSessions",
-        "Signs out browsers: all sessions of the requesting token, including the requesting one, or with "
+        "Logs out browsers: all sessions of the requesting token, including the requesting one, or with "
         "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
         end_sessions,
-        {200: Answer("The number of ended sessions", ENDED)},
+        {200: ResponseSpec("The number of ended sessions", ENDED)},
         query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
     ),
 )

@@ -23,7 +23,7 @@ from typing import Any, Final, Never
 import msgspec
 
 from webui.rest.schema import Listing, Record, Schema
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 MAX_DIGITS: Final = 20
 
@@ -124,7 +124,7 @@ async def read(body: bytes, schema: Schema) -> Any:
     except UnicodeDecodeError:
         raise NotJson("the body is not UTF-8") from None
     found: dict[str, Any] = {}
-    await gathered(_Reader(text).fields(schema, found), at_once=1)
+    await collect(_Reader(text).fields(schema, found), at_once=1)
     return found
 
 

@@ -20,9 +20,9 @@ from broker.control.describe import Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
 from webui.rest.problem import Problem, problem_schema
-from webui.rest.routing import IF_MATCH, Answer, Call, Query, Reply, Route, etag, expected_version
+from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
-from webui.tables.slices import gathered, outcome
+from webui.tables.slices import collect, run_in_slices
 
 _SOURCE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
 
@@ -102,7 +102,7 @@ async def list_configs(call: Call) -> Reply:
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    items = await gathered(map(_config_json, rows))
+    items = await collect(map(_config_json, rows))
     return Reply({"level": level, "items": items}, headers=_version(call, level))
 
 
@@ -131,7 +131,7 @@ def _resource(call: Call, level: str) -> ConfigResource:
 
 
 async def _rows(call: Call, level: str) -> list[ConfigRow]:
-    return await outcome(call.console.backend.views.describe_configs(_resource(call, level)))
+    return await run_in_slices(call.console.backend.views.describe_configs(_resource(call, level)))
 
 
 def _op(op: dict[str, Any]) -> ConfigOp:
@@ -209,7 +209,7 @@ ROUTES: Final = (
         "listBrokerConfigs",
         "The broker's settings: effective value, its source, and the values of all other sources.",
         list_configs,
-        {200: Answer("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
+        {200: ResponseSpec("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
         query=(
             Query(
                 "level",
@@ -230,8 +230,10 @@ ROUTES: Final = (
         "Sets and deletes dynamic settings. All changes take effect before the response, or none.",
         alter_configs,
         {
-            200: Answer("The named settings that are set at this level, in their current state", CONFIGS),
-            412: Answer("Settings changed in the meantime; `current` has their values", REFUSED),
+            200: ResponseSpec(
+                "The named settings that are set at this level, in their current state", CONFIGS
+            ),
+            412: ResponseSpec("Settings changed in the meantime; `current` has their values", REFUSED),
         },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,
@@ -244,7 +246,11 @@ ROUTES: Final = (
         "getRequestLog",
         "The APIs and client ids whose requests the broker logs.",
         get_request_log,
-        {200: Answer("APIs by their names in the metrics, and client ids; `*` matches all", REQUEST_LOG)},
+        {
+            200: ResponseSpec(
+                "APIs by their names in the metrics, and client ids; `*` matches all", REQUEST_LOG
+            )
+        },
     ),
     Route(
         "PUT",
@@ -253,8 +259,10 @@ ROUTES: Final = (
         "Logs requests of these APIs and client ids until changed again. Requires the role admin.",
         put_request_log,
         {
-            200: Answer("The new setting", REQUEST_LOG),
-            412: Answer("Settings changed in the meantime; `current` has the current state", REFUSED_LOG),
+            200: ResponseSpec("The new setting", REQUEST_LOG),
+            412: ResponseSpec(
+                "Settings changed in the meantime; `current` has the current state", REFUSED_LOG
+            ),
         },
         body=REQUEST_LOG,
         has_list=True,

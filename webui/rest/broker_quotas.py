@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from broker.control.rows.broker_quotas import BrokerQuotas
 from broker.control.views import Overview, Views
-from webui.rest.routing import Answer, Call, Reply, Route, etag
+from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text
 from webui.tables.json_output import finite, named
 
@@ -88,6 +88,6 @@ ROUTES: Final = (
         "getBrokerQuotas",
         "Broker-wide and cluster limits, with their use. PATCH /broker-configs changes them.",
         broker_quotas,
-        {200: Answer("The limits; ETag: the version of the broker's settings", BROKER_QUOTAS)},
+        {200: ResponseSpec("The limits; ETag: the version of the broker's settings", BROKER_QUOTAS)},
     ),
 )

@@ -24,10 +24,10 @@ from webui.backend import bootstrap_server
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
-    Answer,
     Call,
     Query,
     Reply,
+    ResponseSpec,
     Route,
     etag,
     expected_version,
@@ -78,20 +78,20 @@ def metric_json(row: ClientMetricRow) -> dict[str, Any]:
 
 SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
     json=subscription_json,
-    words=lambda row: (row.name, *row.metrics, *row.match, row.changed_by),
-    natural="name",
-    order=lambda row: row.name,
+    search_texts=lambda row: (row.name, *row.metrics, *row.match, row.changed_by),
+    default_sort="name",
+    sort_key=lambda row: row.name,
     sorts={
         "interval": lambda row: row.interval_ms,
         "matching": lambda row: row.matching,
         "changed": lambda row: row.changed_at_ms,
     },
-    shapes={"unused": lambda row: row.matching == 0},
+    filters={"unused": lambda row: row.matching == 0},
 )
 
 INSTANCES: Final[Table[ClientInstanceRow]] = Table(
     json=instance_json,
-    words=lambda row: (
+    search_texts=lambda row: (
         row.client_id,
         row.instance_id,
         row.principal,
@@ -99,8 +99,8 @@ INSTANCES: Final[Table[ClientInstanceRow]] = Table(
         f"{row.software_name} {row.software_version}",
         *row.subscriptions,
     ),
-    natural="client",
-    order=lambda row: (row.client_id, row.instance_id),
+    default_sort="client",
+    sort_key=lambda row: (row.client_id, row.instance_id),
     sorts={
         "software": lambda row: (row.software_name, row.software_version),
         "address": lambda row: row.address,
@@ -110,7 +110,7 @@ INSTANCES: Final[Table[ClientInstanceRow]] = Table(
         "errors": lambda row: row.errors,
         "series": lambda row: row.series,
     },
-    shapes={
+    filters={
         "pushing": lambda row: row.pushes > 0,
         "silent": lambda row: row.pushes == 0,
         "unsubscribed": lambda row: not row.subscriptions,
@@ -195,7 +195,7 @@ _VALIDATE = Query(
 
 async def list_subscriptions(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    page = await SUBSCRIPTIONS.cut(telemetry.subscriptions(), page_of(call.query))
+    page = await SUBSCRIPTIONS.page(telemetry.subscriptions(), page_of(call.query))
     return Reply(page | {"instances": telemetry.known})
 
 
@@ -228,12 +228,12 @@ async def delete_subscription(call: Call) -> Reply:
 
 async def list_instances(call: Call) -> Reply:
     rows = call.console.backend.views.client_telemetry.instances()
-    return Reply(await INSTANCES.cut(rows, page_of(call.query)))
+    return Reply(await INSTANCES.page(rows, page_of(call.query)))
 
 
 async def get_instance(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    instance_id = str(call.place["instance"])
+    instance_id = str(call.path_params["instance"])
     row = telemetry.instance(instance_id)
     if row is None:
         raise Problem(404, "Client instance not found.")
@@ -243,7 +243,7 @@ async def get_instance(call: Call) -> Reply:
 
 async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
     """Replace the settings by `wanted`; an empty mapping deletes the subscription."""
-    name, views = str(call.place["name"]), call.console.backend.views
+    name, views = str(call.path_params["name"]), call.console.backend.views
     validate_only = call.query["validate_only"]
     ops = tuple(
         ConfigOp(key, OpType.SET if key in wanted else OpType.DELETE, wanted.get(key))
@@ -272,16 +272,16 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
 
 
 def _row(call: Call) -> SubscriptionRow | None:
-    return call.console.backend.views.client_telemetry.subscription(str(call.place["name"]))
+    return call.console.backend.views.client_telemetry.subscription(str(call.path_params["name"]))
 
 
 _EDITS: Final = {
-    200: Answer(
+    200: ResponseSpec(
         "The subscription after the change, or before it with validate_only; ETag: its version", EDITED
     ),
-    400: Answer("Invalid setting", REFUSED),
-    403: Answer("Insufficient role", REFUSED),
-    412: Answer("The subscription changed in the meantime; `current` is its current state", REFUSED),
+    400: ResponseSpec("Invalid setting", REFUSED),
+    403: ResponseSpec("Insufficient role", REFUSED),
+    412: ResponseSpec("The subscription changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -292,7 +292,7 @@ ROUTES: Final = (
         "Subscriptions to client metrics, each with the number of matching client instances.",
         list_subscriptions,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "A page of subscriptions; `instances` is the number of known client instances",
                 SUBSCRIPTION_PAGE,
             )
@@ -306,10 +306,10 @@ ROUTES: Final = (
         "One subscription.",
         get_subscription,
         {
-            200: Answer("The subscription; ETag: its version", _SUBSCRIPTION),
-            404: Answer("Subscription not found", REFUSED),
+            200: ResponseSpec("The subscription; ETag: its version", _SUBSCRIPTION),
+            404: ResponseSpec("Subscription not found", REFUSED),
         },
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "PUT",
@@ -329,7 +329,7 @@ ROUTES: Final = (
         ),
         has_list=True,
         headers=HEADERS,
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "DELETE",
@@ -337,10 +337,10 @@ ROUTES: Final = (
         "removeClientMetrics",
         "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,
-        {**_EDITS, 404: Answer("Subscription not found", REFUSED)},
+        {**_EDITS, 404: ResponseSpec("Subscription not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "GET",
@@ -348,7 +348,7 @@ ROUTES: Final = (
         "listClientInstances",
         "Known client instances that have requested their subscriptions.",
         list_instances,
-        {200: Answer("A page of client instances", INSTANCE_PAGE)},
+        {200: ResponseSpec("A page of client instances", INSTANCE_PAGE)},
         query=page_query(INSTANCES),
     ),
     Route(
@@ -358,9 +358,11 @@ ROUTES: Final = (
         "One client instance, with the metrics that it pushed.",
         get_instance,
         {
-            200: Answer("The instance and its metrics, each with its latest and earlier values", INSTANCE),
-            404: Answer("Client instance not found, or expired", REFUSED),
+            200: ResponseSpec(
+                "The instance and its metrics, each with its latest and earlier values", INSTANCE
+            ),
+            404: ResponseSpec("Client instance not found, or expired", REFUSED),
         },
-        place=_INSTANCE_ID,
+        path_params=_INSTANCE_ID,
     ),
 )

@@ -28,10 +28,10 @@ from webui.quotas import (
 )
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
-    Answer,
     Call,
     Query,
     Reply,
+    ResponseSpec,
     Route,
     etag,
     expected_version,
@@ -55,7 +55,7 @@ from webui.rest.schema import (
 )
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 LONGEST_NAME: Final = 1_024
 """Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
@@ -177,15 +177,15 @@ def _used(row: QuotaRow) -> float | None:
 
 RULES: Final[Table[QuotaRow]] = Table(
     json=row_json,
-    words=lambda row: [name or "<default>" for _, name in row.entity],
-    natural="entity",
-    order=lambda row: order_of(row.entity),
+    search_texts=lambda row: [name or "<default>" for _, name in row.entity],
+    default_sort="entity",
+    sort_key=lambda row: order_of(row.entity),
     sorts={
         "changed": lambda row: row.changed_at_ms,
         "used": _used,
         **{key: _value(key) for key in LIMIT_KEYS},
     },
-    shapes={shape: _is(shape) for shape in SHAPES},
+    filters={shape: _is(shape) for shape in SHAPES},
 )
 
 
@@ -230,17 +230,17 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = await gathered(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
+    rows = await collect(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    return Reply(await RULES.cut(rows, page_of(call.query)), headers=headers)
+    return Reply(await RULES.page(rows, page_of(call.query)), headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
     check_edits(call.body["entries"], "/entries")
-    entries = await gathered(map(alteration_of, call.body["entries"]))
+    entries = await collect(map(alteration_of, call.body["entries"]))
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
@@ -303,9 +303,9 @@ async def _results(
     else:
         wanted = {entry.entity for entry in entries}
         every = views.each_quota()
-        found = await gathered(row if row is not None and row.entity in wanted else None for row in every)
+        found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
-    return await gathered(
+    return await collect(
         _result(bootstrap, entry, outcome, rows.get(entry.entity))
         for entry, outcome in zip(entries, outcomes, strict=True)
     )
@@ -330,7 +330,7 @@ async def _add_reach(
     views = call.console.backend.views
     if views.quota_callback:
         return  # the callback's result is unknown in advance
-    connections = await gathered(views.each_connection())
+    connections = await collect(views.each_connection())
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
             reaches = await preview(views, (entry,), connections)
@@ -341,7 +341,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
     """Return the clients that several edits affect together; empty if a quota callback decides."""
     if views.quota_callback:
         return {}
-    reaches = await preview(views, entries, await gathered(views.each_connection()))
+    reaches = await preview(views, entries, await collect(views.each_connection()))
     return {"reach": [reach_json(reach) for reach in reaches]}
 
 
@@ -367,7 +367,7 @@ ROUTES: Final = (
         "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
         list_quotas,
         {
-            200: Answer('A page of rules; ETag if the filter names one entity ("0": no rule)', QUOTAS),
+            200: ResponseSpec('A page of rules; ETag if the filter names one entity ("0": no rule)', QUOTAS),
         },
         query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
@@ -379,11 +379,11 @@ ROUTES: Final = (
         "accepted or rejected separately.",
         alter_quotas,
         {
-            200: Answer("Every entry was accepted", RESULTS),
-            207: Answer("Some entries were rejected", RESULTS),
-            400: Answer("Every entry was rejected, or the request is invalid", REFUSED_RESULTS),
-            403: Answer("Insufficient role", REFUSED_RESULTS),
-            412: Answer(
+            200: ResponseSpec("Every entry was accepted", RESULTS),
+            207: ResponseSpec("Some entries were rejected", RESULTS),
+            400: ResponseSpec("Every entry was rejected, or the request is invalid", REFUSED_RESULTS),
+            403: ResponseSpec("Insufficient role", REFUSED_RESULTS),
+            412: ResponseSpec(
                 "The entity changed in the meantime; `current` is its current state", REFUSED_RESULTS
             ),
         },

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.views import ConfigRow, Views
-from webui.doctor.checks import Check, Level, Recent, Symptom, Unit
+from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
 from webui.doctor.symptoms import examine, level_of
-from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.rest.schema import MAYBE, Flag, Listing, Maybe, Record, Text
 from webui.tables.json_output import finite
-from webui.tables.slices import outcome
+from webui.tables.slices import run_in_slices
 
 
 class Settings:
@@ -30,13 +30,13 @@ class Settings:
         version = self._views.version
         if version != self._version:
             broker = ConfigResource(ResourceType.BROKER, node)
-            rows = await outcome(self._views.describe_configs(broker))
+            rows = await run_in_slices(self._views.describe_configs(broker))
             self._rows = {row.name: row for row in rows}
             self._version = version
         return self._rows
 
 
-async def doctor_json(views: Views, recent: Recent, now_ms: int, settings: Settings) -> dict[str, Any]:
+async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings: Settings) -> dict[str, Any]:
     symptoms = await examine(views, recent, now_ms)
     overview = views.overview()
     node = str(overview.node_id)
@@ -131,6 +131,6 @@ ROUTES: Final = (
         "getDiagnosis",
         "Symptoms, each with current values that explain it and the settings that affect them.",
         doctor,
-        {200: Answer("The current diagnosis", DOCTOR)},
+        {200: ResponseSpec("The current diagnosis", DOCTOR)},
     ),
 )

@@ -4,7 +4,7 @@ these schemas.
 
 from typing import Final
 
-from webui.insights.questions import USAGE_SORTS
+from webui.insights.queries import USAGE_SORTS
 from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]

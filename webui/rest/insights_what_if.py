@@ -7,10 +7,10 @@ from webui.quotas import ALL_KEYS, order_of
 from webui.rest import insights_schemas as schemas
 from webui.rest.insights import day_of
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.quota_files import ENTRIES, document, wanted_by
-from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.quota_files import ENTRIES, document, parse_entries
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.rest.schema import COUNT, Invalid, Listing, Names, Number, Record, Text
-from webui.tables.slices import gathered, in_order, outcome
+from webui.tables.slices import collect, run_in_slices, sort_in_slices
 
 MAX_DAYS: Final = 7
 
@@ -67,12 +67,12 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MAX_DAYS:
         raise Invalid("/to", f"must be one of the {MAX_DAYS} days from `from` on")
     try:
-        wanted = await outcome(wanted_by(call.body["quotas"]))
+        wanted = await run_in_slices(parse_entries(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    now = await gathered(document(rows))
-    call.left.extend([wanted, rows, now])
+    rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    now = await collect(document(rows))
+    call.to_free.extend([wanted, rows, now])
     question = {
         "first": str(first),
         "last": str(last),
@@ -80,7 +80,7 @@ async def what_if(call: Call) -> Reply:
         "now": now,
         "proposed": call.body["quotas"],
     }
-    played = await call.console.what_if.play(question)
+    played = await call.console.what_if.simulate(question)
     return Reply({"from": str(first), "to": str(last)} | played)
 
 
@@ -102,11 +102,13 @@ ROUTES: Final = (
         "one.",
         what_if,
         {
-            200: Answer("Clients throttled under either set of rules, the most throttled first", PLAYED),
-            404: Answer(
+            200: ResponseSpec(
+                "Clients throttled under either set of rules, the most throttled first", PLAYED
+            ),
+            404: ResponseSpec(
                 "No client produced or fetched on these days, or the table reader is not installed", PROBLEM
             ),
-            502: Answer("A table is damaged", PROBLEM),
+            502: ResponseSpec("A table is damaged", PROBLEM),
         },
         body=ASKED,
         has_list=True,

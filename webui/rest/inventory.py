@@ -6,11 +6,11 @@ from typing import Any, Final, TypeVar
 from broker.control.closing import CloseConnection
 from broker.control.views import ConnectionRow, GroupDetail, GroupRow, PartitionRow, TopicRow
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query, page_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.tables.json_output import connection_json, named
 from webui.tables.listing import Table
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 CONNECTION: Final = Record(
     {
@@ -67,7 +67,7 @@ def group_detail_json(detail: GroupDetail) -> dict[str, Any]:
 
 CONNECTIONS: Final[Table[ConnectionRow]] = Table(
     json=connection_json,
-    words=lambda row: (
+    search_texts=lambda row: (
         row.connection_id,
         row.client_id,
         row.principal,
@@ -75,8 +75,8 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
         row.software_name,
         row.listener,
     ),
-    natural="since",
-    order=lambda row: (row.opened_at_ms, row.connection_id),
+    default_sort="since",
+    sort_key=lambda row: (row.opened_at_ms, row.connection_id),
     sorts={
         "client": lambda row: row.client_id.casefold(),
         "principal": lambda row: row.principal.casefold(),
@@ -88,7 +88,7 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
         "bytes_out": lambda row: row.bytes_out,
         "state": lambda row: row.mute_state,
     },
-    shapes={
+    filters={
         "muted": lambda row: row.mute_state != "not_muted",
         "throttled": lambda row: "throttled" in row.mute_state,
         "tls": lambda row: row.tls != "",
@@ -98,28 +98,28 @@ CONNECTIONS: Final[Table[ConnectionRow]] = Table(
 
 TOPICS: Final[Table[TopicRow]] = Table(
     json=topic_json,
-    words=lambda row: (row.name,),
-    natural="name",
-    order=lambda row: (row.internal, row.name),
+    search_texts=lambda row: (row.name,),
+    default_sort="name",
+    sort_key=lambda row: (row.internal, row.name),
     sorts={
         "partitions": lambda row: row.partitions,
         "size": lambda row: row.size_bytes,
         "records": lambda row: row.records,
     },
-    shapes={"own": lambda row: not row.internal, "internal": lambda row: row.internal},
+    filters={"own": lambda row: not row.internal, "internal": lambda row: row.internal},
 )
 
 GROUPS: Final[Table[GroupRow]] = Table(
     json=group_json,
-    words=lambda row: (row.group_id, row.state),
-    natural="name",
-    order=lambda row: row.group_id,
+    search_texts=lambda row: (row.group_id, row.state),
+    default_sort="name",
+    sort_key=lambda row: row.group_id,
     sorts={
         "state": lambda row: row.state,
         "members": lambda row: row.members,
         "lag": lambda row: row.lag,
     },
-    shapes={
+    filters={
         "behind": lambda row: (row.lag or 0) > 0,
         "empty": lambda row: row.members == 0,
     },
@@ -196,15 +196,15 @@ async def connections(call: Call) -> Reply:
 
 
 async def connection(call: Call) -> Reply:
-    wanted = call.place["id"]
-    for row in await gathered(call.console.backend.views.each_connection()):
+    wanted = call.path_params["id"]
+    for row in await collect(call.console.backend.views.each_connection()):
         if row.connection_id == wanted:
             return Reply(connection_json(row))
     raise Problem(404, "Connection not found, or closed.")
 
 
 async def close_connection(call: Call) -> Reply:
-    outcome = await call.console.backend.control.apply(CloseConnection(call.place["id"]), call.actor)
+    outcome = await call.console.backend.control.apply(CloseConnection(call.path_params["id"]), call.actor)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     call.console.live.refresh()
@@ -216,11 +216,11 @@ async def topics(call: Call) -> Reply:
 
 
 async def topic(call: Call) -> Reply:
-    views, wanted = call.console.backend.views, call.place["name"]
+    views, wanted = call.console.backend.views, call.path_params["name"]
     row = views.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
-    partitions = await gathered(map(partition_json, views.partitions(wanted)))
+    partitions = await collect(map(partition_json, views.partitions(wanted)))
     return Reply(topic_json(row) | {"partition_list": partitions})
 
 
@@ -229,21 +229,21 @@ async def groups(call: Call) -> Reply:
 
 
 async def group(call: Call) -> Reply:
-    detail = call.console.backend.views.group(call.place["group"])
+    detail = call.console.backend.views.group(call.path_params["group"])
     if detail is None:
         raise Problem(404, "Group not found.")
     return Reply(group_detail_json(detail))
 
 
 async def _listed(call: Call, table: Table[Row], rows: Iterable[Row]) -> Reply:
-    return Reply(await table.cut(rows, page_of(call.query)))
+    return Reply(await table.page(rows, page_of(call.query)))
 
 
 def _place(name: str, about: str) -> tuple[Query, ...]:
     return (Query(name, Text(shortest=1), about),)
 
 
-_GONE: Final[Any] = Answer("Not found, or no longer present", PROBLEM)
+_GONE: Final[Any] = ResponseSpec("Not found, or no longer present", PROBLEM)
 CONNECTION_PAGE: Final = page_schema(CONNECTION)
 TOPIC_PAGE: Final = page_schema(TOPIC)
 GROUP_PAGE: Final = page_schema(GROUP)
@@ -255,7 +255,7 @@ ROUTES: Final = (
         "listConnections",
         "Open connections.",
         connections,
-        {200: Answer("A page of connections", CONNECTION_PAGE)},
+        {200: ResponseSpec("A page of connections", CONNECTION_PAGE)},
         query=page_query(CONNECTIONS),
     ),
     Route(
@@ -264,8 +264,8 @@ ROUTES: Final = (
         "getConnection",
         "One connection.",
         connection,
-        {200: Answer("The connection", CONNECTION), 404: _GONE},
-        place=_place("id", "A `connection_id`."),
+        {200: ResponseSpec("The connection", CONNECTION), 404: _GONE},
+        path_params=_place("id", "A `connection_id`."),
     ),
     Route(
         "DELETE",
@@ -273,8 +273,8 @@ ROUTES: Final = (
         "closeConnection",
         "Closes one connection; its client can reconnect. Requires the role editor.",
         close_connection,
-        {204: Answer("The connection is closed"), 404: _GONE},
-        place=_place("id", "A `connection_id`."),
+        {204: ResponseSpec("The connection is closed"), 404: _GONE},
+        path_params=_place("id", "A `connection_id`."),
     ),
     Route(
         "GET",
@@ -282,7 +282,7 @@ ROUTES: Final = (
         "listTopics",
         "Topics, with partitions, records and size.",
         topics,
-        {200: Answer("A page of topics", TOPIC_PAGE)},
+        {200: ResponseSpec("A page of topics", TOPIC_PAGE)},
         query=page_query(TOPICS),
     ),
     Route(
@@ -291,8 +291,8 @@ ROUTES: Final = (
         "getTopic",
         "One topic, with its partitions.",
         topic,
-        {200: Answer("The topic", TOPIC_DETAIL), 404: _GONE},
-        place=_place("name", "Its name."),
+        {200: ResponseSpec("The topic", TOPIC_DETAIL), 404: _GONE},
+        path_params=_place("name", "Its name."),
     ),
     Route(
         "GET",
@@ -300,7 +300,7 @@ ROUTES: Final = (
         "listGroups",
         "Consumer groups, with their lag.",
         groups,
-        {200: Answer("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
+        {200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
         query=page_query(GROUPS),
     ),
     Route(
@@ -309,7 +309,7 @@ ROUTES: Final = (
         "getGroup",
         "One group, with its members, their assignments and its offsets.",
         group,
-        {200: Answer("The group", GROUP_DETAIL), 404: _GONE},
-        place=_place("group", "Its id."),
+        {200: ResponseSpec("The group", GROUP_DETAIL), 404: _GONE},
+        path_params=_place("group", "Its id."),
     ),
 )

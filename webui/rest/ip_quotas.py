@@ -16,10 +16,10 @@ from webui.quotas import kafka_configs
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
-    Answer,
     Call,
     Query,
     Reply,
+    ResponseSpec,
     Route,
     etag,
     expected_version,
@@ -30,7 +30,7 @@ from webui.rest.routing import (
 from webui.rest.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, utc
 from webui.tables.listing import Table
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 DEFAULT: Final = "<default>"
 """The default rule in a path; not a valid address."""
@@ -82,9 +82,9 @@ def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
 
 ADDRESSES: Final[Table[AddressRow]] = Table(
     json=address_json,
-    words=lambda row: (DEFAULT if row.address is None else row.address, row.changed_by),
-    natural="address",
-    order=order_of,
+    search_texts=lambda row: (DEFAULT if row.address is None else row.address, row.changed_by),
+    default_sort="address",
+    sort_key=order_of,
     sorts={
         "limit": lambda row: row.limit,
         "rate": _rate,
@@ -95,7 +95,7 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
         "refused": lambda row: _total(row, lambda use: use.refused),
         "changed": lambda row: row.changed_at_ms or None,
     },
-    shapes={
+    filters={
         "limited": lambda row: row.limit is not None,
         "connected": lambda row: any(use.connections > 0 for use in row.uses),
         "stopped": lambda row: any(use.held + use.refused > 0 for use in row.uses),
@@ -160,7 +160,7 @@ _VALIDATE = Query(
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await ADDRESSES.cut(views.each_address(), page_of(call.query))
+    page = await ADDRESSES.page(views.each_address(), page_of(call.query))
     return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
 
 
@@ -201,7 +201,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
     answer = {
         "current": address_json(row),
         "command": kafka_configs(bootstrap, entry.entity, ops),
-        "reach": _reach(await gathered(views.each_address()), _address(call), value),
+        "reach": _reach(await collect(views.each_address()), _address(call), value),
     }
     return Reply(answer, headers={"ETag": etag(row.version)})
 
@@ -224,12 +224,12 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
 
 async def _row(call: Call) -> AddressRow | None:
     address = _address(call)
-    rows = await gathered(call.console.backend.views.each_address())
+    rows = await collect(call.console.backend.views.each_address())
     return next((row for row in rows if row.address == address), None)
 
 
 def _address(call: Call) -> str | None:
-    named = str(call.place["address"])
+    named = str(call.path_params["address"])
     return None if named == DEFAULT else named
 
 
@@ -238,10 +238,12 @@ def _entity(call: Call) -> EntityPairs:
 
 
 _EDITS: Final = {
-    200: Answer("The limit after the change, or before it with validate_only; ETag: its version", EDITED),
-    400: Answer("Invalid address or rate", REFUSED),
-    403: Answer("Insufficient role", REFUSED),
-    412: Answer("The limit changed in the meantime; `current` is its current state", REFUSED),
+    200: ResponseSpec(
+        "The limit after the change, or before it with validate_only; ETag: its version", EDITED
+    ),
+    400: ResponseSpec("Invalid address or rate", REFUSED),
+    403: ResponseSpec("Insufficient role", REFUSED),
+    412: ResponseSpec("The limit changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -252,7 +254,7 @@ ROUTES: Final = (
         "Addresses with a limit or seen in the last hour, and the connection limits of the listeners.",
         list_ip_quotas,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "A page of addresses; `limits` has the limits of each socket server and of its listeners",
                 IP_QUOTAS,
             )
@@ -266,10 +268,10 @@ ROUTES: Final = (
         "One address, or the default rule.",
         get_ip_quota,
         {
-            200: Answer('The address; ETag: the version of its limit, "0" for none', ADDRESS),
-            404: Answer("The address has no limit and was not seen", REFUSED),
+            200: ResponseSpec('The address; ETag: the version of its limit, "0" for none', ADDRESS),
+            404: ResponseSpec("The address has no limit and was not seen", REFUSED),
         },
-        place=_PLACE,
+        path_params=_PLACE,
     ),
     Route(
         "PUT",
@@ -281,7 +283,7 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         body=Record({KEY: Number(above=0, below=BEYOND)}),
         headers=HEADERS,
-        place=_PLACE,
+        path_params=_PLACE,
     ),
     Route(
         "DELETE",
@@ -289,9 +291,9 @@ ROUTES: Final = (
         "removeIpQuota",
         "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,
-        {**_EDITS, 404: Answer("Limit not found", REFUSED)},
+        {**_EDITS, 404: ResponseSpec("Limit not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
-        place=_PLACE,
+        path_params=_PLACE,
     ),
 )

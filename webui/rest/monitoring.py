@@ -4,14 +4,14 @@ from typing import Any, Final
 
 from broker.control.views import ClientUsage, ThrottledRow
 from webui.live.history import KEPT_S, Sample
-from webui.live.throttled import HELD
+from webui.live.throttled import RECENT_THROTTLES
 from webui.rest.client_quotas import ENTITY
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query, page_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
 from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TAGS, TIME, Flag, Listing, Number, Record, Text
-from webui.tables.json_output import held_channel_json, overview_json, task_json, utc
+from webui.tables.json_output import overview_json, task_json, throttled_channel_json, utc
 from webui.tables.listing import Page, Table
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 _STEPS: Final = Listing(COUNT, most=60)
 
@@ -55,7 +55,7 @@ THROTTLED: Final = Record(
     }
 )
 
-HELD_LATELY: Final = page_schema(
+RECENT_THROTTLES_PAGE: Final = page_schema(
     Record(
         {
             "client_id": NAME,
@@ -175,9 +175,9 @@ def _bytes(row: ClientUsage) -> float:
 
 USAGE: Final = Table(
     json=usage_json,
-    words=lambda row: (row.user, row.client_id),
-    natural="use",
-    order=lambda row: (-_bytes(row), row.user, row.client_id),
+    search_texts=lambda row: (row.user, row.client_id),
+    default_sort="use",
+    sort_key=lambda row: (-_bytes(row), row.user, row.client_id),
     sorts={
         "bytes_in": lambda row: row.bytes_in_per_s,
         "bytes_out": lambda row: row.bytes_out_per_s,
@@ -186,7 +186,7 @@ USAGE: Final = Table(
         "connections": lambda row: row.connections,
         "active": lambda row: row.last_active_at_ms,
     },
-    shapes={
+    filters={
         "unlimited": lambda row: not row.limited_by,
         "limited": lambda row: bool(row.limited_by),
         "idle": lambda row: not row.connections,
@@ -208,29 +208,31 @@ _LIMIT = Query(
 async def overview(call: Call) -> Reply:
     console = call.console
     answer = overview_json(console.backend.views.overview(), console.now_ms())
-    columns = await gathered(console.live.history.columns(call.query["history"]), at_once=1)
+    columns = await collect(console.live.history.columns(call.query["history"]), at_once=1)
     return Reply(answer | {"history": dict(columns)})
 
 
 async def throttled_channels(call: Call) -> Reply:
     views, now_ms = call.console.backend.views, call.console.now_ms()
     table: Table[ThrottledRow] = Table(
-        json=lambda row: held_channel_json(row, now_ms),
-        words=lambda row: (),
-        natural="remaining",
-        order=lambda row: -row.remaining_ms,
+        json=lambda row: throttled_channel_json(row, now_ms),
+        search_texts=lambda row: (),
+        default_sort="remaining",
+        sort_key=lambda row: -row.remaining_ms,
     )
-    cut = await table.cut(views.each_throttled(), Page(limit=call.query["limit"]))
+    cut = await table.page(views.each_throttled(), Page(limit=call.query["limit"]))
     return Reply(cut["items"], headers={"X-Total-Count": str(cut["total"])})
 
 
-async def held_lately(call: Call) -> Reply:
+async def recent_throttles(call: Call) -> Reply:
     console = call.console
-    return Reply(await HELD.cut(console.live.held.rows(console.now_ms()), page_of(call.query)))
+    return Reply(
+        await RECENT_THROTTLES.page(console.live.recent_throttles.rows(console.now_ms()), page_of(call.query))
+    )
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(await USAGE.cut(call.console.backend.views.each_usage(), page_of(call.query)))
+    return Reply(await USAGE.page(call.console.backend.views.each_usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:
@@ -238,7 +240,7 @@ async def tasks(call: Call) -> Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    pieces = await gathered(call.console.backend.metrics(), at_once=1)
+    pieces = await collect(call.console.backend.metrics(), at_once=1)
     return Reply(b"".join(pieces), media=PROMETHEUS)
 
 
@@ -259,7 +261,7 @@ ROUTES: Final = (
         "getOverview",
         "The broker's current metrics, and optionally their history.",
         overview,
-        {200: Answer("The current metrics", OVERVIEW)},
+        {200: ResponseSpec("The current metrics", OVERVIEW)},
         query=(
             Query(
                 "history",
@@ -277,7 +279,7 @@ ROUTES: Final = (
         "Throttled connections, the longest remaining throttle first.",
         throttled_channels,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MAX_ROWS)
             )
         },
@@ -288,9 +290,13 @@ ROUTES: Final = (
         "/api/v1/throttled-channels:recent",
         "listHeldLately",
         "Clients throttled in the last hour, with rule, number of throttles and longest throttle.",
-        held_lately,
-        {200: Answer("A page of clients; throttles shorter than a second may be missing", HELD_LATELY)},
-        query=page_query(HELD),
+        recent_throttles,
+        {
+            200: ResponseSpec(
+                "A page of clients; throttles shorter than a second may be missing", RECENT_THROTTLES_PAGE
+            )
+        },
+        query=page_query(RECENT_THROTTLES),
     ),
     Route(
         "GET",
@@ -299,7 +305,7 @@ ROUTES: Final = (
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
         "the limits that apply.",
         usage,
-        {200: Answer("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
+        {200: ResponseSpec("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
         query=page_query(USAGE),
     ),
     Route(
@@ -308,7 +314,7 @@ ROUTES: Final = (
         "listTasks",
         "The broker's task tree, named after Kafka's threads: resources and idle share of each task.",
         tasks,
-        {200: Answer("The tasks, parents first", Listing(TASK))},
+        {200: ResponseSpec("The tasks, parents first", Listing(TASK))},
     ),
     Route(
         "GET",
@@ -316,7 +322,7 @@ ROUTES: Final = (
         "getMetrics",
         "All metrics, for Prometheus.",
         metrics,
-        {200: Answer("Prometheus text format 0.0.4", media=PROMETHEUS)},
+        {200: ResponseSpec("Prometheus text format 0.0.4", media=PROMETHEUS)},
     ),
     Route(
         "GET",
@@ -324,7 +330,7 @@ ROUTES: Final = (
         "isAlive",
         "Whether the process runs its event loop.",
         healthz,
-        {200: Answer("It does", media=PLAIN)},
+        {200: ResponseSpec("It does", media=PLAIN)},
         public=True,
     ),
     Route(
@@ -333,7 +339,7 @@ ROUTES: Final = (
         "isReady",
         "Whether the broker serves Kafka clients.",
         readyz,
-        {200: Answer("They are", media=PLAIN)},
+        {200: ResponseSpec("They are", media=PLAIN)},
         public=True,
     ),
 )

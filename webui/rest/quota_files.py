@@ -14,12 +14,12 @@ from typing import Any, Final, TypeVar
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import QuotaRow
-from webui.quotas import ALL_KEYS, in_words, json_of, order_of, pairs_of
+from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
 from webui.rest.client_quotas import ENTITY
 from webui.rest.problem import Problem, problem_schema
-from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
-from webui.tables.slices import gathered, in_order, keyed, outcome, sliced
+from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -69,13 +69,13 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     )
 
 
-def wanted_by(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
+def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
     """Parse a file's entries by entity. Raises ValueError for an entity that is listed twice."""
     wanted: dict[EntityPairs, Wanted] = {}
     for entry in listed:
         entity = pairs_of(entry["entity"])
         if entity in wanted:
-            raise ValueError(f"{in_words(entity)} is listed twice")
+            raise ValueError(f"{entity_text(entity)} is listed twice")
         wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
         yield
     return wanted
@@ -86,8 +86,8 @@ async def differences(
 ) -> Differences:
     """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
     missing = (entity for entity in rows if entity not in wanted) if prune else ()
-    entities = await in_order(chain(wanted, missing), order_of)
-    return await outcome(_differences(entities, wanted, rows))
+    entities = await sort_in_slices(chain(wanted, missing), order_of)
+    return await run_in_slices(_differences(entities, wanted, rows))
 
 
 def _differences(
@@ -126,11 +126,11 @@ async def alterations(
             for change in some:
                 ops.setdefault(change.entity, []).append(QuotaOp(change.key, change.new))
     return tuple(
-        await gathered(
+        await collect(
             QuotaAlteration(
                 entity, tuple(ops.pop(entity)), _version(rows.get(entity)), changes.shadows.get(entity)
             )
-            for entity in await in_order(ops, order_of)
+            for entity in await sort_in_slices(ops, order_of)
         )
     )
 
@@ -169,32 +169,32 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_quotas(call: Call) -> Reply:
-    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    return Reply({"quotas": await gathered(document(rows))})
+    rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    return Reply({"quotas": await collect(document(rows))})
 
 
 async def import_quotas(call: Call) -> Reply:
     try:
-        wanted = await outcome(wanted_by(call.body["quotas"]))
+        wanted = await run_in_slices(parse_entries(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = await keyed(call.console.backend.views.each_quota(), _entity)
-    call.left.extend([wanted, rows])
+    rows = await collect_by_key(call.console.backend.views.each_quota(), _entity)
+    call.to_free.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = await alterations(changes, rows)
-    call.left.extend([changes.limits, list(entries)])
+    call.to_free.extend([changes.limits, list(entries)])
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
-    call.left.append(outcomes)
+    call.to_free.append(outcomes)
     refused = await _refused(outcomes)
     if refused:
         # Apply all entries or none.
         raise _problem(outcomes, await _answer(changes, refused))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
-        call.left.append(outcomes)
+        call.to_free.append(outcomes)
         call.console.live.refresh()
         refused = await _refused(outcomes)
     answer = await _answer(changes, refused)
@@ -208,7 +208,7 @@ def _entity(row: QuotaRow) -> EntityPairs:
 
 
 async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
-    return await gathered(
+    return await collect(
         None
         if each.ok
         else {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
@@ -218,8 +218,8 @@ async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
 
 async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "changes": await gathered(map(_change_json, changes.limits)),
-        "shadow_changes": await gathered(
+        "changes": await collect(map(_change_json, changes.limits)),
+        "shadow_changes": await collect(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ),
         "refused": refused,
@@ -242,7 +242,7 @@ ROUTES: Final = (
         "exportClientQuotas",
         "All rules with their limits, in the format of the import.",
         export_quotas,
-        {200: Answer("All quotas", FILE)},
+        {200: ResponseSpec("All quotas", FILE)},
     ),
     Route(
         "POST",
@@ -251,11 +251,11 @@ ROUTES: Final = (
         "Sets exactly the listed limits for each listed entity, enforced unless `shadow` is set.",
         import_quotas,
         {
-            200: Answer("The changes, made or previewed", IMPORTED),
-            207: Answer("The rejected entities changed concurrently", IMPORTED),
-            400: Answer("An entity was rejected, so none was changed", REFUSED_IMPORT),
-            403: Answer("Insufficient role", REFUSED_IMPORT),
-            412: Answer("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
+            200: ResponseSpec("The changes, made or previewed", IMPORTED),
+            207: ResponseSpec("The rejected entities changed concurrently", IMPORTED),
+            400: ResponseSpec("An entity was rejected, so none was changed", REFUSED_IMPORT),
+            403: ResponseSpec("Insufficient role", REFUSED_IMPORT),
+            412: ResponseSpec("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
         },
         query=(
             Query("dry_run", Flag(), "Only preview the changes; change nothing.", default=False),

@@ -24,9 +24,9 @@ from webui.rest import (
     resolving,
 )
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
-from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
-from webui.tables.json_output import written
-from webui.tables.slices import gathered
+from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
+from webui.tables.json_output import encode_in_slices
+from webui.tables.slices import collect
 
 NO_CONTENT: Final = 204
 _REFUSALS: Final = {
@@ -49,7 +49,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
 
 async def written_document(routes: Iterable[Route], version: str) -> bytes:
     """Build the document as JSON, in slices."""
-    return await written(_around(await gathered(_described(routes), at_once=1), version))
+    return await encode_in_slices(_around(await collect(_described(routes), at_once=1), version))
 
 
 def _described(routes: Iterable[Route]) -> Iterator[tuple[Route, dict[str, Any]]]:
@@ -81,14 +81,14 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.operation,
         "summary": route.about,
         "responses": {
-            str(status): {"description": answer.about} if status == NO_CONTENT else _response(answer)
-            for status, answer in route.answers.items()
+            str(status): {"description": response.about} if status == NO_CONTENT else _response(response)
+            for status, response in route.responses.items()
         },
     }
     problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status, about in _REFUSALS.items():
         operation["responses"].setdefault(str(status), {"description": about, "content": problem})
-    parameters = [_parameter(part, "path") | {"required": True} for part in route.place]
+    parameters = [_parameter(part, "path") | {"required": True} for part in route.path_params]
     parameters += [_parameter(query, "query") for query in route.query] + [
         {"name": name, "in": "header", "description": about, "schema": {"type": "string"}}
         for name, about in route.headers.items()
@@ -102,21 +102,21 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _response(answer: Answer) -> dict[str, Any]:
-    if answer.schema is not None:
-        schema = answer.schema.describe()
+def _response(response: ResponseSpec) -> dict[str, Any]:
+    if response.schema is not None:
+        schema = response.schema.describe()
     else:
-        schema = {"type": "object"} if answer.media == JSON else {"type": "string"}
-    media = PROBLEM_TYPE if "status" in schema.get("properties", {}) else answer.media
-    content = {each.partition(";")[0]: {"schema": schema} for each in (media, *answer.also)}
-    return {"description": answer.about, "content": content}
+        schema = {"type": "object"} if response.media == JSON else {"type": "string"}
+    media = PROBLEM_TYPE if "status" in schema.get("properties", {}) else response.media
+    content = {each.partition(";")[0]: {"schema": schema} for each in (media, *response.also)}
+    return {"description": response.about, "content": content}
 
 
-def _parameter(query: Query, place: str) -> dict[str, Any]:
+def _parameter(query: Query, location: str) -> dict[str, Any]:
     schema = query.schema.describe()
     if query.default is not None:
         schema["default"] = query.default
-    return {"name": query.name, "in": place, "description": query.about, "schema": schema}
+    return {"name": query.name, "in": location, "description": query.about, "schema": schema}
 
 
 _documents: Final[dict[str, bytes]] = {}
@@ -152,6 +152,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         "getOpenApi",
         "This document.",
         openapi,
-        {200: Answer("An OpenAPI 3.1 document")},
+        {200: ResponseSpec("An OpenAPI 3.1 document")},
     ),
 )

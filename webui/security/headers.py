@@ -33,7 +33,7 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
     )
 )
 
-ALWAYS: Final = {
+SECURITY_HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -43,6 +43,6 @@ ALWAYS: Final = {
     "X-Frame-Options": "DENY",
 }
 
-NOT_STORED: Final = "no-store"
-FOR_EVER: Final = "public, max-age=31536000, immutable"
-OVER_TLS: Final = {"Strict-Transport-Security": "max-age=31536000"}
+NO_STORE: Final = "no-store"
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+TLS_HEADERS: Final = {"Strict-Transport-Security": "max-age=31536000"}

@@ -32,7 +32,7 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({"", "same-origin", "none"})
 
 
-def is_ours(method: str, scheme: str, headers: HeaderLookup) -> bool:
+def is_allowed_origin(method: str, scheme: str, headers: HeaderLookup) -> bool:
     """Return whether the request is from the console itself or opens a page by a link (a top-level navigation
     by GET).
     """
@@ -54,7 +54,7 @@ def is_navigation(method: str, headers: HeaderLookup) -> bool:
     )
 
 
-def says_where_from(headers: HeaderLookup, address: str) -> bool:
+def sends_fetch_site(headers: HeaderLookup, address: str) -> bool:
     """Return whether the browser sends the site of a link: all browsers do over TLS and on loopback
     addresses, where a missing header means an old browser and is accepted.
     """
@@ -70,7 +70,7 @@ def _is_loopback(address: str) -> bool:
     return (mapped or peer).is_loopback
 
 
-def is_foreign(headers: HeaderLookup) -> bool:
+def is_cross_site(headers: HeaderLookup) -> bool:
     """Return whether another site sent the request, navigation or not. Such a request must not sign a user
     in.
     """
@@ -145,7 +145,7 @@ class OwnHost:
         """Return whether the host name, in lower case, is one of the pages."""
         return name == self.public_name or (self._has_own and _OWN.fullmatch(name) is not None)
 
-    def elsewhere(self, scheme: str, header: str) -> str | None:
+    def redirect_origin(self, scheme: str, header: str) -> str | None:
         """Return the origin to which to redirect a page, or None if this Host header is right."""
         name, port = host_and_port(header)
         if self.public_name is not None:
@@ -161,7 +161,7 @@ class OwnHost:
         """Return the URL, with a slash, at which browsers on this machine reach a console bound to `host`."""
         if self._public:
             return f"{self._public}/"
-        name = _own(port) if self._has_own else shown_host(host)
+        name = _own(port) if self._has_own else url_host(host)
         return f"{'https' if is_encrypted else 'http'}://{name}:{port}/"
 
 
@@ -169,7 +169,7 @@ def _own(port: int) -> str:
     return f"weir-{port}.localhost"
 
 
-def shown_host(bound: str) -> str:
+def url_host(bound: str) -> str:
     """Return a bound address in the form of a URL."""
     host = "127.0.0.1" if bound in EVERYWHERE else bound
     return f"[{host}]" if ":" in host else host

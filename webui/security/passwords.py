@@ -75,7 +75,7 @@ class Passwords:
     def _turn(self) -> float:
         wait_s = self._pace.take()
         if wait_s is None:
-            detail = "Too many sign-ins by password; try again later or use a token."
+            detail = "Too many logins by password; try again later or use a token."
             raise Problem(503, detail, headers={"Retry-After": str(LONGEST_WAIT_S)})
         return wait_s
 
@@ -86,7 +86,7 @@ class Passwords:
 
 def too_often(wait_ms: int) -> Problem:
     seconds = str(-(-wait_ms // 1000))
-    detail = f"Too many failed sign-ins; try again in {seconds} s."
+    detail = f"Too many failed logins; try again in {seconds} s."
     return Problem(429, detail, headers={"Retry-After": seconds})
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
 
 
 class Row(Protocol):
@@ -71,10 +71,10 @@ def figures_json(row: Figures) -> dict[str, Any]:
 
 
 def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, Any]]:
-    return [held_channel_json(row, now_ms) for row in rows]
+    return [throttled_channel_json(row, now_ms) for row in rows]
 
 
-def held_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
+def throttled_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
     return {
         "connection_id": row.connection_id,
         "client_id": row.client_id,
@@ -122,11 +122,11 @@ def encode(value: Any) -> bytes:
     return _write(value).encode()
 
 
-async def written(value: Any) -> bytes:
+async def encode_in_slices(value: Any) -> bytes:
     """Like `encode`, in slices for long lists or objects: a page of a thousand rows takes milliseconds."""
     if not _is_long(value):
         return encode(value)
-    return b"".join(await gathered(_pieces(value), at_once=1))
+    return b"".join(await collect(_pieces(value), at_once=1))
 
 
 def _is_long(value: Any) -> bool:

@@ -17,7 +17,7 @@ from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.http import asgi, http_server, hypercorn_connection
 from webui.http.connection_limits import ConnectionLimits
-from webui.live.broadcaster import BEAT_S
+from webui.live.broadcaster import BROADCAST_EVERY_S
 from webui.serving import serve_console
 
 BEARER = b"Authorization: Bearer admin-token\r\n"
@@ -94,9 +94,9 @@ async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
         stream = await server.ask("/api/v1/events?topics=tasks", BEARER)
         await until(stream, b"event: tasks")
         await stream.aclose()
-        await trio.sleep(2 * BEAT_S)
+        await trio.sleep(2 * BROADCAST_EVERY_S)
         before = broker.looks
-        await trio.sleep(3 * BEAT_S)
+        await trio.sleep(3 * BROADCAST_EVERY_S)
         assert broker.looks == before > 0
 
 

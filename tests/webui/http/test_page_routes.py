@@ -1,4 +1,4 @@
-"""The pages themselves, signing in and out, and the files they are made of."""
+"""The pages themselves, logging in and out, and the files they are made of."""
 
 import re
 
@@ -77,7 +77,7 @@ async def test_a_link_is_good_once(http: Browserless, broker: FakeBroker, clock:
     cookie = cookie_of(await by_link(http, code))
     again = await by_link(http, code)
     assert again.status_code == 401 and "used before" in await text_of(again)
-    # In the browser that it has signed in it leads to the page.
+    # In the browser that it has logged in it leads to the page.
     mine = await by_link(http, code, Cookie=cookie)
     assert mine.status_code == 303 and "Set-Cookie" not in mine.headers
 
@@ -158,7 +158,7 @@ async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browser
     for page in PAGES:
         answer = await http.get(page.path, token=None)
         text = await text_of(answer)
-        assert answer.status_code == 401 and "Sign in" in text and "csrf" not in text
+        assert answer.status_code == 401 and "Log in" in text and "csrf" not in text
 
 
 async def test_a_wrong_code_in_the_link_is_said_so(http: Browserless) -> None:
@@ -191,7 +191,7 @@ async def test_a_browser_that_does_not_say_where_a_link_comes_from_is_believed_o
     answer = await client.get(f"/?code={code}", **asked)
     assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
     if status == 403:
-        assert "so links cannot sign in" in await text_of(answer)
+        assert "so links cannot log in" in await text_of(answer)
         asked["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
         assert (await client.get(f"/?code={code}", **asked)).status_code == 303
 

@@ -34,7 +34,7 @@ def broker() -> FakeBroker:
 
 
 async def order(broker: FakeBroker, **page: Any) -> list[dict[str, Any]]:
-    return [item["entity"] for item in (await RULES.cut(broker.quotas(), Page(**page)))["items"]]
+    return [item["entity"] for item in (await RULES.page(broker.quotas(), Page(**page)))["items"]]
 
 
 async def test_users_stand_before_client_ids_and_names_before_the_default(broker: FakeBroker) -> None:
@@ -83,18 +83,18 @@ async def test_search_and_kind(broker: FakeBroker, page: dict[str, Any], found: 
     ("offset", "limit", "count"), [(0, 4, 4), (0, 5, 5), (0, 6, 5), (4, 2, 1), (5, 2, 0), (99, 1, 0)]
 )
 async def test_a_page_says_how_much_there_is(broker: FakeBroker, offset: int, limit: int, count: int) -> None:
-    answer = await RULES.cut(broker.quotas(), Page(offset=offset, limit=limit))
+    answer = await RULES.page(broker.quotas(), Page(offset=offset, limit=limit))
     assert len(answer["items"]) == count
     assert (answer["total"], answer["of"], answer["offset"], answer["limit"]) == (5, 5, offset, limit)
 
 
 async def test_total_counts_what_matches_and_of_counts_everything(broker: FakeBroker) -> None:
-    answer = await RULES.cut(broker.quotas(), Page(search="app", limit=1))
+    answer = await RULES.page(broker.quotas(), Page(search="app", limit=1))
     assert (len(answer["items"]), answer["total"], answer["of"]) == (1, 2, 5)
 
 
 async def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> None:
-    [item] = (await RULES.cut(broker.quotas(), Page(search="Bob")))["items"]
+    [item] = (await RULES.page(broker.quotas(), Page(search="Bob")))["items"]
     assert item["limits"]["producer_byte_rate"] == {
         "value": 200.0,
         "observed": 250.0,
@@ -108,6 +108,6 @@ async def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> No
 async def test_a_rate_that_is_no_number_is_none(broker: FakeBroker) -> None:
     [row] = [row for row in broker.quotas() if row.entity == APP]
     broken = replace(row, limits=tuple(replace(limit, observed=float("nan")) for limit in row.limits))
-    [item] = (await RULES.cut([broken], Page(sort="used")))["items"]
+    [item] = (await RULES.page([broken], Page(sort="used")))["items"]
     assert item["limits"]["producer_byte_rate"]["observed"] is None
     assert item["limits"]["producer_byte_rate"]["used"] is None

@@ -83,7 +83,7 @@ async def test_a_stream_ends_with_the_broker(broker: FakeBroker) -> None:
     live = make_live(broker, lambda: 0)
     live.end()
     assert [event async for event in opened(live)] == [b"retry: 1000\n\n"]
-    assert live.watchers == 0
+    assert live.streams == 0
 
 
 async def test_no_client_can_write_into_the_stream(broker: FakeBroker) -> None:
@@ -125,15 +125,15 @@ async def test_of_streams_that_begin_together_none_is_beyond_the_bound(broker: F
     live = make_live(broker, lambda: 0)
 
     def refusal() -> Problem | None:
-        return Problem(429, "no more") if live.watchers_of["vi"] else None
+        return Problem(429, "no more") if live.streams_of["vi"] else None
 
     first, second = (stream(live, Subscriber(THROTTLED, lambda: True), "vi", refusal) for _ in range(2))
     async with aclosing(first), aclosing(second):
         assert await anext(first) == b"retry: 1000\n\n"
         name, data = read(await anext(second))
         assert name == "refused" and data["status"] == 429
-        assert [event async for event in second] == [] and live.watchers == 1
-    assert not live.watchers and not live.watchers_of
+        assert [event async for event in second] == [] and live.streams == 1
+    assert not live.streams and not live.streams_of
 
 
 async def test_unknown_topics_are_refused(http: Browserless) -> None:
@@ -145,4 +145,4 @@ async def test_unknown_topics_are_refused(http: Browserless) -> None:
 async def test_asking_only_for_the_head_opens_no_stream(http: Browserless, console: Console) -> None:
     answer = await http.ask("HEAD", "/api/v1/events")
     assert answer.status_code == 200 and answer.content_type.startswith("text/event-stream")
-    assert console.live.watchers == 0
+    assert console.live.streams == 0

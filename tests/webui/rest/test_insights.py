@@ -72,7 +72,7 @@ async def test_every_answer_is_as_it_is_described(tables: Browserless) -> None:
         answer = await tables.get(PATHS[route.path])
         assert answer.status_code == 200, (route.path, await answer.get_json())
         body = await answer.get_json()
-        schema = route.answers[200].schema
+        schema = route.responses[200].schema
         assert schema is not None
         schema.check(body)
         assert body.get("items", body.get("tables")), route.path

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webui.fakes import FakeAddress, FakeSettings
-from webui.security.origin import AllowedHosts, OwnHost, host_name, is_foreign, is_ours
+from webui.security.origin import AllowedHosts, OwnHost, host_name, is_allowed_origin, is_cross_site
 
 OWN = {"Host": "127.0.0.1:8080"}
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -11,32 +11,32 @@ NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
 def test_our_own_pages_and_the_address_bar_are_ours(site: str) -> None:
-    assert is_ours("PATCH", "http", OWN | {"Sec-Fetch-Site": site})
+    assert is_allowed_origin("PATCH", "http", OWN | {"Sec-Fetch-Site": site})
 
 
 def test_a_page_of_ours_may_have_come_over_a_tls_that_ended_before_us() -> None:
     behind_tls = {"Host": "console.example", "Origin": "https://console.example"}
-    assert is_ours("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-origin"})
-    assert not is_ours("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-site"})
+    assert is_allowed_origin("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-origin"})
+    assert not is_allowed_origin("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-site"})
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "something-new"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PATCH", "DELETE"])
 def test_scripts_and_forms_of_other_sites_and_other_ports_are_not(site: str, method: str) -> None:
-    assert not is_ours(method, "http", OWN | {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"})
+    assert not is_allowed_origin(method, "http", OWN | {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"})
 
 
 def test_a_link_from_elsewhere_may_open_a_page() -> None:
-    assert is_ours("GET", "http", OWN | NAVIGATION | {"Sec-Fetch-Site": "cross-site"})
+    assert is_allowed_origin("GET", "http", OWN | NAVIGATION | {"Sec-Fetch-Site": "cross-site"})
 
 
 def test_a_form_from_elsewhere_may_not_open_one_by_post() -> None:
-    assert not is_ours("POST", "http", OWN | NAVIGATION | {"Sec-Fetch-Site": "cross-site"})
+    assert not is_allowed_origin("POST", "http", OWN | NAVIGATION | {"Sec-Fetch-Site": "cross-site"})
 
 
 def test_a_frame_is_no_page() -> None:
     framed = OWN | {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
-    assert not is_ours("GET", "http", framed)
+    assert not is_allowed_origin("GET", "http", framed)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_a_frame_is_no_page() -> None:
     ],
 )
 def test_a_browser_without_fetch_metadata_is_judged_by_its_origin(origin: str, ours: bool) -> None:
-    assert is_ours("POST", "http", OWN | {"Origin": origin}) is ours
+    assert is_allowed_origin("POST", "http", OWN | {"Origin": origin}) is ours
 
 
 def test_programs_say_neither_and_are_let_through_to_the_token() -> None:
-    assert is_ours("PATCH", "http", OWN)
+    assert is_allowed_origin("PATCH", "http", OWN)
 
 
 def test_a_link_from_elsewhere_is_foreign_even_where_it_may_open_a_page() -> None:
-    assert is_foreign({"Sec-Fetch-Site": "cross-site"}) and is_foreign({"Sec-Fetch-Site": "same-site"})
-    assert not is_foreign({"Sec-Fetch-Site": "none"}) and not is_foreign({})
+    assert is_cross_site({"Sec-Fetch-Site": "cross-site"}) and is_cross_site({"Sec-Fetch-Site": "same-site"})
+    assert not is_cross_site({"Sec-Fetch-Site": "none"}) and not is_cross_site({})
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def at(bound: str = "127.0.0.1", **settings: object) -> OwnHost:
 def test_pages_by_a_loopback_address_are_at_a_name_with_the_port(
     bound: str, header: str, origin: str | None
 ) -> None:
-    assert at(bound).elsewhere("http", header) == origin
+    assert at(bound).redirect_origin("http", header) == origin
 
 
 @pytest.mark.parametrize("settings", [{"bound": "10.0.0.7"}, {"bound": "127.0.0.2"}, {"is_encrypted": True}])
@@ -151,7 +151,7 @@ def test_a_console_on_one_other_address_or_with_a_certificate_keeps_its_name(
     settings: dict[str, object],
 ) -> None:
     own = at(**settings)  # type: ignore[arg-type]
-    assert own.elsewhere("https", "127.0.0.1:8080") is None
+    assert own.redirect_origin("https", "127.0.0.1:8080") is None
     assert not own.knows("weir-8080.localhost")
 
 
@@ -170,14 +170,14 @@ def test_a_console_on_one_other_address_or_with_a_certificate_keeps_its_name(
     ],
 )
 def test_a_public_url_takes_its_place(bound: str, header: str, origin: str | None) -> None:
-    assert at(bound, public_url="https://weir.example").elsewhere("http", header) == origin
+    assert at(bound, public_url="https://weir.example").redirect_origin("http", header) == origin
 
 
 @pytest.mark.parametrize("header", ["127.0.0.1:8080", "127.0.0.1:18080"])
 def test_an_address_as_public_url_is_for_browsers_that_do_not_know_localhost_names(header: str) -> None:
     own = at(public_url="http://127.0.0.1:8080")
-    assert own.elsewhere("http", header) is None
-    assert own.elsewhere("http", "localhost:8080") == "http://127.0.0.1:8080"
+    assert own.redirect_origin("http", header) is None
+    assert own.redirect_origin("http", "localhost:8080") == "http://127.0.0.1:8080"
 
 
 @pytest.mark.parametrize(

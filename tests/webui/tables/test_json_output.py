@@ -14,19 +14,19 @@ from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled
 from webui.live.history import History
 from webui.rest.inventory import CONNECTION
 from webui.rest.monitoring import FIGURES, OVERVIEW, TASK, THROTTLED
-from webui.tables import json_output as json_text
+from webui.tables import json_output
 from webui.tables.json_output import (
     AT_ONCE,
     SCALARS_AT_ONCE,
     connection_json,
     encode,
+    encode_in_slices,
     figures_json,
     finite,
     overview_json,
     task_json,
     throttled_json,
     utc,
-    written,
 )
 from webui.tables.slices import SLICE_S
 
@@ -122,27 +122,27 @@ ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}
     ids=lambda value: repr(value)[:30],
 )
 async def test_a_long_answer_is_what_it_would_be_in_one_piece(value: Any) -> None:
-    assert await written(value) == encode(value)
-    assert json.loads(await written(value)) == value
+    assert await encode_in_slices(value) == encode(value)
+    assert json.loads(await encode_in_slices(value)) == value
 
 
 @pytest.mark.parametrize("long", [1, 1_000])
 async def test_what_is_no_json_is_refused_however_long(long: int) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        await written([float("nan")] * long)
+        await encode_in_slices([float("nan")] * long)
 
 
 @pytest.fixture
 def slow_text(work_clock: WorkClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A microsecond for five characters."""
-    real = json_text.encode
+    real = json_output.encode
 
     def encode(value: Any) -> bytes:
         text = real(value)
         work_clock.now += len(text) * 0.2e-6
         return text
 
-    monkeypatch.setattr(json_text, "encode", encode)
+    monkeypatch.setattr(json_output, "encode", encode)
 
 
 @pytest.mark.parametrize("value", [[ROW] * 1_000, {"history": [0.123] * 10_000}], ids=["rows", "figures"])
@@ -151,11 +151,11 @@ async def test_others_have_their_turns_while_much_is_written(
 ) -> None:
     size = len(encode(value))
     polls.since()
-    await written(value)
+    await encode_in_slices(value)
     assert polls.since() >= size * 0.2e-6 / SLICE_S / 3
 
 
 async def test_a_short_answer_is_written_at_once(slow_text: None, polls: Polls) -> None:
     polls.since()
-    await written({"items": [ROW] * AT_ONCE, "total": AT_ONCE})
+    await encode_in_slices({"items": [ROW] * AT_ONCE, "total": AT_ONCE})
     assert polls.since() == 0

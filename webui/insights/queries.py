@@ -26,7 +26,7 @@ class Days:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TableQuery:
     """One question. `sql` has a total order, so that pages are consistent, and no LIMIT."""
 
     table: str
@@ -35,7 +35,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class ClientFilter:
     """A filter by user and client id; None matches all."""
 
     user: str | None = None
@@ -62,7 +62,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def usage(days: Days, who: Who, by: str, sort: str) -> Question:
+def usage(days: Days, who: ClientFilter, by: str, sort: str) -> TableQuery:
     """Return usage per tenant or client, highest first. A tenant is a user, or the client id of an
     unauthenticated client.
     """
@@ -73,28 +73,28 @@ def usage(days: Days, who: Who, by: str, sort: str) -> Question:
         f'SELECT * FROM (SELECT principal AS "user", {client_id} AS client_id, {_USED}, count(*) AS minutes '
         f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2) ORDER BY {USAGE_SORTS[sort]} DESC, 1, 2"
     )
-    return Question(tables.USAGE, sql, days)
+    return TableQuery(tables.USAGE, sql, days)
 
 
-def usage_series(days: Days, who: Who, step: str) -> Question:
+def usage_series(days: Days, who: ClientFilter, step: str) -> TableQuery:
     return _series(tables.USAGE, _whose(days, who), step, _USED)
 
 
-def throttling(days: Days, who: Who) -> Question:
+def throttling(days: Days, who: ClientFilter) -> TableQuery:
     """Return throttles per rule and client, the longest throttle time first."""
     sql = (
         f'SELECT kind, rule, principal AS "user", client_id, {_HELD}, '
         f"{_at('min')} AS first_at, {_at('max')} AS last_at "
         f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2, 3, 4 ORDER BY throttle_ms DESC, 1, 2, 3, 4"
     )
-    return Question(tables.THROTTLING, sql, days)
+    return TableQuery(tables.THROTTLING, sql, days)
 
 
-def throttling_series(days: Days, who: Who, step: str) -> Question:
+def throttling_series(days: Days, who: ClientFilter, step: str) -> TableQuery:
     return _series(tables.THROTTLING, _whose(days, who), step, _HELD)
 
 
-def latency(days: Days, api: str | None) -> Question:
+def latency(days: Days, api: str | None) -> TableQuery:
     """Return latency per API and phase, the API with the most requests first. Quantiles of minutes cannot be
     merged exactly: `p50_us` and `p95_us` are means of the minutes weighted by requests, `p99_us` is the worst
     minute's.
@@ -105,15 +105,15 @@ def latency(days: Days, api: str | None) -> Question:
         f"SELECT api, phase, {_TOOK} FROM t WHERE {_Where(days).equal('api', api)} GROUP BY 1, 2"
         ")) ORDER BY asked DESC, 1, 2"
     )
-    return Question(tables.LATENCY, sql, days)
+    return TableQuery(tables.LATENCY, sql, days)
 
 
-def latency_series(days: Days, api: str | None, phase: str, step: str) -> Question:
+def latency_series(days: Days, api: str | None, phase: str, step: str) -> TableQuery:
     where = _Where(days).equal("api", api).equal("phase", phase)
     return _series(tables.LATENCY, where, step, _TOOK)
 
 
-def utilisation(days: Days) -> Question:
+def utilisation(days: Days) -> TableQuery:
     """Return utilisation per rule, key and the clients that share the limit, highest first."""
     sql = (
         "SELECT key, rule, sharer, max(utilisation) AS peak, avg(utilisation) AS mean, count(*) AS minutes, "
@@ -122,36 +122,36 @@ def utilisation(days: Days) -> Question:
         'last_value("limit" ORDER BY minute) AS bound '
         f"FROM t WHERE {_Where(days)} GROUP BY 1, 2, 3 ORDER BY peak DESC, 1, 2, 3"
     )
-    return Question(tables.UTILISATION, sql, days)
+    return TableQuery(tables.UTILISATION, sql, days)
 
 
-def storms(days: Days, address: str | None) -> Question:
+def storms(days: Days, address: str | None) -> TableQuery:
     """Return connection storms per minute and address, newest first."""
     sql = (
         f"SELECT {_US} AS at, node, listener, address, attempts, opened, refused, throttled "
         f"FROM t WHERE {_Where(days).equal('address', address)} "
         "ORDER BY at DESC, attempts DESC, address, listener, node"
     )
-    return Question(tables.STORMS, sql, days)
+    return TableQuery(tables.STORMS, sql, days)
 
 
-def shared_client_ids(days: Days) -> Question:
+def shared_client_ids(days: Days) -> TableQuery:
     sql = (
         "SELECT date AS day, client_id, principals, addresses, connections, is_shared_by_principals "
         f"FROM t WHERE {_Where(days)} ORDER BY day DESC, is_shared_by_principals DESC, client_id"
     )
-    return Question(tables.SHARED_CLIENT_IDS, sql, days)
+    return TableQuery(tables.SHARED_CLIENT_IDS, sql, days)
 
 
-def offenders(days: Days, by: str | None) -> Question:
+def offenders(days: Days, by: str | None) -> TableQuery:
     sql = (
         'SELECT date AS day, by, rank, principal AS "user", client_id, total, share '
         f"FROM t WHERE {_Where(days).equal('by', by)} ORDER BY day DESC, by, rank"
     )
-    return Question(tables.OFFENDERS, sql, days)
+    return TableQuery(tables.OFFENDERS, sql, days)
 
 
-def throttle_compliance(days: Days, who: Who) -> Question:
+def throttle_compliance(days: Days, who: ClientFilter) -> TableQuery:
     """Return throttle compliance per day, client and client software, the most early sends first."""
     sql = (
         'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
@@ -159,10 +159,10 @@ def throttle_compliance(days: Days, who: Who) -> Question:
         f"FROM t WHERE {_whose(days, who)} "
         "ORDER BY sent_early DESC, throttles DESC, day DESC, 2, 3, software_name, software_version"
     )
-    return Question(tables.THROTTLE_COMPLIANCE, sql, days)
+    return TableQuery(tables.THROTTLE_COMPLIANCE, sql, days)
 
 
-def client_metrics(days: Days, who: Who, metric: str | None) -> Question:
+def client_metrics(days: Days, who: ClientFilter, metric: str | None) -> TableQuery:
     """Return pushed metrics per metric and client, over all instances and attributes. `mean` is the mean of
     the points.
     """
@@ -172,15 +172,15 @@ def client_metrics(days: Days, who: Who, metric: str | None) -> Question:
         f"count(DISTINCT client_instance_id) AS instances, {_at('max')} AS last_at "
         f"FROM t WHERE {where} GROUP BY 1, 2, 3, 4 ORDER BY metric, shape, 3, 4"
     )
-    return Question(tables.CLIENT_METRICS, sql, days)
+    return TableQuery(tables.CLIENT_METRICS, sql, days)
 
 
-def client_metrics_series(days: Days, who: Who, metric: str, step: str) -> Question:
+def client_metrics_series(days: Days, who: ClientFilter, metric: str, step: str) -> TableQuery:
     where = _whose(days, who).equal("metric", metric)
     return _series(tables.CLIENT_METRICS, where, step, _SAID)
 
 
-def advice(days: Days, who: Who) -> Question:
+def advice(days: Days, who: ClientFilter) -> TableQuery:
     """Return the recommendations of the newest day, for each entity and key."""
     where = _Where(days).equal('"user"', who.user).equal("client_id", who.client_id)
     columns = (
@@ -193,7 +193,7 @@ def advice(days: Days, who: Who) -> Question:
         f"throttled_share, reason FROM (SELECT {columns}, {newest} AS place FROM t WHERE {where}) "
         'WHERE place = 1 ORDER BY "user" NULLS LAST, client_id, key'
     )
-    return Question(tables.ADVICE, sql, days)
+    return TableQuery(tables.ADVICE, sql, days)
 
 
 _USED: Final = (
@@ -226,11 +226,11 @@ def _at(aggregate: str) -> str:
     return f"CAST({aggregate}(minute) AS BIGINT)"
 
 
-def _whose(days: Days, who: Who) -> _Where:
+def _whose(days: Days, who: ClientFilter) -> _Where:
     return _Where(days).equal("principal", who.user).equal("client_id", who.client_id)
 
 
-def _series(table: str, where: _Where, step: str, measures: str) -> Question:
+def _series(table: str, where: _Where, step: str, measures: str) -> TableQuery:
     size = STEP_US[step]
     sql = f"SELECT {_US} / {size} * {size} AS at, {measures} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
-    return Question(table, sql, where.days)
+    return TableQuery(table, sql, where.days)
