@@ -50,7 +50,7 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(
 
 
 def test_the_longest_throttle_is_shown_first(views: ControlViews, live: Live) -> None:
-    live.held = [muted("short", 10), muted("long", 30), muted("middle", 20)]
+    live.recent_throttles = [muted("short", 10), muted("long", 30), muted("middle", 20)]
     assert [row.connection_id for row in views.throttled()] == ["long", "middle", "short"]
 
 

@@ -41,8 +41,8 @@ def test_there_is_an_end_to_what_is_remembered() -> None:
 async def test_it_is_asked_for_the_latest_first(
     http: Browserless, broker: FakeBroker, console: Console
 ) -> None:
-    console.live.held.add([throttled("old")], broker.now_ms - 5_000)
-    console.live.held.add([throttled("new", connection_id="2")], broker.now_ms - 1_000)
+    console.live.recent_throttles.add([throttled("old")], broker.now_ms - 5_000)
+    console.live.recent_throttles.add([throttled("new", connection_id="2")], broker.now_ms - 1_000)
     answer = await http.get("/api/v1/throttled-channels:recent?sort=last&order=desc", token="viewer-token")
     listed = RECENT_THROTTLES_PAGE.check(await answer.get_json())
     assert [row["client_id"] for row in listed["items"]] == ["new", "old"]
