@@ -31,6 +31,7 @@ from benchmarks.greedy import CLIENTS, Appetite, crowd, produced_by
 from benchmarks.install import install_kafka
 from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
+from broker.principal import ANONYMOUS
 
 QUOTAS: Final = (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000)
 KINDS: Final = {"produce": ("producer_byte_rate", "incoming"), "fetch": ("consumer_byte_rate", "outgoing")}
@@ -146,7 +147,7 @@ def many_clients(request_bytes: int, seconds: float, scratch: Path) -> Result:
     with _broker(scratch) as broker:
         appetite = Appetite("produce", broker.port, TOPIC, "crowd", request_bytes, min(request_bytes, 4_000))
         _make_topic(appetite)
-        _limit(broker, {"user": "ANONYMOUS"}, "producer_byte_rate", CROWD_QUOTA)
+        _limit(broker, {"user": ANONYMOUS}, "producer_byte_rate", CROWD_QUOTA)
         before = _bytes_seen(broker, "incoming")
         # The first requests of 200 clients are not Produce requests.
         with crowd(appetite, CROWD) as delivered:

@@ -16,8 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.purgatory.operation import DelayedOperation
-from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.purgatory import DelayedOperation, Purgatory
 
 PENDING: Final = (10, 1_000, 100_000, 1_000_000)
 ROUNDS: Final = 60

@@ -30,7 +30,7 @@ from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,

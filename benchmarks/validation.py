@@ -25,7 +25,7 @@ from benchmarks.peers import PEERS
 from benchmarks.process import Broker, running
 from broker.protocol import codec as wire
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.protocol.schema import Struct

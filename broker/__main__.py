@@ -9,37 +9,54 @@ import resource
 import signal
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import trio
 
 from broker import logs
-from broker.commands.lazy_group import LazyGroup
 from broker.config.load import Configuration, load, place_of
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
 
-logger = logging.getLogger("broker")
+if TYPE_CHECKING:
+    from broker.app import ConsoleStarted, Started
 
+logger = logging.getLogger("broker")
 
 SAME_SIGNAL_S: Final = 1.0
 """Signals within this time of the first belong to the same request: a supervisor signals the process and its
 group, and a terminal sends SIGINT and SIGHUP.
 """
 
-LATER: Final = {
+LAZY_COMMANDS: Final = {
     "quotas": "broker.commands.quotas:quotas",
     "console-link": "broker.commands.console_link:console_link",
     "top": "broker.commands.top.command:top",
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
 }
-"""Commands that load lazily, because `weir serve` does not need them."""
+"""Commands that `weir serve` does not need, as module:attribute."""
 
 
-@click.group(cls=LazyGroup, later=LATER, context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """A group that imports the commands of `LAZY_COMMANDS` when they are called or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *LAZY_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = LAZY_COMMANDS.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = place.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
@@ -157,7 +174,7 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
             stop.set()
 
 
-def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F821
+def _greet(started: "Started") -> None:
     """Print where clients connect, the console's address, and a command that sends a record."""
     address = started.bootstrap[0]
     print(f"Kafka:   {', '.join(started.bootstrap)}")
@@ -174,11 +191,7 @@ def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F
     )
 
 
-def _greet_browsers(
-    console: "ConsoleStarted",  # type: ignore[name-defined]  # noqa: F821
-    *,
-    at_terminal: bool,
-) -> None:
+def _greet_browsers(console: "ConsoleStarted", *, at_terminal: bool) -> None:
     """Print the console's addresses.
 
     Output that does not go to a terminal is stored in a journal or by a container runtime. There, the token

@@ -7,29 +7,24 @@ on it.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
 
-from broker.api.delayed_fetch import release_fetches
-from broker.api.group_answers import release_groups
-from broker.api.retry_storm import release_delayed_answers
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
 from broker.control.views import TokenRow
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import start_storage
-from broker.garbage import bounded_collections, freeze_survivors
-from broker.interpreter import prompt_switches
+from broker.interpreter import bounded_collections, freeze_survivors, prompt_switches
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
-from broker.network.metrics.client_accounts import NAME as CLIENT_USAGE
+from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
-from broker.security.console_link_file import ConsoleLink
-from broker.security.console_links import ConsoleLinks, link_with, new_key
+from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server import BrokerServer
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES
@@ -114,8 +109,8 @@ async def run_server(
             timers.start_soon(server.socket_server.handlers.sliced.run, name=SLICED)
             timers.start_soon(server.events.run, name="event-writer")
             timers.start_soon(server.push_reader.run, name=PUSHES)
-            if server.forwarder is not None:
-                timers.start_soon(server.forwarder.run, name=OTLP)
+            if server.exporter is not None:
+                timers.start_soon(server.exporter.run, name=OTLP)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
@@ -131,7 +126,7 @@ async def run_server(
                         with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.place.bootstrap, console_started, stopped))
                             await stop.wait()
-                        server.socket_server.remove_config_listeners()
+                        server.socket_server.stop_reconfiguring()
                         front.cancel_scope.cancel()
                     await _drain(server)
                     processors.cancel_scope.cancel()
@@ -145,11 +140,7 @@ async def run_server(
 
 async def _drain(server: BrokerServer) -> None:
     """Finish requests in progress; complete delayed operations with the response of a timeout."""
-    release_fetches(server.broker, server.clock.ms())
-    release_groups(server.broker)
-    server.socket_server.wrap_handlers(None)
-    release_delayed_answers(server.broker, server.clock.ms())
-    server.socket_server.handlers.deliver()
+    server.release_delayed()
     with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
         await server.socket_server.drain()
     if deadline.cancelled_caught:
@@ -166,21 +157,18 @@ async def _start_console(
     links = ConsoleLinks(key := new_key())
 
     def redeem(code: str, now_ms: int) -> TokenRow | None:
-        row = next((row for row in server.broker.views.tokens() if row.name == TOKEN_NAME), None)
+        row = next((row for row in server.views.tokens() if row.name == TOKEN_NAME), None)
         return row if row is not None and links.redeem(code, now_ms) else None
 
     # Bind first: if this fails, no token has been issued, which is shown only once.
-    host, port = await start_console(
-        nursery, stop, settings, server.control, server.broker.views, page, redeem
-    )
+    host, port = await start_console(nursery, stop, settings, server.control, server.views, page, redeem)
     secret = server.config.security.admin_token
     made = secret is None and not server.control.image.tokens
     if made or secret is not None:
         issued = await server.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
         secret = issued.secret
     url = browser_url(settings, host, port)
-    server.keep_console_link(ConsoleLink(url, key))
-    server.place = replace(server.place, console=url)
+    server.console_started(ConsoleLink(url, key))
     address = program_url(settings, host, port)
     return ConsoleStarted(
         url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
@@ -190,6 +178,4 @@ async def _start_console(
 async def _expire_quotas(server: BrokerServer) -> None:
     while True:
         await trio.sleep(QUOTA_EXPIRY_SECONDS)
-        server.quotas.expire(server.clock.ms())
-        for connections in server.connection_quotas.values():
-            connections.expire(server.clock.ms())
+        server.expire_sensors()

@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
-LONGEST_MESSAGE: Final = 4_096
+MAX_MESSAGE_CHARACTERS: Final = 4_096
 """Characters. A message can quote a string of the maximum length of the protocol, and the response must
 encode it.
 """
@@ -158,12 +158,12 @@ encode it.
 class ApiError(Exception):
     """An expected refusal of a request or of one of its entries. The response carries `code` and `message`.
 
-    `message` is truncated to `LONGEST_MESSAGE` characters.
+    `message` is truncated to `MAX_MESSAGE_CHARACTERS` characters.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        if message is not None and len(message) > LONGEST_MESSAGE:
-            message = message[: LONGEST_MESSAGE - 3] + "..."
+        if message is not None and len(message) > MAX_MESSAGE_CHARACTERS:
+            message = message[: MAX_MESSAGE_CHARACTERS - 3] + "..."
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message
@@ -183,7 +183,9 @@ class UnreadableRegion(OSError):  # noqa: N818 - describes the disk
     response.
     """
 
-    region: Any = None
+    def __init__(self, errno: int | None, reason: str, region: Any = None) -> None:
+        super().__init__(errno, reason)
+        self.region = region
 
 
 class BrokerBug(Exception):  # noqa: N818

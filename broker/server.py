@@ -1,86 +1,81 @@
 """Builds all services of one broker and connects them. Starts no task.
 
-Called by `app`, which runs them.
+Called by `app`, which runs them. `BrokerServer.__init__` is the tour: the stores, the quotas, the requests
+that wait, the handlers' services, the network, telemetry and events, the views, and what follows changes. The
+functions below it build one part each.
 """
 
 import logging
-import resource
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from broker.api import registry
-from broker.api.automatic_topics import own_topic
-from broker.api.broker import Broker
-from broker.api.delayed_fetch import expire_fetches
-from broker.api.group_answers import expire_groups
-from broker.api.retry_storm import RETRY_STORM, expire_delayed_answers
+from broker.api.client_security import ClientSecurity
+from broker.api.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.group_requests import expire_groups, release_groups
+from broker.api.retry_storm import RETRY_STORM, RetryStormGate
+from broker.api.services import Endpoints, GroupServices, TelemetryServices, handler_services
+from broker.clock import Clock
 from broker.config.listeners import Server
 from broker.config.load import Configuration
-from broker.config.sections import LogConfig
+from broker.config.sections import TelemetryConfig
 from broker.config.table import BrokerConfig
 from broker.config_listeners.metadata import MetadataListener
-from broker.config_listeners.settings import hold_back_retries, register_config_listeners
+from broker.config_listeners.settings import (
+    follow_network,
+    follow_quotas,
+    follow_security,
+    follow_storage,
+    hold_back_retries,
+)
 from broker.console_views.live import LiveViews
-from broker.console_views.task_stats import owned_resources
+from broker.console_views.task_stats import OwnedResources
 from broker.console_views.task_tree import TaskTree
-from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
-from broker.control.forgetting import blaming_dynamic, changes_to_forget, not_forgotten
-from broker.control.inert import warn_of_kept
-from broker.control.reading import ControlViews
-from broker.control.views import Place
-from broker.disk.background import BackgroundThreads
+from broker.control.dynamic_config import explaining_dynamic_settings, warn_of_inert_settings
+from broker.control.views import Place, Views
 from broker.disk.log_mover import LogMover
-from broker.disk.tasks import MetadataWriter
+from broker.disk.metadata_writer import MetadataWriter
+from broker.disk.stores import open_logs, open_metadata
+from broker.disk.tasks import BackgroundThreads
 from broker.events.writer import EventWriter
-from broker.groups.requests import Now
-from broker.log.folders import PartitionFolder, partition_folders
-from broker.log.permissions import Exposure
-from broker.log.report import Recovery
-from broker.log.store import LogStore
-from broker.metadata.actor import COMMAND_LINE
-from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
-from broker.metadata.store import MetadataStore
+from broker.groups.messages import Now
 from broker.metrics.window import Window
+from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
-from broker.network.clock import TrioClock
+from broker.network.clock import LoopIdle, TrioClock
+from broker.network.failures import Failures
 from broker.network.failures import Place as FailurePlace
-from broker.network.loop_idle import LoopIdle
+from broker.network.handling.handler_pool import Completion
 from broker.network.metrics.request_log import RequestLog
-from broker.network.open_connections import OpenConnections
 from broker.network.reaper import Reaper
-from broker.network.server_mode import KAFKA
+from broker.network.server_factory import KAFKA, ServedApis
 from broker.network.socket_server import SocketServer
 from broker.prometheus.page import PrometheusPage
 from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas.callback_class import load_callback
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback, load_callback
 from broker.quotas.replication import ReplicationQuotas
-from broker.security.console_link_file import ConsoleLink, ConsoleLinkFile
-from broker.security.plain import PlainAuthenticator
+from broker.security.console_links import ConsoleLink, ConsoleLinkFile
 from broker.security.unknown_users import UnknownUsers
 from broker.services.event_log import EventLog
-from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
-from broker.services.producer_ids import ProducerIds
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.state import Telemetry
-from broker.telemetry_export.otlp import Forwarder, poster
+from broker.telemetry_export.otlp import OtlpExporter, http_sender
 from broker.telemetry_export.pushes import PushReader
 from broker.version import VERSION
 
 logger = logging.getLogger(__name__)
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-
-METADATA_FILE: Final = "weir-metadata.sqlite"
 
 
 class BrokerServer:
@@ -90,147 +85,194 @@ class BrokerServer:
         self.clock = clock
         self._console_link: ConsoleLinkFile | None = None
         callback = _quota_callback(configuration, clock)
-        self.metadata = _open_metadata(configuration, clock.wall_ms())
+
+        # The stores: the metadata log and its image, and the logs of partitions.
+        self.metadata = open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
-        for warning in not_forgotten(configuration.forget, self.metadata.image):
-            logger.warning(warning)
-        forgotten = changes_to_forget(configuration.forget, self.metadata.image)
-        if forgotten:
-            self.metadata.commit(forgotten, COMMAND_LINE, clock.wall_ms())
-        blame = partial(blaming_dynamic, self.metadata.image, configuration.config.broker.node_id)
-        with blame():
+        with self._explaining_dynamic_settings(configuration):
             self.control = Control(self.metadata.image, configuration, self.writer)
-        warn_of_kept(self.metadata.image)
+        warn_of_inert_settings(self.metadata.image)
         config = self.config = self.control.config
-        self.log = _log_store(config.log)
-        _report(self.log.open(config.topic_settings))
-        window = Window(config.quotas.window_num, config.quotas.window_size_seconds * 1000)
-        self.connection_quotas = {
-            server: ConnectionQuotas(
-                window,
-                protected=config.network.inter_broker_listener if server is Server.BROKER else None,
-                broker_wide_ip=config.automq.server_mode == "automq",
-                ipv6_prefix=config.connections.ipv6_prefix_length,
-            )
-            for server in config.network.servers
-        }
-        self.connections = self.connection_quotas[Server.BROKER]
-        self.quotas = ClientQuotas(
-            window,
-            Window(config.quotas.controller_window_num, config.quotas.controller_window_size_seconds * 1000),
-            longest_throttle_ms=config.quotas.longest_throttle_ms,
-            paced=config.quotas.bandwidth_algorithm == "paced",
-            burst_ms=config.quotas.burst_ms,
-            callback=callback,
-        )
-        self.quotas.configure_broker(config.broker_quotas, clock.ms())
+        node_id = config.broker.node_id
+        self.log = open_logs(config.log, config.topic_settings)
         self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
+
+        # Quotas, and the roles of clients.
+        self.quotas = _client_quotas(config, callback, clock)
+        self.connection_quotas = _connection_quotas(config)
+        self.connections = self.connection_quotas[Server.BROKER]
+        self.replication = ReplicationQuotas(config.replication, node_id)
+        self.security = ClientSecurity(config.security)
+        self.unknown_users = UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram)
+
+        # Requests that wait, and groups. Every handler pool delivers through the socket server's.
         mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
-        self.broker = Broker(
+        self.callbacks = mode.callbacks(config.network.queued_max_requests, config.network.num_io_threads)
+        self.fetches = DelayedFetches(self.callbacks, config.fetch.fetch_purge_interval)
+        self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
+        self.purgatories = (self.fetches, self.produces)
+        self.retry_storm = RetryStormGate(self.callbacks, clock)
+        self.failures = Failures()
+        self.groups = GroupServices(
+            self.control,
+            GroupService(config.groups, self.partitions),
+            self.callbacks,
+            self.security,
+        )
+        self.reapers = _expiration_reapers(
+            node_id,
+            clock,
+            self.fetches,
+            self.retry_storm,
+            self.groups,
+            self.failures,
+            deliver=lambda: self.socket_server.handlers.deliver(),
+        )
+
+        # Storage in the background.
+        self.background = BackgroundThreads(config.log.background_threads)
+        self.mover = LogMover(self.log, self.replication.alter_log_dirs, self.background, clock)
+
+        # Client telemetry.
+        self.telemetry = Telemetry(config.telemetry)
+        manager = self.telemetry.manager
+        self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
+
+        # The handlers' services, and the network that calls the handlers.
+        self.endpoints: Endpoints = {}
+        logins = UserGates()
+        self.registry = _served_apis(config.telemetry)
+        self.services = handler_services(
             clock=clock,
-            config=config.broker,
-            topic_defaults=config.topics,
-            group_config=config.groups,
-            fetch_config=config.fetch,
-            security_config=config.security,
-            registry=_served_apis(config.telemetry.enabled),
+            config=config,
+            endpoints=self.endpoints,
             control=self.control,
             partitions=self.partitions,
+            fetches=self.fetches,
+            groups=self.groups,
             quotas=self.quotas,
-            replication=ReplicationQuotas(config.replication, config.broker.node_id),
-            fetches=Purgatory("Fetch", config.fetch.fetch_purge_interval),
-            produces=Purgatory("Produce", config.fetch.produce_purge_interval),
-            sessions=FetchSessions(config.fetch.max_incremental_sessions),
-            groups=GroupService(config.groups, self.partitions),
-            producer_ids=ProducerIds(),
-            plain=PlainAuthenticator.from_jaas(config.security.plain_jaas),
-            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
-            callbacks=mode.callbacks(config.network.queued_max_requests, config.network.num_io_threads),
-            telemetry=Telemetry(config.telemetry),
+            replication=self.replication,
+            security=self.security,
+            unknown_users=self.unknown_users,
+            logins=logins,
+            callbacks=self.callbacks,
+            telemetry=TelemetryServices(self.telemetry, self.telemetry_reaper.poke),
         )
-        self.background = BackgroundThreads(config.log.background_threads)
-        self.mover = LogMover(self.log, self.broker.replication.alter_log_dirs, self.background, clock)
-        self.reapers = self._reapers()
-        manager = self.broker.telemetry.manager
-        self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
-        self.broker.telemetry.expiry_moved = self.telemetry_reaper.poke
         RequestLog.check(config.request_log)
-        with blame():
+        with self._explaining_dynamic_settings(configuration):
             self.socket_server = SocketServer(
                 config.network,
                 config.tls,
                 config.security.sasl_server_max_receive_size,
-                self.broker,
+                config.broker,
+                ServedApis(self.registry, self.services, self.endpoints),
+                Completion(node_id, self.partitions, self.callbacks, self.fetches, self.produces),
+                self.security,
+                self.quotas,
                 self.connection_quotas,
+                logins,
+                self.failures,
                 clock,
                 self.reapers,
+                manager.disconnected,
                 mode,
             )
-        self.partitions.offline_changed = self.socket_server.forget_answers
-        self.broker.groups.coordinator.on_failure = lambda group, error: self.socket_server.failures.report(
-            FailurePlace.GROUP_TIMER, error, group=group
-        )
+        self.partitions.on_offline(self.socket_server.clear_caches)
         self.socket_server.limit_connections(config.connections)
-        hold_back_retries(self.broker, self.socket_server, config.broker_quotas)
+        hold_back_retries(self.retry_storm, self.socket_server, config.broker_quotas)
         self.socket_server.log_requests(config.request_log)
-        self.events = EventWriter(EventLog(self.partitions), self.broker, self.socket_server, config.events)
+
+        # Events and pushed metrics, which leave as topics, through receivers and over OTLP.
+        self.events = EventWriter(
+            EventLog(self.partitions),
+            node_id,
+            clock,
+            self.control,
+            self.fetches,
+            self.quotas.throttle_compliance,
+            self.socket_server,
+            config.events,
+        )
         self.push_reader = PushReader(
-            self.broker,
+            node_id,
+            self.telemetry,
+            self.callbacks,
             self.socket_server.handlers,
             self.events.log,
             load_receivers(config.telemetry.receivers, _config_texts(configuration)),
             clock,
         )
-        self.forwarder = (
-            Forwarder(self.broker.telemetry.forwarding, poster(config.telemetry))
-            if config.telemetry.otlp_endpoint
-            else None
-        )
+        self.exporter = _otlp_exporter(self.telemetry, config.telemetry)
+
+        # Metrics, and the views of the console.
         self.loop_idle = LoopIdle(clock)
         self.prometheus = PrometheusPage(
             clock,
-            self.broker,
             self.socket_server,
             self.loop_idle,
             self.quotas,
-            self.broker.replication,
+            self.retry_storm,
+            self.callbacks,
+            self.replication,
             self.partitions,
-            self.broker.purgatories,
+            self.purgatories,
             self.events.log,
-            self.broker.telemetry,
+            self.telemetry,
             lambda: self.control.config.quotas.metrics_max_entities,
         )
-        self.place = Place(VERSION, (), "")
-        self.task_tree = TaskTree(clock, owned_resources(self.socket_server, self.broker, self.loop_idle))
+        owned_resources = OwnedResources(
+            self.socket_server,
+            self.loop_idle,
+            node_id,
+            self.callbacks,
+            self.purgatories,
+            self.retry_storm,
+            self.quotas,
+            self.groups.groups,
+            self.partitions,
+            self.telemetry,
+        )
+        self.task_tree = TaskTree(clock, owned_resources)
         live_views = LiveViews(
             clock,
             self.socket_server,
             self.quotas,
             self.partitions,
-            self.broker.groups,
+            self.groups.groups,
             self.loop_idle,
             self.task_tree.rows,
-            self.broker,
+            self.retry_storm,
+            self.callbacks,
+            config.automq.pipeline_high,
         )
-        self.broker.views = ControlViews(
-            self.control, live_views, self.writer, lambda: self.place, self.broker.telemetry
-        )
+        self.place = Place(VERSION, (), "")
+        self.views = Views(self.control, live_views, self.writer, lambda: self.place, self.telemetry)
+
+        # What follows changes of the metadata and of the configuration.
         listener = MetadataListener(
-            self.broker, self.socket_server, tuple(self.connection_quotas.values()), self.metadata.image
+            self.metadata.image,
+            clock=clock,
+            node_id=node_id,
+            server=self.socket_server,
+            partitions=self.partitions,
+            fetches=self.fetches,
+            groups=self.groups,
+            quotas=self.quotas,
+            connections=tuple(self.connection_quotas.values()),
+            replication=self.replication,
+            unknown_users=self.unknown_users,
+            telemetry=manager,
         )
-        self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
-        register_config_listeners(
-            self.broker,
-            self.socket_server,
-            self.log,
-            self.events,
-            self.mover,
-            self.background,
-            self.update_bootstrap,
-        )
+        self.groups.groups.load(Now(clock.ms(), clock.wall_ms()))
+        live = self.control.live
+        follow_network(live, self.socket_server, self.update_bootstrap)
+        live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
+        follow_quotas(live, self.quotas, self.retry_storm, self.socket_server, clock)
+        follow_security(live, self.security)
+        follow_storage(self.control, self.partitions, self.log, self.replication, self.mover, self.background)
         self.control.prepare(listener.prepare)
         self.control.subscribe(listener.follow)
-        self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.socket_server)))
+        self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
 
     def close(self) -> None:
         """Flush appended records and close the stores."""
@@ -242,8 +284,9 @@ class BrokerServer:
         if self.quotas.callback is not None:
             self.quotas.callback.close()
 
-    def keep_console_link(self, link: ConsoleLink) -> None:
-        """Accept links from `weir console-link` until the broker is closed."""
+    def console_started(self, link: ConsoleLink) -> None:
+        """Show the console's address, and accept links from `weir console-link` until `close`."""
+        self.place = replace(self.place, console=link.url)
         directory = self.config.log.dirs[0]
         try:
             self._console_link = ConsoleLinkFile(directory, link)
@@ -256,86 +299,27 @@ class BrokerServer:
         """Update the advertised addresses in `place`."""
         self.place = replace(self.place, bootstrap=self.socket_server.bootstrap())
 
-    def _reapers(self) -> list[Reaper]:
-        """Return the reapers that expire delayed operations and deliver the responses."""
-        broker = self.broker
+    def release_delayed(self) -> None:
+        """Complete every delayed request at shutdown, with the response of a timeout."""
+        now_ms = self.clock.ms()
+        self.fetches.complete_all(now_ms)
+        release_groups(self.groups)
+        self.socket_server.wrap_handlers(None)
+        self.retry_storm.complete_all(now_ms)
+        self.socket_server.handlers.deliver()
 
-        def expire_parked(now_ms: int) -> None:
-            expire_fetches(broker, now_ms)
-            self.socket_server.handlers.deliver()
+    def expire_sensors(self) -> None:
+        """Forget the quota sensors of clients and addresses that are idle."""
+        now_ms = self.clock.ms()
+        self.quotas.expire(now_ms)
+        for connections in self.connection_quotas.values():
+            connections.expire(now_ms)
 
-        def expire_delayed(now_ms: int) -> None:
-            expire_delayed_answers(broker, now_ms)
-            self.socket_server.handlers.deliver()
-
-        def expire_members(now_ms: int) -> None:
-            expire_groups(broker, now_ms, self.clock.wall_ms())
-            self.socket_server.handlers.deliver()
-
-        node = self.config.broker.node_id
-        return [
-            Reaper(f"ExpirationReaper-{node}-Fetch", broker.fetches.next_deadline, expire_parked, self.clock),
-            Reaper(RETRY_STORM, broker.delayed_answers.next_deadline, expire_delayed, self.clock),
-            Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_members, self.clock),
-        ]
+    def _explaining_dynamic_settings(self, configuration: Configuration) -> AbstractContextManager[None]:
+        return explaining_dynamic_settings(self.metadata.image, configuration.config.broker.node_id)
 
 
-def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataStore:
-    """Open the metadata, which must list every partition on disk. Raises MetadataUnusable, OSError."""
-    directories, rebuild = configuration.config.log.dirs, configuration.rebuild_metadata
-    path = Path(directories[0]) / METADATA_FILE
-    path.parent.mkdir(0o750, parents=True, exist_ok=True)
-    folders = partition_folders(directories)
-    if not rebuild:
-        check_metadata_exists(path, folders)
-    security = configuration.config.security
-    keys = KeyFiles(path.with_name(DEFAULT_FILE), security.secret_key_file, security.secret_old_key_file)
-    store = MetadataStore.open(path, now_wall_ms, salvage=rebuild, keys=keys, forget=configuration.forget)
-    try:
-        if rebuild:
-            _adopt(store, folders, configuration.config, now_wall_ms)
-        else:
-            check_all_known(path, store, folders)
-    except BaseException:
-        store.close()
-        raise
-    return store
-
-
-def _adopt(
-    store: MetadataStore, folders: list[PartitionFolder], config: BrokerConfig, now_wall_ms: int
-) -> None:
-    """Create topics for partitions that the metadata does not list. Raises MetadataUnusable."""
-
-    def settings_of(name: str) -> dict[str, str] | None:
-        own = own_topic(name, config.groups, config.events)
-        return None if own is None else {key: value for key, value in own.configs if value is not None}
-
-    changes = changes_to_adopt(store, folders, settings_of)
-    if changes:
-        store.commit(changes, COMMAND_LINE, now_wall_ms)
-    for name in dict.fromkeys(change.entity for change in changes):
-        topic = store.image.topics[name]
-        logger.warning("a topic was adopted", extra={"topic": name, "partitions": topic.partitions})
-
-
-def _log_store(config: LogConfig) -> LogStore:
-    """Open the log store with as many open files as RLIMIT_NOFILE allows beside connections."""
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    store = LogStore(config, descriptors)
-    if store.max_open_files < config.max_open_files:
-        logger.warning(
-            "log.max.open.files is more than half of RLIMIT_NOFILE",
-            extra={
-                "configured": config.max_open_files,
-                "limit": descriptors,
-                "in_force": store.max_open_files,
-            },
-        )
-    return store
-
-
-def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCallback | None:
+def _quota_callback(configuration: Configuration, clock: Clock) -> GuardedCallback | None:
     """Build the callback of `client.quota.callback.class`. Raises ConfigError."""
     name = configuration.config.quotas.callback_class
     if not name:
@@ -349,69 +333,72 @@ def _config_texts(configuration: Configuration) -> dict[str, str]:
     return {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
 
 
-def _served_apis(telemetry: bool) -> registry.Registry:
+def _client_quotas(config: BrokerConfig, callback: GuardedCallback | None, clock: Clock) -> ClientQuotas:
+    settings = config.quotas
+    quotas = ClientQuotas(
+        Window(settings.window_num, settings.window_size_seconds * 1000),
+        Window(settings.controller_window_num, settings.controller_window_size_seconds * 1000),
+        longest_throttle_ms=settings.longest_throttle_ms,
+        paced=settings.bandwidth_algorithm == "paced",
+        burst_ms=settings.burst_ms,
+        callback=callback,
+    )
+    quotas.configure_broker(config.broker_quotas, clock.ms())
+    return quotas
+
+
+def _connection_quotas(config: BrokerConfig) -> dict[Server, ConnectionQuotas]:
+    """Return the quotas of the broker's socket server and, if it has listeners, the controller's."""
+    window = Window(config.quotas.window_num, config.quotas.window_size_seconds * 1000)
+    return {
+        server: ConnectionQuotas(
+            window,
+            protected=config.network.inter_broker_listener if server is Server.BROKER else None,
+            broker_wide_ip=config.automq.server_mode == "automq",
+            ipv6_prefix=config.connections.ipv6_prefix_length,
+        )
+        for server in config.network.servers
+    }
+
+
+def _expiration_reapers(
+    node_id: int,
+    clock: TrioClock,
+    fetches: DelayedFetches,
+    retry_storm: RetryStormGate,
+    groups: GroupServices,
+    failures: Failures,
+    deliver: Callable[[], None],
+) -> Sequence[Reaper]:
+    """Return the reapers that expire delayed operations and `deliver` the responses."""
+
+    def expire_fetches(now_ms: int) -> None:
+        fetches.complete_expired(now_ms)
+        deliver()
+
+    def expire_responses(now_ms: int) -> None:
+        retry_storm.complete_expired(now_ms)
+        deliver()
+
+    def report_timer(group: str, error: Exception) -> None:
+        failures.report(FailurePlace.GROUP_TIMER, error, group=group)
+
+    def expire_members(now_ms: int) -> None:
+        expire_groups(groups, now_ms, clock.wall_ms(), report_timer)
+        deliver()
+
+    return (
+        Reaper(f"ExpirationReaper-{node_id}-Fetch", fetches.next_deadline, expire_fetches, clock),
+        Reaper(RETRY_STORM, retry_storm.delayed.next_deadline, expire_responses, clock),
+        Reaper("group-coordinator-timer", groups.groups.next_deadline, expire_members, clock),
+    )
+
+
+def _served_apis(config: TelemetryConfig) -> registry.Registry:
     """Return the APIs that clients can call."""
     every = registry.load()
-    return every if telemetry else every.without(TELEMETRY_APIS)
+    return every if config.enabled else every.without(TELEMETRY_APIS)
 
 
-def _report(recovery: Recovery) -> None:
-    """Log the result of recovery."""
-    for directory in recovery.unclean:
-        logger.warning(
-            "the last stop was not clean",
-            extra={"directory": directory, "checked_bytes": recovery.scanned_bytes},
-        )
-    for gone in recovery.lost:
-        logger.error(
-            "a log directory is offline",
-            extra={"directory": gone.directory, "reason": str(gone.error)},
-        )
-    for exposed in recovery.exposed:
-        _report_exposed(exposed)
-    for two in recovery.twice:
-        logger.warning(
-            "a partition exists in two log directories",
-            extra={
-                "partition": f"{two.topic}-{two.partition}",
-                "kept": two.kept,
-                "put_aside": two.put_aside,
-            },
-        )
-    for cut in recovery.cut:
-        logger.warning(
-            "truncated an incomplete batch at the end of a log",
-            extra={
-                "partition": f"{cut.topic}-{cut.partition}",
-                "end": cut.end_offset,
-                "bytes": cut.bytes_cut,
-            },
-        )
-    for damage in recovery.damage:
-        logger.error("damaged records are not served", extra={"where": str(damage)})
-    for gap in recovery.missing:
-        logger.error("records are missing", extra=gap._asdict())
-    for lost in recovery.unreadable:
-        logger.error(
-            "a partition is offline",
-            extra={"partition": f"{lost.topic}-{lost.partition}", "reason": str(lost.error)},
-        )
-
-
-def _report_exposed(exposed: Exposure) -> None:
-    directory = exposed.directory
-    if exposed.tightened:
-        logger.info(
-            "made files private that other users could read",
-            extra={"directory": directory, "changed": exposed.tightened},
-        )
-    if exposed.error is not None:
-        reason = str(exposed.error)
-        logger.warning(
-            "a file remains readable by other users", extra={"directory": directory, "reason": reason}
-        )
-    if exposed.mode:
-        logger.warning(
-            "other users of this machine can list a log directory",
-            extra={"directory": directory, "mode": f"{exposed.mode:04o}", "way_out": f"chmod o= {directory}"},
-        )
+def _otlp_exporter(telemetry: Telemetry, config: TelemetryConfig) -> OtlpExporter | None:
+    return OtlpExporter(telemetry.export_queue, http_sender(config)) if config.otlp_endpoint else None

@@ -1,15 +1,20 @@
 """Long operations of the pure packages, as generators that yield after each bounded piece of work.
 
-`broker.disk.tasks` runs other tasks between the pieces; tests run all pieces at once.
+`broker.disk.metadata_writer` runs other tasks between the pieces; tests run all pieces at once.
 """
 
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable
+from heapq import heappush, heapreplace
+from typing import Final, TypeVar
 
+T = TypeVar("T")
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Result]
 """Yields after each piece, and returns the result of all pieces."""
+
+MEASURED_AT_ONCE: Final = 8
+"""Items that `nlargest_in_steps` measures between two pauses."""
 
 
 def finished(steps: Steps[Result]) -> Result:
@@ -20,3 +25,21 @@ def finished(steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def nlargest_in_steps(count: int, items: Iterable[T], measure: Callable[[T], float]) -> Steps[list[T]]:
+    """Return the `count` items of the largest measure in descending order, the earlier first if equal.
+
+    `heapq.nlargest` with pauses: measuring ten thousand sensors takes tens of milliseconds.
+    """
+    found: list[tuple[float, int, T]] = []
+    for number, item in enumerate(items):
+        if number % MEASURED_AT_ONCE == 0:
+            yield None
+        measured = (measure(item), -number, item)
+        if len(found) < count:
+            heappush(found, measured)
+        elif found and measured > found[0]:
+            heapreplace(found, measured)
+    found.sort(reverse=True)
+    return [item for *_, item in found]

@@ -10,9 +10,8 @@ import trio
 
 from broker.config.sections import ConsoleConfig
 from broker.control.control import Control
-from broker.control.passwords import hashed
-from broker.control.reading import ControlViews
-from broker.control.views import TokenRow
+from broker.control.tokens import hashed
+from broker.control.views import TokenRow, Views
 from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
 from broker.security.tls import Certificates, is_readable_by_others
@@ -30,7 +29,7 @@ async def start_console(
     stop: trio.Event,
     settings: ConsoleConfig,
     control: Control,
-    views: ControlViews,
+    views: Views,
     metrics: Callable[[], Iterable[bytes]],
     redeem: Callable[[str, int], TokenRow | None],
 ) -> tuple[str, int]:
@@ -44,7 +43,7 @@ async def start_console(
         views=views,
         identify=views.identify,
         redeem=redeem,
-        lock_of=views.lock_of,
+        credentials_of=views.credentials_of,
         hash_password=hashed,
         metrics=metrics,
         ready=lambda: not stop.is_set(),  # the console starts after the listeners

@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 from playwright.sync_api import sync_playwright
 
+from broker.principal import ANONYMOUS
 from demo import scene
 from demo.place import Place, own_broker
 from webui.pages import PAGES
@@ -25,7 +26,7 @@ UNDER_RULES_S: Final = 75.0
 SETTLED_MS: Final = 2_500
 DESK: Final = {"width": 1280, "height": 800}
 PHONE: Final = {"width": 390, "height": 844}
-OF_CLIENT: Final = f"?user=ANONYMOUS&client_id={scene.GREEDY}"
+OF_CLIENT: Final = f"?user={ANONYMOUS}&client_id={scene.GREEDY}"
 QUALITY: Final = 82
 
 

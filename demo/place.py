@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import click
 
-from broker.security.console_link_file import read_console_link
-from broker.security.console_links import link_with, make_code
+from broker.security.console_links import link_with, make_code, read_console_link
 
 READY_WITHIN_S: Final = 15.0
 DRAINED_WITHIN_S: Final = 20.0

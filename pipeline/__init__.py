@@ -1,15 +1,14 @@
 """Usage, latency and quota advice from the broker's event topics, on Spark.
 
-    sources       the event topics of a Kafka cluster, or files of them, as raw rows
+    sources       the event topics of a Kafka cluster, or files of them, as raw rows; the table of them
     formats       the values of each topic: docs/events.md in Spark's types
-    bronze        raw rows, kept
     otlp          the metrics that clients push, point by point
     silver        valid events, a table for each kind; invalid ones with the reason
     gold          tables for operators: per minute and client, per day, and advice
     tables        the tables' places, and repeatable writes
-    times         ranges of minutes and days
+    times         minutes, and ranges of minutes and days
     run           one batch after the other, from the sources to gold
-    history       what if: a recorded load against a proposed quota file
+    what_if       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress messages
     maintain      compacts files and removes old ones
     session       Spark, with Delta Lake and its Kafka connector

@@ -8,10 +8,12 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +22,11 @@ import click
 if TYPE_CHECKING:
     from pipeline.tables import Warehouse
 
-REACHED_WITHIN_S: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
 INTERRUPTED: Final = 130
-BRIDGE: Final = "An error occurred while calling "
+SHOW_CURSOR: Final = b"\x1b[?25h"
+"""`_status` hides it."""
+PY4J_ERROR: Final = "An error occurred while calling "
 NO_TABLES: Final = "no tables at {}; run `weir pipeline run` or `backfill` first"
 
 
@@ -31,7 +35,7 @@ def pipeline() -> None:
     """Compute usage, latency and quota advice from the broker's events, on Spark."""
 
 
-def _on_a_warehouse(command: Callable[..., None]) -> Callable[..., None]:
+def _warehouse_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--warehouse", default="warehouse", show_default=True, help="Folder or URL of the tables."
@@ -46,7 +50,7 @@ def _on_a_warehouse(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
+def _cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="The Kafka cluster."),
         click.option(
@@ -78,45 +82,55 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     help="Seconds between batches, with --continuous.",
 )
 @click.option(
-    "--most", default=1_000_000, show_default=True, type=click.IntRange(1), help="Maximum records of a batch."
+    "--most",
+    "max_records",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum records of a batch.",
 )
-@_on_a_cluster
-@_on_a_warehouse
-def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
+@_cluster_options
+@_warehouse_options
+def run(
+    is_once: bool, every: int, max_records: int, bootstrap: str, options: tuple[str, ...], **where: Any
+) -> None:
     """Read the event topics into the tables. Continues where the last run stopped."""
-    client = _pairs(options, "--option")
-    _reach(bootstrap)
-    with _opened(**where) as warehouse:
+    client = _key_values(options, "--option")
+    _check_reachable(bootstrap)
+    with _open_warehouse(**where) as warehouse:
         from pipeline.streaming import Stream
 
-        stream = Stream(warehouse, bootstrap, client, most)
+        stream = Stream(warehouse, bootstrap, client, max_records)
         click.echo(f"From {bootstrap} into {warehouse.root}")
-        for progress in stream.once() if is_once else stream.continuous(every):
-            click.echo(progress)
+        with _status("Reading events") as write:
+            for progress in stream.once() if is_once else stream.continuous(every):
+                write(progress)
         click.echo("No records are left.")
 
 
 @pipeline.command()
 @click.argument("path")
-@_on_a_warehouse
+@_warehouse_options
 def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; skip those that the tables already have."""
-    if _is_here(path, where["master"]):
-        _readable(path)
-    with _opened(**where) as warehouse:
+    if _is_local(path, where["master"]):
+        _check_readable(path)
+    with _open_warehouse(**where) as warehouse:
         from pipeline import sources
         from pipeline.run import Pipeline
 
         began, pipeline = time.monotonic(), Pipeline(warehouse)
-        raw = sources.files(warehouse.spark, path)
-        rows = raw.count()
+        with _status(f"Counting the records of {path}"):
+            raw = sources.files(warehouse.spark, path)
+            rows = raw.count()
         if not rows:
             raise click.ClickException(
                 f"{path} has no records; in a folder, backfill reads the files whose names end in .parquet "
                 "and do not begin with _ or a dot"
             )
-        pipeline.add(raw)
-        pipeline.make_days()
+        with _status(f"Adding {rows:,} records of {path}"):
+            pipeline.add(raw)
+            pipeline.make_days()
         seconds = time.monotonic() - began
         click.echo(
             f"{rows:,} records of {path} read in {seconds:.1f} s ({rows / seconds:,.0f}/s), "
@@ -126,18 +140,21 @@ def backfill(path: str, **where: Any) -> None:
 
 @pipeline.command()
 @click.option("--to", "folder", required=True, help="Folder or URL that does not exist yet.")
-@_on_a_cluster
-@_on_a_warehouse
+@_cluster_options
+@_warehouse_options
 def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
     """Write the present records of the event topics to Parquet files, for `backfill`."""
-    client = _pairs(options, "--option")
-    if _is_here(folder, where["master"]):
-        _new(folder)
-    _reach(bootstrap)
-    with _opened(**where) as warehouse:
+    client = _key_values(options, "--option")
+    if _is_local(folder, where["master"]):
+        if Path(folder).exists():
+            raise click.ClickException(f"{folder} already exists; export needs a new folder")
+        _check_creatable(folder)
+    _check_reachable(bootstrap)
+    with _open_warehouse(**where) as warehouse:
         from pipeline import sources
 
-        sources.everything(warehouse.spark, bootstrap, client).write.parquet(folder)
+        with _status(f"Writing to {folder}"):
+            sources.everything(warehouse.spark, bootstrap, client).write.parquet(folder)
         click.echo(f"Written to {folder}")
 
 
@@ -146,15 +163,15 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 @click.option("--from", "first", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first UTC day.")
 @click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last day; default: the first.")
 @click.option("--node", default=1, show_default=True, help="The broker whose clients are simulated.")
-@_on_a_warehouse
+@_warehouse_options
 def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
     """Show which clients the quota file QUOTAS would have throttled on those days, by the broker's own
     arithmetic.
     """
     from broker.simulation.engine import TooManyEventsError
-    from broker.simulation.fields import BadFileError
-    from broker.simulation.limits import read_limits
     from broker.simulation.report import in_table
+    from broker.simulation.scenario_file import read_limits
+    from broker.strict_yaml import BadFileError
 
     if last is not None and last < first:
         raise click.UsageError("--to must not be before --from")
@@ -162,33 +179,34 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
         read_limits(quotas)
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
-    with _opened(must_exist=True, **where) as warehouse:
-        from pipeline import bronze, history
+    with _open_warehouse(must_exist=True, **where) as warehouse:
+        from pipeline.sources import EVENTS
+        from pipeline.what_if import recorded, simulate_recorded
 
         days = f"{first:%Y-%m-%d}", f"{last or first:%Y-%m-%d}"
-        load = history.recorded(warehouse.read(bronze.EVENTS), *days, node)
+        load = recorded(warehouse.read(EVENTS), *days, node)
         if load.isEmpty():
             raise click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
         try:
-            outcome = history.played((row["line"] for row in load.toLocalIterator()), quotas)
+            outcome = simulate_recorded((row["line"] for row in load.toLocalIterator()), quotas)
         except (BadFileError, TooManyEventsError) as error:
             raise click.ClickException(str(error)) from error
         click.echo(in_table(outcome, None))
 
 
 @pipeline.command()
-@_on_a_warehouse
+@_warehouse_options
 def tables(**where: Any) -> None:
     """List the tables with rows, files, bytes and time of the last write, and the quarantined records."""
-    with _opened(must_exist=True, **where) as warehouse:
-        from pipeline.maintain import described, kept_aside
+    with _open_warehouse(must_exist=True, **where) as warehouse:
+        from pipeline.maintain import quarantined, table_descriptions
 
         click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
-        for told in described(warehouse):
+        for each in table_descriptions(warehouse):
             click.echo(
-                f"{told.table.name:<40}{told.rows:>12,}{told.files:>8,}{told.nbytes:>14,}  {told.written}"
+                f"{each.table.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}"
             )
-        for topic, reason, count in kept_aside(warehouse):
+        for topic, reason, count in quarantined(warehouse):
             click.echo(f"{count:,} of {topic} in quarantine: {reason}")
 
 
@@ -200,18 +218,19 @@ def tables(**where: Any) -> None:
     type=click.IntRange(168),
     help="Hours to keep old versions.",
 )
-@_on_a_warehouse
+@_warehouse_options
 def maintain(keep_hours: int, **where: Any) -> None:
     """Compact small files and remove files that no version of the last hours needs."""
-    with _opened(must_exist=True, **where) as warehouse:
+    with _open_warehouse(must_exist=True, **where) as warehouse:
         from pipeline.maintain import maintain as each_table
 
-        for table, joined, left in each_table(warehouse, keep_hours):
-            click.echo(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
+        with _status("Maintaining the tables") as write:
+            for table, joined, left in each_table(warehouse, keep_hours):
+                write(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
 
 
 @contextmanager
-def _opened(
+def _open_warehouse(
     warehouse: str, master: str, memory: str, settings: tuple[str, ...], must_exist: bool = False
 ) -> Iterator["Warehouse"]:
     """Open a warehouse and end the session with the block. Errors of Spark become one-line messages."""
@@ -226,24 +245,31 @@ def _opened(
         ) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
-    if _is_here(warehouse, master):
-        _look(warehouse, must_exist)
+    if _is_local(warehouse, master):
+        if not must_exist:
+            _check_creatable(warehouse)
+        elif (Path(warehouse) / "bronze").is_dir():
+            _check_readable(warehouse)
+        else:
+            raise click.ClickException(NO_TABLES.format(warehouse))
     from pipeline import session
+    from pipeline.jvm import jvm_process
     from pipeline.tables import Warehouse
 
-    wanted = _pairs(settings, "--spark")
+    spark_settings = _key_values(settings, "--spark")
     if not session.jars():
         click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
     try:
-        spark = session.open_session(master, memory=memory, settings=wanted)
+        with _status("Starting Spark"):
+            spark = session.open_session(master, memory=memory, settings=spark_settings)
     except Exception as error:
         # Spark's JVM has logged the reason above; PySpark only reports that the JVM ended.
         raise click.ClickException(f"Spark did not start: {_first_line(error)}") from error
     # PySpark's own handler calls Spark in the middle of another call, and both hang.
-    signal.signal(signal.SIGINT, _ending(getattr(spark.sparkContext._gateway, "proc", None)))
+    signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
         opened = Warehouse(spark, warehouse)
-        if must_exist and not opened.has("bronze"):
+        if must_exist and not opened.files.exists("bronze"):
             raise click.ClickException(NO_TABLES.format(warehouse))
         yield opened
     except (PySparkException, Py4JError) as error:
@@ -252,7 +278,18 @@ def _opened(
         spark.stop()
 
 
-def _ending(jvm: Any) -> Callable[[int, object], None]:
+@contextmanager
+def _status(text: str) -> Iterator[Callable[[str], None]]:
+    """Show that the block runs, if the output is a terminal. Yields a function that writes a plain line."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    with console.status(Text(text)):
+        yield partial(console.out, highlight=False)
+
+
+def _stop_handler(jvm: Any) -> Callable[[int, object], None]:
     """Return a handler that ends this process and Spark's (None if it is remote) at once.
 
     An orderly shutdown would make Spark log every task that it leaves unfinished. The next run recovers, as
@@ -262,13 +299,15 @@ def _ending(jvm: Any) -> Callable[[int, object], None]:
     def interrupted(_signal: int, _frame: object) -> None:
         if jvm is not None:
             jvm.kill()
+        if sys.stdout.isatty():
+            os.write(1, SHOW_CURSOR)
         os.write(2, b"\nStopped.\n")
         os._exit(INTERRUPTED)
 
     return interrupted
 
 
-def _is_here(path: str, master: str) -> bool:
+def _is_local(path: str, master: str) -> bool:
     """Return whether `path` is a local path for this process and for Spark.
 
     A local path is checked at once; Spark would need half a minute to report an error.
@@ -276,16 +315,7 @@ def _is_here(path: str, master: str) -> bool:
     return master.startswith("local") and ":" not in path
 
 
-def _look(warehouse: str, must_exist: bool) -> None:
-    if must_exist and not (Path(warehouse) / "bronze").is_dir():
-        raise click.ClickException(NO_TABLES.format(warehouse))
-    if must_exist:
-        _readable(warehouse)
-    else:
-        _may_become(warehouse)
-
-
-def _readable(path: str) -> None:
+def _check_readable(path: str) -> None:
     folder = Path(path)
     if not any(each in path for each in "*?[{") and not folder.exists():
         raise click.ClickException(f"{path} does not exist")
@@ -293,13 +323,7 @@ def _readable(path: str) -> None:
         raise click.ClickException(f"{path} cannot be read")
 
 
-def _new(folder: str) -> None:
-    if Path(folder).exists():
-        raise click.ClickException(f"{folder} already exists; export needs a new folder")
-    _may_become(folder)
-
-
-def _may_become(folder: str) -> None:
+def _check_creatable(folder: str) -> None:
     path = Path(folder).absolute()
     nearest = next(each for each in (path, *path.parents) if each.exists())
     if not nearest.is_dir():
@@ -311,13 +335,13 @@ def _may_become(folder: str) -> None:
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ").strip() for line in lines if line.startswith("Caused by")]
-    if len(lines) > 1 and lines[0].startswith(BRIDGE):
+    if len(lines) > 1 and lines[0].startswith(PY4J_ERROR):
         # The position in the bridge between Python and the JVM does not help the user.
         lines = [causes[-1] if causes else lines[1].removeprefix(": ")]
     return "; ".join(dict.fromkeys([lines[0] if lines else type(error).__name__, *causes[-1:]]))
 
 
-def _pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
+def _key_values(texts: tuple[str, ...], name: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for key, equals, _ in pairs:
         if not key or not equals:
@@ -325,7 +349,7 @@ def _pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _reach(bootstrap: str) -> None:
+def _check_reachable(bootstrap: str) -> None:
     """Fail fast if no broker is reachable; Kafka's client would try for minutes."""
     reasons = []
     for address in bootstrap.split(","):
@@ -333,7 +357,7 @@ def _reach(bootstrap: str) -> None:
         if not host or not port.isdecimal():
             raise click.UsageError(f"--bootstrap: expected HOST:PORT, got {address}")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
         except (OSError, OverflowError) as error:
             reasons.append(f"{address}: {error}")
         else:

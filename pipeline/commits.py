@@ -1,7 +1,9 @@
 """The rows that a commit added to a table, read from Delta's log without reading rows.
 
 For `tables`. The log is a file of JSON lines for each version, with a line for each added file, its number
-of rows and the extremes of its columns, and with the writer's name and batch, if given.
+of rows and the extremes of its columns, and with the writer's name and batch, if given (Delta's PROTOCOL.md).
+Neither Delta's nor deltalake's API returns these by commit: `history` has no files and no batches,
+`get_add_actions` the files of a whole version, and the change data feed must be enabled in each table.
 """
 
 import json
@@ -14,13 +16,13 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file. `path` is relative to the table; `least` and `most` are text or numbers, by column."""
+    """A data file. `path` is relative to the table; `minimum` and `maximum` are by column."""
 
     path: str
     partition: dict[str, str | None]
     rows: int
-    least: dict[str, Any]
-    most: dict[str, Any]
+    minimum: dict[str, Any]
+    maximum: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Commit:
 
     def edges(self, column: str) -> list[tuple[Any, Any]]:
         """Return the extremes of a column in each file that has them."""
-        return [(file.least[column], file.most[column]) for file in self.files if column in file.least]
+        return [(file.minimum[column], file.maximum[column]) for file in self.files if column in file.minimum]
 
 
 def file_of(version: int) -> str:
@@ -81,8 +83,8 @@ def parsed(text: str) -> Commit:
 
 def _file(add: dict[str, Any]) -> File:
     stats = json.loads(add.get("stats") or "{}")
-    least, most = stats.get("minValues", {}), stats.get("maxValues", {})
-    return File(unquote(add["path"]), add["partitionValues"], stats["numRecords"], least, most)
+    minimum, maximum = stats.get("minValues", {}), stats.get("maxValues", {})
+    return File(unquote(add["path"]), add["partitionValues"], stats["numRecords"], minimum, maximum)
 
 
 def with_batch(texts: Iterable[str], writer: str, batch: int) -> Commit | None:

@@ -114,6 +114,7 @@ VALUES: Final = {
         actor=StringType(),
         role=StringType(),
         address=StringType(),
+        origin=StringType(),
         door=StringType(),
         version=LongType(),
         shadow=BooleanType(),
@@ -140,7 +141,7 @@ SPARE_COUNTS: Final = {
 }
 """Optional counts; older brokers do not write all of them."""
 
-MOST: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Maximum of a count: a thousand of them can be summed, and each is exact in every language."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}

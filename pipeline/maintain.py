@@ -10,39 +10,31 @@ from typing import Final
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import bronze, silver
-from pipeline.gold import (
-    advice,
-    client_metrics,
-    clients,
-    latency,
-    limits,
-    throttle_compliance,
-    throttling,
-    usage,
-)
+from pipeline import silver
+from pipeline.gold import advice, client_metrics, connections, latency, limits, throttling, usage
 from pipeline.otlp import tables as otlp
+from pipeline.sources import EVENTS
 from pipeline.tables import Table, Warehouse
 
 ALL: Final = (
-    bronze.EVENTS,
+    EVENTS,
     *silver.TABLES.values(),
     silver.SNAPSHOTS,
     *otlp.TABLES.values(),
     silver.QUARANTINE,
-    usage.TABLE,
+    usage.USAGE,
     latency.TABLE,
-    throttling.TABLE,
+    throttling.THROTTLING,
     client_metrics.TABLE,
     limits.UTILISATION,
-    clients.OFFENDERS,
-    clients.STORMS,
-    clients.SHARED_CLIENT_IDS,
-    throttle_compliance.TABLE,
+    usage.OFFENDERS,
+    connections.STORMS,
+    connections.SHARED_CLIENT_IDS,
+    throttling.COMPLIANCE,
     advice.TABLE,
 )
 
-LEAST_HOURS: Final = 168
+MIN_HOURS: Final = 168
 """Delta's minimum: a reader or writer may still use files that are older than its last version."""
 
 
@@ -57,18 +49,22 @@ class Description:
     written: str
 
 
-def described(warehouse: Warehouse) -> Iterator[Description]:
+def table_descriptions(warehouse: Warehouse) -> Iterator[Description]:
     """Describe the existing tables."""
     for table in ALL:
         if warehouse.exists(table):
             detail = DeltaTable.forPath(warehouse.spark, warehouse.path(table)).detail()
-            told = detail.selectExpr("numFiles", "sizeInBytes", "string(lastModified) AS written").first()
-            assert told is not None
+            detail_row = detail.selectExpr(
+                "numFiles", "sizeInBytes", "string(lastModified) AS written"
+            ).first()
+            assert detail_row is not None
             rows = warehouse.read(table).count()
-            yield Description(table, rows, told["numFiles"], told["sizeInBytes"], told["written"][:19])
+            yield Description(
+                table, rows, detail_row["numFiles"], detail_row["sizeInBytes"], detail_row["written"][:19]
+            )
 
 
-def kept_aside(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
+def quarantined(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
     """Count the quarantined records by topic and reason, the most frequent first."""
     if warehouse.exists(silver.QUARANTINE):
         counts = warehouse.read(silver.QUARANTINE).groupBy("topic", "reason").count()
@@ -76,7 +72,7 @@ def kept_aside(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
             yield row["topic"], row["reason"], row["count"]
 
 
-def maintain(warehouse: Warehouse, keep_hours: int = LEAST_HOURS) -> Iterator[tuple[Table, int, int]]:
+def maintain(warehouse: Warehouse, keep_hours: int = MIN_HOURS) -> Iterator[tuple[Table, int, int]]:
     """Maintain each table; yield it with the numbers of compacted and of present files."""
     for table in ALL:
         if warehouse.exists(table):

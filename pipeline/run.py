@@ -7,7 +7,7 @@ under a batch number, use the version of bronze that they created as their numbe
 
 Records are requested once: later steps read the files that bronze has written, kind by kind, and the number
 of rows and their times come from Delta's log of each commit. Events are not kept in memory between steps
-(points of pushes are: `otlp.batch`).
+(points of pushes are: `otlp.tables`).
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import bronze, silver
+from pipeline import silver
 from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
-from pipeline.gold import advice, clients, latency, limits, throttle_compliance, throttling, usage
-from pipeline.gold.usage import MINUTE, minute_of
-from pipeline.otlp import batch as pushes
+from pipeline.gold import advice, connections, latency, limits, throttling, usage
+from pipeline.otlp import tables as pushes
+from pipeline.sources import EVENTS, EVENTS_SCHEMA, dated
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import Touched, from_to, in_minutes, near, touched
+from pipeline.times import MINUTE, Touched, from_to, in_minutes, minute_of, near, touched
 
 STREAM: Final = "stream"
 """The name under which tables count the stream's batches."""
@@ -48,16 +48,16 @@ class ByMinute:
 
 
 BY_MINUTE: Final = (
-    ByMinute(usage.TABLE, REQUESTS, usage.usage_per_minute),
+    ByMinute(usage.USAGE, REQUESTS, usage.usage_per_minute),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
-    ByMinute(throttling.TABLE, THROTTLES, throttling.throttling_per_minute),
-    ByMinute(clients.STORMS, CONNECTIONS, clients.connection_storms),
+    ByMinute(throttling.THROTTLING, THROTTLES, throttling.throttling_per_minute),
+    ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms),
 )
 
 
 RENAMED: Final = {
-    "gold/borrowed_names_per_day": clients.SHARED_CLIENT_IDS,
-    "gold/obedience_per_day": throttle_compliance.TABLE,
+    "gold/borrowed_names_per_day": connections.SHARED_CLIENT_IDS,
+    "gold/obedience_per_day": throttling.COMPLIANCE,
 }
 """Tables by the paths that earlier versions wrote."""
 
@@ -75,8 +75,8 @@ class Pipeline:
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """Process a batch of a stream; the same `batch` must have the same rows when repeated."""
 
-        write, raw = self._appending(writer, batch), bronze.dated(raw)
-        commit = write(bronze.EVENTS, raw, "all")
+        write, raw = self._appending(writer, batch), dated(raw)
+        commit = write(EVENTS, raw, "all")
         if commit is None:
             self._process(_by_topic(raw), lambda *topics: raw.where(F.col("topic").isin(*topics)), write)
         else:
@@ -85,22 +85,22 @@ class Pipeline:
     def add(self, raw: DataFrame) -> None:
         """Add rows of any source, each record once; skip existing ones."""
         warehouse = self.warehouse
-        if not warehouse.noted(ADDED):
-            warehouse.note(f"{ADDED}/{warehouse.version(bronze.EVENTS)}")
+        if not warehouse.files.names(ADDED):
+            warehouse.files.create(f"{ADDED}/{warehouse.version(EVENTS)}")
         self._take_added()
-        warehouse.add(bronze.EVENTS, bronze.dated(raw))
+        warehouse.add(EVENTS, dated(raw))
         self._take_added()
 
     def _take_added(self) -> None:
         """Process rows that were added and not processed yet, by any process."""
-        noted = self.warehouse.noted(ADDED)
+        noted = self.warehouse.files.names(ADDED)
         if not noted:
             return
-        for version, commit in self.warehouse.added_since(bronze.EVENTS, max(map(int, noted))):
+        for version, commit in self.warehouse.added_since(EVENTS, max(map(int, noted))):
             self._take_commit(commit, self._appending("added", version))
-            self.warehouse.note(f"{ADDED}/{version}")
+            self.warehouse.files.create(f"{ADDED}/{version}")
             for older in noted:
-                self.warehouse.forget(f"{ADDED}/{older}")
+                self.warehouse.files.delete(f"{ADDED}/{older}")
             noted = [str(version)]
 
     def _appending(self, writer: str, batch: int) -> Write:
@@ -114,7 +114,7 @@ class Pipeline:
         """Process rows that were written to bronze."""
 
         def records(*topics: str) -> DataFrame:
-            return self.warehouse.read_files(bronze.EVENTS, commit.of("topic", topics), bronze.SCHEMA)
+            return self.warehouse.read_files(EVENTS, commit.of("topic", topics), EVENTS_SCHEMA)
 
         self._process(commit.rows_by("topic"), records, write)
 
@@ -128,22 +128,22 @@ class Pipeline:
             write(silver.QUARANTINE, silver.unknown_topics(records(*unknown_topics)), "strangers")
 
     def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
-        events = silver.opened(records, topic)
-        accepted = silver.accepted(events)
-        used, stretches = 0, []
-        for table, rows in silver.by_table(topic, accepted):
+        events = silver.parse_events(records, topic)
+        valid = silver.valid_rows(events)
+        rows_written, ranges = 0, []
+        for table, rows in silver.by_table(topic, valid):
             commit = write(table, rows, topic)
             if commit is None:
                 written, minutes = touched(rows, minute_of())
             else:
                 written, minutes = commit.rows, Touched.by_times(commit.edges("time"))
-            used += written
-            stretches += [] if minutes is None else [minutes]
-        if used < count:
-            write(silver.QUARANTINE, silver.refused(events), topic)
-        for minutes in stretches:
+            rows_written += written
+            ranges += [] if minutes is None else [minutes]
+        if rows_written < count:
+            write(silver.QUARANTINE, silver.quarantine_rows(events), topic)
+        for minutes in ranges:
             for day in sorted(minutes.days):
-                self.warehouse.note(f"{DUE}/{day}")
+                self.warehouse.files.create(f"{DUE}/{day}")
             self._make_minutes(topic, minutes.first, minutes.last)
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
@@ -159,29 +159,31 @@ class Pipeline:
     def make_days(self) -> None:
         """Recompute the tables of whole days for the touched days, of any process."""
         self._take_added()
-        for day in self.warehouse.noted(DUE):
+        for day in self.warehouse.files.names(DUE):
             self._make_day(day)
-            self.warehouse.forget(f"{DUE}/{day}")
+            self.warehouse.files.delete(f"{DUE}/{day}")
 
     def _make_day(self, day: str) -> None:
         warehouse = self.warehouse
         on_the_day = f"{DATE} = DATE '{day}'"
         if warehouse.exists(silver.TABLES[CONNECTIONS]):
-            connections = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
+            events = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
             warehouse.replace(
-                clients.SHARED_CLIENT_IDS, clients.shared_client_ids_per_day(connections), on_the_day
+                connections.SHARED_CLIENT_IDS,
+                connections.shared_client_ids_per_day(events),
+                on_the_day,
             )
         if warehouse.exists(silver.TABLES[THROTTLES]):
             throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
             warehouse.replace(
-                throttle_compliance.TABLE,
-                throttle_compliance.throttle_compliance_per_day(throttles),
+                throttling.COMPLIANCE,
+                throttling.throttle_compliance_per_day(throttles),
                 on_the_day,
             )
-        if not warehouse.exists(usage.TABLE):
+        if not warehouse.exists(usage.USAGE):
             return
-        used = warehouse.read(usage.TABLE).where(on_the_day)
-        warehouse.replace(clients.OFFENDERS, clients.top_offenders_per_day(used), on_the_day)
+        used = warehouse.read(usage.USAGE).where(on_the_day)
+        warehouse.replace(usage.OFFENDERS, usage.top_offenders_per_day(used), on_the_day)
         advised = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
         warehouse.replace(advice.TABLE, advised, on_the_day)
         if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):

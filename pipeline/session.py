@@ -70,21 +70,21 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
     # Executors must use this interpreter, whatever python3 is on the machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("weir-pipeline")
-    wanted = dict(SETTINGS)
+    config = dict(SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        wanted["spark.driver.memory"] = memory
+        config["spark.driver.memory"] = memory
         # With a heap this small G1 costs a third of an event's time.
-        wanted["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
-        wanted["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
+        config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
+        config["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
-        wanted["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
+        config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
     on_disk = jars()
     if on_disk:
-        wanted["spark.jars"] = ",".join(map(str, on_disk))
+        config["spark.jars"] = ",".join(map(str, on_disk))
     else:
-        wanted["spark.jars.packages"] = ",".join(coordinates())
-    for key, value in (wanted | (settings or {})).items():
+        config["spark.jars.packages"] = ",".join(coordinates())
+    for key, value in (config | (settings or {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if LOG_LEVEL not in (settings or {}):

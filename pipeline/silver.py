@@ -17,8 +17,8 @@ from pipeline.formats import (
     KNOWN_VERSION,
     KNOWN_VERSIONS,
     LIMIT,
+    MAX_COUNT,
     MEASURES,
-    MOST,
     QUOTA_CHANGES,
     QUOTA_EVENTS,
     REQUESTS,
@@ -33,6 +33,9 @@ from pipeline.tables import DATE, Table
 CACHED: Final = "cached"
 CACHED_IN_VERSION_1: Final = "by_heart"
 """The source of requests that were answered from a cache."""
+
+ORIGIN_IN_VERSION_1: Final = "door"
+"""The field `origin` of a quota change."""
 
 PLACE: Final = ("topic", "partition", "offset")
 
@@ -58,7 +61,7 @@ LATE_MS: Final = 86_400_000
 """The most that an event's time may precede its record's; later ones would change days that are done."""
 
 
-def opened(raw: DataFrame, topic: str) -> DataFrame:
+def parse_events(raw: DataFrame, topic: str) -> DataFrame:
     """Return the records of one topic as `event`, with the `reason` if it is invalid."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
@@ -67,10 +70,12 @@ def opened(raw: DataFrame, topic: str) -> DataFrame:
     return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
 
 
-def accepted(events: DataFrame) -> DataFrame:
-    """Return rows of the topic's table, from `opened`."""
+def valid_rows(events: DataFrame) -> DataFrame:
+    """Return rows of the topic's table, from `parse_events`."""
     fields = [
-        name for name in events.schema["event"].dataType.fieldNames() if name not in ("v", "time_ms", BROKEN)
+        name
+        for name in events.schema["event"].dataType.fieldNames()
+        if name not in ("v", "time_ms", ORIGIN_IN_VERSION_1, BROKEN)
     ]
     time = F.timestamp_millis("event.time_ms")
     return events.where(F.col("reason").isNull()).select(
@@ -84,15 +89,17 @@ def accepted(events: DataFrame) -> DataFrame:
 
 
 def _field(name: str) -> Column:
-    """A field of the event, in the words of the newest version of its format."""
+    """Return a field of the event with its name and values in the newest version of the format."""
     field = F.col(f"event.`{name}`")
     if name == "source":
         field = F.when(field == CACHED_IN_VERSION_1, CACHED).otherwise(field)
+    if name == "origin":
+        field = F.coalesce(field, F.col(f"event.`{ORIGIN_IN_VERSION_1}`"))
     return field.alias(name)
 
 
 def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFrame], ...]:
-    """Return the rows of `accepted` with their tables."""
+    """Return the rows of `valid_rows` with their tables."""
     if topic != QUOTA_CHANGES:
         return ((TABLES[topic], accepted_rows),)
     rows = accepted_rows.withColumn("event", F.coalesce("event", F.lit(LIMIT)))
@@ -116,8 +123,8 @@ def _product(pair: Column) -> Column:
     return F.coalesce(edge * count, F.lit(0.0))
 
 
-def refused(events: DataFrame) -> DataFrame:
-    """Return rows of the quarantine, from `opened`."""
+def quarantine_rows(events: DataFrame) -> DataFrame:
+    """Return rows of the quarantine, from `parse_events`."""
     return events.where(F.col("reason").isNotNull()).select(
         F.to_date("timestamp").alias(DATE), *PLACE, "timestamp", "reason", "value", "headers"
     )
@@ -125,7 +132,7 @@ def refused(events: DataFrame) -> DataFrame:
 
 def unknown_topics(raw: DataFrame) -> DataFrame:
     """Return records of unknown topics, for the quarantine."""
-    return refused(raw.withColumn("reason", F.lit("unknown topic")))
+    return quarantine_rows(raw.withColumn("reason", F.lit("unknown topic")))
 
 
 def _reason(topic: str) -> Column:
@@ -173,7 +180,7 @@ def _quota_rules(event: Column) -> list[tuple[Column, str]]:
 
 
 def _is_beyond(count: Column) -> Column:
-    return (count < 0) | (count > MOST)
+    return (count < 0) | (count > MAX_COUNT)
 
 
 def _is_finite(value: Column) -> Column:

@@ -1,6 +1,7 @@
 """The sources of events: the topics of a Kafka cluster, or files with their records.
 
-Both give rows of one shape (`RAW`), so that later steps do not depend on the source. A file is Parquet of
+Both give rows of one shape (`RAW`), so that later steps do not depend on the source. The table `EVENTS` keeps
+them, so that they can be read again. A file is Parquet of
 that shape, as `weir pipeline export` writes it, or JSON lines with `topic`, `partition`, `offset`,
 `timestamp_ms` and the value as `value` (text) or `value_base64`.
 """
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DateType,
     IntegerType,
     LongType,
     MapType,
@@ -24,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.formats import TELEMETRY, VALUES
+from pipeline.tables import DATE, Table
 
 EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 """All known topics, including those that do not exist yet."""
@@ -45,6 +48,11 @@ RAW: Final = StructType(
         StructField("headers", HEADERS),
     ]
 )
+
+EVENTS: Final = Table("bronze/events", ("topic", "partition", "offset"), (DATE, "topic"), "timestamp")
+"""Partitioned by topic, because each kind of event is read separately."""
+
+EVENTS_SCHEMA: Final = StructType([*RAW.fields, StructField(DATE, DateType())])
 
 _LINE: Final = StructType(
     [
@@ -140,3 +148,8 @@ def _headers(name: str, read: Callable[[Column], Column]) -> Column:
 def raw_of(frame: DataFrame) -> DataFrame:
     """Return the columns of `RAW` in its types, without others."""
     return frame.select(*(F.col(field.name).cast(field.dataType) for field in RAW.fields))
+
+
+def dated(raw: DataFrame) -> DataFrame:
+    """Return `raw` with the day on which the broker appended each record."""
+    return raw.withColumn(DATE, F.to_date("timestamp"))

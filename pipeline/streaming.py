@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from pipeline import bronze, sources
+from pipeline import sources
 from pipeline.run import ADDED, Pipeline
 from pipeline.tables import Warehouse
 
@@ -82,9 +82,9 @@ class Stream:
     def _is_only_writer(self) -> bool:
         """Return whether the stream of this checkpoint has appended all rows of the tables."""
         warehouse = self._warehouse
-        if not warehouse.exists(bronze.EVENTS):
+        if not warehouse.exists(sources.EVENTS):
             return True
-        return warehouse.has(CHECKPOINT) and not warehouse.noted(ADDED)
+        return warehouse.files.exists(CHECKPOINT) and not warehouse.files.names(ADDED)
 
 
 def _progress_of(query: Any) -> Iterator[str]:

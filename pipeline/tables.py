@@ -8,13 +8,14 @@ write are safe to repeat after a kill at any point: `append_once` marks a transa
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.commits import Commit, File, file_of, parsed, with_batch
+from pipeline.jvm import HadoopFiles, newest_version
 
 DATE: Final = "date"
 """The partition column of every table: the UTC day of the event."""
@@ -50,6 +51,7 @@ class Warehouse:
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
         self.root = root.rstrip("/")
+        self.files = HadoopFiles(spark, self.root)
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
@@ -65,40 +67,8 @@ class Warehouse:
         """Rename the folder of a table that was written under an older name. Nothing happens when there is no
         such folder, or when the table exists.
         """
-        files, old = self._file(old_path)
-        _, new = self._file(table.path)
-        if files.exists(old) and not files.exists(new):
-            files.rename(old, new)
-
-    def has(self, path: str) -> bool:
-        """Return whether the warehouse has a file or folder of this name."""
-        files, here = self._file(path)
-        return bool(files.exists(here))
-
-    def note(self, path: str) -> None:
-        """Create an empty file of this name, which outlives this process."""
-        files, here = self._file(path)
-        files.create(here, True).close()
-
-    def noted(self, folder: str) -> list[str]:
-        """Return the sorted names of the notes in a folder."""
-        files, here = self._file(folder)
-        found = files.listStatus(here) if files.exists(here) else ()
-        return sorted(str(each.getPath().getName()) for each in found)
-
-    def forget(self, path: str) -> None:
-        """Remove a note."""
-        files, here = self._file(path)
-        files.delete(here, False)
-
-    def _file(self, path: str) -> tuple[Any, Any]:
-        """Return the file system and its path object."""
-        here = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
-        return here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), here
-
-    @property
-    def _jvm(self) -> Any:
-        return self.spark.sparkContext._jvm
+        if self.files.exists(old_path) and not self.files.exists(table.path):
+            self.files.rename(old_path, table.path)
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Append rows, unless `writer` has already appended this batch or a later one."""
@@ -106,7 +76,7 @@ class Warehouse:
             _writer(rows, table)
             .mode("append")
             .option("mergeSchema", "true")
-            .option("txnAppId", _app(table, writer))
+            .option("txnAppId", _transaction_id(table, writer))
             .option("txnVersion", batch)
             .save(self.path(table))
         )
@@ -116,14 +86,13 @@ class Warehouse:
 
         None if the log of that time is deleted (Delta keeps a month).
         """
-        newest_first = (self._log(table, version) for version in range(self.version(table), -1, -1))
-        return with_batch(takewhile(bool, newest_first), _app(table, writer), batch)
+        versions = range(self.version(table), -1, -1)
+        newest_first = takewhile(bool, (self._log(table, version) for version in versions))
+        return with_batch(newest_first, _transaction_id(table, writer), batch)
 
     def version(self, table: Table) -> int:
         """Return the newest version; -1 if the table was never written."""
-        delta, nothing = self._jvm.org.apache.spark.sql.delta.DeltaLog, self._jvm.scala.Option.empty()
-        log = delta.forTable(self.spark._jsparkSession, self.path(table))
-        return int(log.update(False, nothing, nothing).version())
+        return newest_version(self.spark, self.path(table))
 
     def added_since(self, table: Table, version: int) -> Iterator[tuple[int, Commit]]:
         """Yield what `add` wrote after that version, the oldest first."""
@@ -137,14 +106,7 @@ class Warehouse:
 
         Read by number: the log of a month of batches is too long to list.
         """
-        files, here = self._file(f"{table.path}/_delta_log/{file_of(version)}")
-        if not files.exists(here):
-            return ""
-        stream = files.open(here)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        return self.files.read_text(f"{table.path}/_delta_log/{file_of(version)}") or ""
 
     def read_files(self, table: Table, files: Sequence[File], schema: StructType) -> DataFrame:
         """Read only those files, independent of later changes of the table."""
@@ -157,7 +119,7 @@ class Warehouse:
             _writer(rows, table).mode("append").save(self.path(table))
             return
         known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
-        known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
+        known.merge(rows.alias("new"), _same_keys(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Replace all rows that satisfy `where` by `rows`, which must satisfy it too."""
@@ -173,9 +135,9 @@ def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:
     return writer if table.time is None else writer.option("delta.dataSkippingStatsColumns", table.time)
 
 
-def _app(table: Table, writer: str) -> str:
+def _transaction_id(table: Table, writer: str) -> str:
     return f"{writer}:{table.path}"
 
 
-def _same(keys: Sequence[str]) -> str:
+def _same_keys(keys: Sequence[str]) -> str:
     return " AND ".join(f"known.`{key}` = new.`{key}`" for key in (DATE, *keys))

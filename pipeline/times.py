@@ -1,11 +1,14 @@
-"""Ranges of minutes and days as conditions of Spark and Delta. For `run` and `otlp.batch`."""
+"""Minutes of events, and ranges of minutes and days as conditions of Spark and Delta."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+MINUTE: Final = "minute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,11 @@ class Touched:
         return cls(min(minutes), max(minutes), frozenset(minute[:10] for minute in minutes))
 
 
+def minute_of(time: str = "time") -> Column:
+    """Return the minute of an event. An event's time is the end of the second that it covers."""
+    return F.date_trunc("minute", F.col(time) - F.expr("INTERVAL 1 MILLISECOND"))
+
+
 def touched(rows: DataFrame, minute: Column) -> tuple[int, Touched | None]:
     """Return the number of rows with a minute, and the touched minutes."""
     day = F.date_format(minute, "yyyy-MM-dd")
@@ -35,7 +43,7 @@ def touched(rows: DataFrame, minute: Column) -> tuple[int, Touched | None]:
 
 
 def minute_text(time: str) -> str:
-    """Return the minute that ends at or contains this time: `gold.usage.minute_of` for a time as text."""
+    """Return the minute that ends at or contains this time: `minute_of` for a time as text."""
     before = datetime.fromisoformat(time) - timedelta(milliseconds=1)
     return f"{before:%Y-%m-%d %H:%M}:00"
 

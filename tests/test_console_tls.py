@@ -10,7 +10,7 @@ from broker import web
 from broker.config.load import load
 from broker.config.sections import ConsoleConfig
 from broker.errors import ConfigError
-from broker.security.pem import parse
+from broker.security.tls import parse_pem
 from tests.support.certificates import PASSWORD, certificates
 
 LOCATION = "console.ssl.keystore.location"
@@ -44,7 +44,7 @@ def test_without_a_key_store_it_speaks_http() -> None:
 
 def test_a_file_and_the_same_in_line_are_both_taken() -> None:
     known = certificates()
-    pem = parse(known.server.text())
+    pem = parse_pem(known.server.text())
     (key,), chain = pem.keys, pem.certificates
     inline = settings(
         f"keystore.key={' '.join(key.split())}",

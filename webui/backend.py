@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from broker.control.commands import Actor, Command
-from broker.control.passwords import HashedPassword
+from broker.control.tokens import Credentials, HashedPassword
 from broker.control.views import TokenRow, Views
 
 Answer = TypeVar("Answer")
@@ -79,16 +79,6 @@ class ConsoleSettings(Protocol):
     def insights_warehouse(self) -> str: ...
 
 
-class Lock(Protocol):
-    """The password check of a name, which need not exist: `broker.control.passwords.Lock`."""
-
-    @property
-    def row(self) -> TokenRow | None: ...
-
-    def opens(self, secret: str) -> bool:
-        """Check a secret. Slow: call it in a worker thread."""
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     """The broker's functions for the console.
@@ -102,7 +92,7 @@ class Backend:
     control: ControlService
     views: Views
     identify: Callable[[str], TokenRow | None]
-    lock_of: Callable[[str], Lock]
+    credentials_of: Callable[[str], Credentials]
     hash_password: Callable[[str, str], HashedPassword]
     metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]

@@ -12,15 +12,23 @@ out: transactions (a transactional id is refused).
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import complete_fetches
-from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, Sliced, in_slices
+from broker.api.outcome import (
+    NO_RESPONSE,
+    AfterCommit,
+    Hangup,
+    NoResponse,
+    Outcome,
+    Response,
+    Sliced,
+    in_slices,
+)
 from broker.api.pacing import Pace
 from broker.api.produce_cache import ProduceCache
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
+from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -45,19 +53,23 @@ Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 
-@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, request_cache=ProduceCache)
-def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_append_all(message, context, broker))
+@api(ApiKey.PRODUCE, versions=(3, 13), services=ProduceServices, advertised_min=0, request_cache=ProduceCache)
+def handle(
+    message: ProduceRequest, context: RequestContext, services: ProduceServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_append_all(message, context, services))
 
 
-def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _append_all(
+    message: ProduceRequest, context: RequestContext, services: ProduceServices
+) -> Slices[Outcome]:
     """Stage the first SLICE partitions, after inspecting the batches that need it.
 
     `_Pending` stages each further piece of a large request after the previous piece is committed.
     """
-    refusal = refusal_of(message, broker)
-    faults = {} if refusal else (yield from _inspect(message, context, broker))
-    pending = _Pending(message, context, broker, refusal, faults)
+    refusal = refusal_of(message)
+    faults = {} if refusal else (yield from _inspect(message, context, services))
+    pending = _Pending(message, context, services, refusal, faults)
     if context.size > SINGLE_PIECE_BYTES:
         pending.pieces = _pieces(message.topic_data)
         pending.stage(next(pending.pieces, ()))
@@ -85,7 +97,9 @@ def _pieces(topics: Sequence[TopicProduceData]) -> Iterator[Piece]:
         yield piece
 
 
-def _inspect(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
+def _inspect(
+    message: ProduceRequest, context: RequestContext, services: ProduceServices
+) -> Slices[dict[int, ApiError]]:
     """Return the errors of batches that fail inspection or use a codec newer than the request's version.
 
     The key is the `id` of the partition's data.
@@ -96,7 +110,7 @@ def _inspect(message: ProduceRequest, context: RequestContext, broker: Broker) -
     for topic in message.topic_data:
         if pace.spent():
             yield None
-        hosted = hosted_topic(topic, broker)
+        hosted = hosted_topic(topic, services.partitions)
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             continue
         for data in topic.partition_data:
@@ -154,7 +168,15 @@ class _Pending(AfterCommit):
     """A Produce with staged appends: all of them, or one piece of a large request."""
 
     __slots__ = (
-        *("_faults", "_last", "_refusal", "acks", "appended", "broker", "context", "pieces", "responses"),
+        "_faults",
+        "_last",
+        "_refusal",
+        "acks",
+        "appended",
+        "context",
+        "pieces",
+        "responses",
+        "services",
         "wait_ms",
     )
 
@@ -162,7 +184,7 @@ class _Pending(AfterCommit):
         self,
         message: ProduceRequest,
         context: RequestContext,
-        broker: Broker,
+        services: ProduceServices,
         refusal: ErrorCode,
         faults: dict[int, ApiError],
     ) -> None:
@@ -171,7 +193,7 @@ class _Pending(AfterCommit):
         self.responses: list[TopicProduceResponse] = []
         self.appended: Appended = []
         self.context = context
-        self.broker = broker
+        self.services = services
         self.pieces: Iterator[Piece] = iter(())
         self._refusal = refusal
         self._faults = faults
@@ -180,17 +202,17 @@ class _Pending(AfterCommit):
     def stage(self, piece: Piece) -> None:
         """Stage one piece; the caller commits it before it stages the next."""
         appended: Appended = []
-        faults, wall_ms = self._faults, self.context.wall_ms
+        faults, wall_ms, partitions = self._faults, self.context.wall_ms, self.services.partitions
         for topic, some in piece:
-            hosted = hosted_topic(topic, self.broker)
+            hosted = hosted_topic(topic, partitions)
             refused = self._refusal or topic_refusal(topic, hosted, self.acks)
-            answers = [
+            responses = [
                 _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended) for data in some
             ]
             if topic is self._last:
-                self.responses[-1].partition_responses += answers
+                self.responses[-1].partition_responses += responses
             else:
-                self.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+                self.responses.append(TopicProduceResponse(topic.name, topic.topic_id, responses))
                 self._last = topic
         self.appended = appended
 
@@ -207,7 +229,7 @@ class _Pending(AfterCommit):
     def timeout_ms(self) -> int:
         return self.wait_ms
 
-    def give_up(self) -> Outcome:
+    def fail(self) -> Outcome:
         outcome = self.finish()
         if self.acks != 0:
             for _, _, response in self.appended:  # finish() builds the responses of staged partitions
@@ -215,7 +237,7 @@ class _Pending(AfterCommit):
         return outcome
 
     def finish(self) -> Outcome:
-        broker = self.broker
+        services = self.services
         for log, staged, response in self.appended:
             response.error_code = append_error(log, staged)
             if response.error_code:
@@ -223,13 +245,13 @@ class _Pending(AfterCommit):
             response.base_offset = staged.base_offset
             response.log_append_time_ms = staged.log_append_time
             response.log_start_offset = staged.log_start_offset
-            if broker.fetches.watched:
-                complete_fetches(broker, log)
+            if services.fetches.watched:
+                services.fetches.complete(log)
         piece = next(self.pieces, None)
         if piece is not None:
             return Sliced(self._stage_next(piece), None)
         throttle = None
-        quotas = broker.quotas
+        quotas = services.quotas
         if quotas.produce_active:
             context = self.context
             if quotas.broker.active:
@@ -243,5 +265,5 @@ class _Pending(AfterCommit):
             if errors:
                 error = ErrorCode(errors.pop())
                 return Hangup(f"acks=0 and {error.name}", error)
-            return SILENT if throttle is None else Silent(throttle)
-        return Answered(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)
+            return NO_RESPONSE if throttle is None else NoResponse(throttle)
+        return Response(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)

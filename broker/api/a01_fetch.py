@@ -4,23 +4,21 @@ Versions 4-18; sessions (KIP-227) from 7, topic ids from 13. Records pass from t
 partition without records has empty bytes, never null (librdkafka, kafka-python). A fetch over its byte-rate
 quota or its client's request quota gets an empty response with the throttle time, and the byte-rate quota
 takes back the recorded bytes. An unknown partition does not end the wait of the others. The replication
-throttle applies to replica fetches instead of client quotas (`fetch_replica`). Left out: follower progress on
-the leader. read_committed returns every record because there are no transactions.
+throttle applies to replica fetches instead of client quotas. Left out: follower progress on the leader.
+read_committed returns every record because there are no transactions.
 """
 
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_cache import FetchCache
 from broker.api.fetch_many import fetch_many
-from broker.api.fetch_pending import PendingFetch
-from broker.api.fetch_replica import PendingReplicaFetch, replica_of
-from broker.api.fetch_setup import pending_fetch
+from broker.api.fetch_pending import PendingFetch, PendingReplicaFetch, pending_fetch, replica_of
 from broker.api.fetch_wanted import makes_logs, wanted_by
-from broker.api.outcome import DELAYED, Answered, Outcome, in_slices
+from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
+from broker.api.services import FetchServices
 from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -34,30 +32,32 @@ SOME_BYTES: Final = 512
 """The same limit, about 15 partitions, for requests that create logs: each takes a millisecond."""
 
 
-@api(ApiKey.FETCH, versions=(4, 18), request_cache=FetchCache)
-def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
+@api(ApiKey.FETCH, versions=(4, 18), services=FetchServices, request_cache=FetchCache)
+def handle(
+    message: FetchRequest, context: RequestContext, services: FetchServices
+) -> Outcome | Awaitable[Outcome]:
     replica = replica_of(message)
     if replica >= 0:
         context.count_as("FetchFollower")
         context.exempt = True
-    if context.size > MANY_BYTES or broker.sessions.size_of(message.session_id) > SLICE:
-        return in_slices(fetch_many(message, replica, context, broker))
-    if context.size > SOME_BYTES and makes_logs(message, broker):
-        return in_slices(fetch_many(message, replica, context, broker))
+    if context.size > MANY_BYTES or services.sessions.size_of(message.session_id) > SLICE:
+        return in_slices(fetch_many(message, replica, context, services))
+    if context.size > SOME_BYTES and makes_logs(message, services.partitions):
+        return in_slices(fetch_many(message, replica, context, services))
     try:
-        wanted, session, incremental = wanted_by(message, context, broker)
+        wanted, session, incremental = wanted_by(message, context, services)
     except ApiError as error:
-        return Answered(FetchResponse(error_code=error.code))
+        return Response(FetchResponse(error_code=error.code))
     kind = PendingReplicaFetch if replica >= 0 else PendingFetch
-    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, broker)
+    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if reading.read() >= min_bytes or reading.stop_waiting or message.max_wait_ms <= 0:
-        return pending.answer(fresh=True)
+        return pending.response(fresh=True)
     reading.drop()
     operation = DelayedFetch(message.max_wait_ms, pending, min_bytes)
     keys = [each.log for each in wanted if each.log is not None]
-    if broker.fetches.try_complete_else_watch(operation, keys, context.now_ms):
-        return pending.answer()
+    if services.fetches.try_complete_else_watch(operation, keys, context.now_ms):
+        return pending.response()
     context.connection.waiting = operation
     return DELAYED

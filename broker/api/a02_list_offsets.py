@@ -10,11 +10,11 @@ because there is no remote storage.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
@@ -42,20 +42,22 @@ NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
 
 
-@api(ApiKey.LIST_OFFSETS, versions=(1, 10))
+@api(ApiKey.LIST_OFFSETS, versions=(1, 10), services=PartitionServices)
 def handle(
-    message: ListOffsetsRequest, context: RequestContext, broker: Broker
+    message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: ListOffsetsRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
     repeated = yield from _repeated(message, pace)
     topics = []
     for topic in message.topics:
-        hosted = broker.partitions.by_name.get(topic.name)
-        answers = []
+        hosted = services.partitions.by_name.get(topic.name)
+        responses = []
         for each in topic.partitions:
             if pace.spent():
                 yield None
@@ -66,13 +68,13 @@ def _respond(message: ListOffsetsRequest, context: RequestContext, broker: Broke
             else:
                 if hosted is not None and hosted.makes_log(each.partition_index) and pace.spent(SLICE):
                     yield None
-                answers.append((yield from _answer(each, hosted)))
+                responses.append((yield from _response(each, hosted)))
                 continue
-            answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
-        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+            responses.append(ListOffsetsPartitionResponse(each.partition_index, error))
+        topics.append(ListOffsetsTopicResponse(topic.name, responses))
         if pace.spent():
             yield None
-    return Answered(ListOffsetsResponse(topics=topics))
+    return Response(ListOffsetsResponse(topics=topics))
 
 
 def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, int]]]:
@@ -91,22 +93,24 @@ def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, 
     return twice
 
 
-def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> Slices[ListOffsetsPartitionResponse]:
-    answer = ListOffsetsPartitionResponse(asked.partition_index)
+def _response(
+    requested: ListOffsetsPartition, hosted: HostedTopic | None
+) -> Slices[ListOffsetsPartitionResponse]:
+    response = ListOffsetsPartitionResponse(requested.partition_index)
     try:
-        log = None if hosted is None else hosted.log(asked.partition_index)
+        log = None if hosted is None else hosted.log(requested.partition_index)
         if log is None:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return answer
+            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return response
         log.check_usable()
-        if error := check_epoch(asked.current_leader_epoch):
-            answer.error_code = error
+        if error := check_epoch(requested.current_leader_epoch):
+            response.error_code = error
         else:
-            answer.timestamp, answer.offset = yield from _find(asked.timestamp, log)
-            answer.leader_epoch = -1 if answer.offset == NO_OFFSET else LEADER_EPOCH
+            response.timestamp, response.offset = yield from _find(requested.timestamp, log)
+            response.leader_epoch = -1 if response.offset == NO_OFFSET else LEADER_EPOCH
     except ApiError as refused:
-        answer.error_code = refused.code
-    return answer
+        response.error_code = refused.code
+    return response
 
 
 def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:

@@ -13,15 +13,13 @@ from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.mutations import automatic_charge
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import pieces
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import MetadataServices
 from broker.control.commands import CreateTopics
-from broker.control.topic_names import validate_topic_name
+from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image, Topic
 from broker.protocol.api_key import ApiKey
@@ -41,141 +39,150 @@ CREATED_AT_ONCE: Final = 100
 """Topics that one request creates; our own limit. The others are unknown topics, which clients retry."""
 
 
-@api(ApiKey.METADATA, versions=(0, 13))
-def handle(message: MetadataRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
+@api(ApiKey.METADATA, versions=(0, 13), services=MetadataServices)
+def handle(
+    message: MetadataRequest, context: RequestContext, services: MetadataServices
+) -> Outcome | Awaitable[Outcome]:
     if message.topics is None or (context.api_version == 0 and not message.topics):
-        image = broker.control.image
-        return in_slices(_all_topics(image, context, broker))
+        image = services.control.image
+        return in_slices(_all_topics(image, context, services))
     if context.api_version < 12 and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
     ):
         # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
-        return Answered(_reply(refused, context, broker))
-    return in_slices(_respond(message.topics, message, context, broker))
+        return Response(_reply(refused, context, services))
+    return in_slices(_respond(message.topics, message, context, services))
 
 
 def _respond(
-    asked: list[MetadataRequestTopic], message: MetadataRequest, context: RequestContext, broker: Broker
+    requested: list[MetadataRequestTopic],
+    message: MetadataRequest,
+    context: RequestContext,
+    services: MetadataServices,
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     """Look up the topics and start to create the missing ones that may be created."""
     may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
-    creates = may_create and broker.topic_defaults.auto_create_topics
-    answers: list[MetadataResponseTopic] = []
+    creates = may_create and services.control.config.topics.auto_create_topics
+    responses: list[MetadataResponseTopic] = []
     missing: dict[str, list[MetadataResponseTopic]] = {}
-    image, known = broker.control.image, True
-    went_offline = broker.partitions.went_offline
+    image, known = services.control.image, True
+    went_offline = services.partitions.went_offline
     resting = SLICE
-    for topic in asked:
-        answer = _find(topic, broker)
-        answers.append(answer)
-        if len(answer.partitions) == SLICE:
-            yield from _complete(answer, broker)
-        resting -= 1 + len(answer.partitions)
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    for topic in requested:
+        response = _find(topic, services)
+        responses.append(response)
+        if len(response.partitions) == SLICE:
+            yield from _complete(response, services)
+        resting -= 1 + len(response.partitions)
+        if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
-            if creates and answer.name is not None:
-                _note_missing(answer.name, answer, missing)
+            if creates and response.name is not None:
+                _note_missing(response.name, response, missing)
         if resting <= 0:
             resting = SLICE
             yield None
     if missing:
-        return _create(missing, answers, context, broker)
-    return Answered(
-        _reply(answers, context, broker), cacheable=known and _is_current(image, went_offline, broker)
+        return _create(missing, responses, context, services)
+    return Response(
+        _reply(responses, context, services), cacheable=known and _is_current(image, went_offline, services)
     )
 
 
 def _note_missing(
-    name: str, answer: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
+    name: str, response: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
 ) -> None:
     if name not in missing and len(missing) == CREATED_AT_ONCE:
         return
     try:
         validate_topic_name(name)
     except ApiError as error:
-        answer.error_code = error.code
+        response.error_code = error.code
     else:
-        missing.setdefault(name, []).append(answer)
+        missing.setdefault(name, []).append(response)
 
 
 async def _create(
     missing: dict[str, list[MetadataResponseTopic]],
-    answers: list[MetadataResponseTopic],
+    responses: list[MetadataResponseTopic],
     context: RequestContext,
-    broker: Broker,
+    services: MetadataServices,
 ) -> Outcome:
-    """Create the topics of `missing`, which maps each name to its entries in `answers`."""
-    topics = tuple(automatic_topic(name, broker) for name in missing)
-    command = CreateTopics(topics, charge=automatic_charge(context, broker))
-    outcomes = await broker.control.apply(command, wire_actor(context, broker, automatic=True))
+    """Create the topics of `missing`, which maps each name to its entries in `responses`."""
+    topics = tuple(automatic_topic(name, services.control.config) for name in missing)
+    command = CreateTopics(topics, charge=services.mutations.automatic_charge(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, automatic=True))
     errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}
     for name, unknown in missing.items():
-        topic = broker.control.image.topics.get(name)
+        topic = services.control.image.topics.get(name)
         error = errors.get(name)
-        for answer in unknown:
+        for response in unknown:
             if topic is not None:
-                made = _known(topic, broker)
-                run_through(_complete(made, broker))
-                answer.error_code, answer.topic_id = made.error_code, made.topic_id
-                answer.is_internal, answer.partitions = made.is_internal, made.partitions
+                made = _known(topic, services)
+                run_through(_complete(made, services))
+                response.error_code, response.topic_id = made.error_code, made.topic_id
+                response.is_internal, response.partitions = made.is_internal, made.partitions
             elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
-                answer.error_code = int(error)
-    return Answered(_reply(answers, context, broker))
+                response.error_code = int(error)
+    return Response(_reply(responses, context, services))
 
 
-def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    answers = []
-    went_offline = broker.partitions.went_offline
+def _all_topics(image: Image, context: RequestContext, services: MetadataServices) -> Slices[Outcome]:
+    responses = []
+    went_offline = services.partitions.went_offline
     resting = SLICE
     for topic in image.topics.values():
-        answers.append(_known(topic, broker))
+        responses.append(_known(topic, services))
         if topic.partitions > SLICE:
-            yield from _complete(answers[-1], broker)
+            yield from _complete(responses[-1], services)
         resting -= 1 + topic.partitions
         if resting <= 0:
             resting = SLICE
             yield None
-    return Answered(_reply(answers, context, broker), cacheable=_is_current(image, went_offline, broker))
+    return Response(
+        _reply(responses, context, services), cacheable=_is_current(image, went_offline, services)
+    )
 
 
-def _is_current(image: Image, went_offline: int, broker: Broker) -> bool:
+def _is_current(image: Image, went_offline: int, services: MetadataServices) -> bool:
     """Whether a response is still correct that started from this image and offline count."""
-    return broker.control.image is image and broker.partitions.went_offline == went_offline
+    return services.control.image is image and services.partitions.went_offline == went_offline
 
 
-def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
-    topics = broker.control.image.topics
-    if asked.topic_id != ZERO_UUID:
-        hosted = broker.partitions.by_id.get(asked.topic_id)
+def _find(requested: MetadataRequestTopic, services: MetadataServices) -> MetadataResponseTopic:
+    topics = services.control.image.topics
+    if requested.topic_id != ZERO_UUID:
+        hosted = services.partitions.by_id.get(requested.topic_id)
         if hosted is None or hosted.name not in topics:
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _known(topics[hosted.name], broker)
-    name = asked.name or ""
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+        return _known(topics[hosted.name], services)
+    name = requested.name or ""
     topic = topics.get(name)
     if topic is None:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-    return _known(topic, broker)
+    return _known(topic, services)
 
 
-def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
+def _known(topic: Topic, services: MetadataServices) -> MetadataResponseTopic:
     """Describe a topic with its first SLICE partitions; `_complete` adds the others."""
-    partitions = _partitions(topic, range(min(topic.partitions, SLICE)), broker)
+    partitions = _partitions(topic, range(min(topic.partitions, SLICE)), services)
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
 
 
-def _complete(answer: MetadataResponseTopic, broker: Broker) -> Slices[None]:
-    topic = broker.control.image.topics.get(answer.name or "")
-    if topic is None or topic.topic_id != answer.topic_id:
+def _complete(response: MetadataResponseTopic, services: MetadataServices) -> Slices[None]:
+    topic = services.control.image.topics.get(response.name or "")
+    if topic is None or topic.topic_id != response.topic_id:
         return
     for some in pieces(range(SLICE, topic.partitions)):
         yield None
-        answer.partitions += _partitions(topic, some, broker)
+        response.partitions += _partitions(topic, some, services)
 
 
-def _partitions(topic: Topic, indexes: Iterable[int], broker: Broker) -> list[MetadataResponsePartition]:
-    node = broker.config.node_id
-    offline = broker.partitions.offline(topic.name)
+def _partitions(
+    topic: Topic, indexes: Iterable[int], services: MetadataServices
+) -> list[MetadataResponsePartition]:
+    node = services.node_id
+    offline = services.partitions.offline(topic.name)
     return [
         MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
         if index not in offline
@@ -186,12 +193,14 @@ def _partitions(topic: Topic, indexes: Iterable[int], broker: Broker) -> list[Me
     ]
 
 
-def _reply(topics: list[MetadataResponseTopic], context: RequestContext, broker: Broker) -> MetadataResponse:
-    endpoint = broker.endpoints[context.connection.listener]
-    node = broker.config.node_id
+def _reply(
+    topics: list[MetadataResponseTopic], context: RequestContext, services: MetadataServices
+) -> MetadataResponse:
+    endpoint = services.endpoints[context.connection.listener]
+    node = services.node_id
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node, endpoint.host, endpoint.port, None)],
-        cluster_id=broker.control.image.cluster_id,
+        cluster_id=services.control.image.cluster_id,
         controller_id=node,
         topics=topics,
     )

@@ -11,15 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import LONGEST_NAME, AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import CommitReply, Effects, Token
-from broker.groups.requests import CommitRequest, OffsetToCommit
+from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_commit import (
@@ -34,19 +33,21 @@ AT_ONCE: Final = 256
 """Offsets written in one batch; our own limit. One takes 5 us."""
 
 
-@api(ApiKey.OFFSET_COMMIT, versions=(2, 9))
+@api(ApiKey.OFFSET_COMMIT, versions=(2, 9), services=GroupServices)
 def handle(
-    message: OffsetCommitRequest, context: RequestContext, broker: Broker
+    message: OffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_commit(message, context, broker))
+    return in_slices(_commit(message, context, services))
 
 
-def _commit(message: OffsetCommitRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    refusal = _refusal(message, broker)
-    topics, offsets, accepted = yield from _sort(message, broker.control.image, refusal)
+def _commit(
+    message: OffsetCommitRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    refusal = _refusal(message, services)
+    topics, offsets, accepted = yield from _sort(message, services.control.image, refusal)
     reply = OffsetCommitResponse(topics=topics)
     if not offsets:
-        return Answered(reply)
+        return Response(reply)
     entries = consumed(accepted, AT_ONCE)
 
     def take(committed: CommitReply) -> None:
@@ -64,15 +65,15 @@ def _commit(message: OffsetCommitRequest, context: RequestContext, broker: Broke
     )
 
     def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:
-        return broker.groups.coordinator.commit(replace(request, offsets=some), token, now_of(context))
+        return services.groups.coordinator.commit(replace(request, offsets=some), token, now_of(context))
 
     calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
-    return AskedInTurns(context, calls, take, reply, broker, offsets, accepted).begin()
+    return DividedGroupRequest(context, calls, take, reply, services, offsets, accepted).begin()
 
 
-def _refusal(message: OffsetCommitRequest, broker: Broker) -> ErrorCode:
+def _refusal(message: OffsetCommitRequest, services: GroupServices) -> ErrorCode:
     """Return the error of every partition if the whole request is refused, else NONE."""
-    if not broker.groups.is_available:
+    if not services.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.INVALID_GROUP_ID if len(message.group_id) > LONGEST_NAME else ErrorCode.NONE
 

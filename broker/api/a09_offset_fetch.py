@@ -9,13 +9,13 @@ only. Left out: topic ids (version 10); `require_stable`, because there are no t
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.committed import CommittedOffset
+from broker.groups.messages import CommittedOffset
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -37,26 +37,28 @@ Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] 
 Found = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
 
 
-@api(ApiKey.OFFSET_FETCH, versions=(1, 9))
+@api(ApiKey.OFFSET_FETCH, versions=(1, 9), services=GroupServices)
 def handle(
-    message: OffsetFetchRequest, context: RequestContext, broker: Broker
+    message: OffsetFetchRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: OffsetFetchRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: OffsetFetchRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
     pace = Pace()
-    error = ErrorCode.NONE if broker.groups.is_available else ErrorCode.NOT_COORDINATOR
+    error = ErrorCode.NONE if services.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
         groups = []
         for group in message.groups:
-            groups.append((yield from _group(group, error, broker, pace)))
+            groups.append((yield from _group(group, error, services, pace)))
             if pace.spent():
                 yield None
-        return Answered(OffsetFetchResponse(groups=groups))
+        return Response(OffsetFetchResponse(groups=groups))
     found: Found = iter(())
     if not error:
-        found = _find(message.group_id, message.topics, broker)
+        found = _find(message.group_id, message.topics, services)
     elif context.api_version < 2:
         found = _without_offsets(message.topics)
 
@@ -71,21 +73,21 @@ def _respond(message: OffsetFetchRequest, context: RequestContext, broker: Broke
         topics.append(OffsetFetchResponseTopic(name, (yield from mapped(partition, offsets, pace))))
         if pace.spent():
             yield None
-    return Answered(OffsetFetchResponse(topics=topics, error_code=error))
+    return Response(OffsetFetchResponse(topics=topics, error_code=error))
 
 
 def _group(
-    asked: OffsetFetchRequestGroup, error: ErrorCode, broker: Broker, pace: Pace
+    requested: OffsetFetchRequestGroup, error: ErrorCode, services: GroupServices, pace: Pace
 ) -> Slices[OffsetFetchResponseGroup]:
     if error:
-        return OffsetFetchResponseGroup(asked.group_id, error_code=error)
+        return OffsetFetchResponseGroup(requested.group_id, error_code=error)
     topics = []
-    for name, offsets in _find(asked.group_id, asked.topics, broker):
+    for name, offsets in _find(requested.group_id, requested.topics, services):
         partitions = yield from mapped(_partition, offsets, pace)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
         if pace.spent():
             yield None
-    return OffsetFetchResponseGroup(asked.group_id, topics)
+    return OffsetFetchResponseGroup(requested.group_id, topics)
 
 
 def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
@@ -93,9 +95,9 @@ def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitio
     return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
 
 
-def _find(group_id: str, topics: Topics, broker: Broker) -> Found:
+def _find(group_id: str, topics: Topics, services: GroupServices) -> Found:
     """Return the requested partitions by topic, with their committed offsets."""
-    committed = broker.groups.coordinator.committed(group_id)
+    committed = services.groups.coordinator.committed(group_id)
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices
             yield name, list(offsets.items())

@@ -9,12 +9,11 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.mutations import automatic_charge
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import MetadataServices
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -32,50 +31,50 @@ TRANSACTION: Final = 1
 NO_NODE: Final = -1
 
 
-@api(ApiKey.FIND_COORDINATOR, versions=(0, 6))
+@api(ApiKey.FIND_COORDINATOR, versions=(0, 6), services=MetadataServices)
 def handle(
-    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
     if message.key_type == TRANSACTION:
         return in_slices(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if message.key_type != GROUP:
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
-    if not broker.groups.is_available:
-        return _make_offsets_topic(message, context, broker)
-    return in_slices(_coordinators(message, context, broker, cacheable=True))
+    if not services.groups.is_available:
+        return _make_offsets_topic(message, context, services)
+    return in_slices(_coordinators(message, context, services, cacheable=True))
 
 
 async def _make_offsets_topic(
-    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome:
-    topic = automatic_topic(OFFSETS_TOPIC, broker)
-    await broker.control.apply(
-        CreateTopics((topic,), charge=automatic_charge(context, broker)), BROKER_ITSELF
+    topic = automatic_topic(OFFSETS_TOPIC, services.control.config)
+    await services.control.apply(
+        CreateTopics((topic,), charge=services.mutations.automatic_charge(context)), BROKER_ITSELF
     )
     # Of two concurrent requests, the second finds that the topic exists, and both succeed.
-    if broker.groups.is_available:
-        return outcome_of(_coordinators(message, context, broker, cacheable=False))
+    if services.groups.is_available:
+        return outcome_of(_coordinators(message, context, services, cacheable=False))
     return outcome_of(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 def _coordinators(
-    message: FindCoordinatorRequest, context: RequestContext, broker: Broker, *, cacheable: bool
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices, *, cacheable: bool
 ) -> Slices[Outcome]:
-    node = broker.config.node_id
-    endpoint = broker.endpoints[context.connection.listener]
+    node = services.node_id
+    endpoint = services.endpoints[context.connection.listener]
     if context.api_version < 4:
         reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
-        return Answered(reply, cacheable=cacheable)
+        return Response(reply, cacheable=cacheable)
     coordinators = yield from mapped(
         lambda key: Coordinator(key, node, endpoint.host, endpoint.port), message.coordinator_keys, Pace()
     )
-    return Answered(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
+    return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 
 def _refused(message: FindCoordinatorRequest, context: RequestContext, error: ErrorCode) -> Slices[Outcome]:
     if context.api_version < 4:
-        return Answered(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
+        return Response(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
     coordinators = yield from mapped(
         lambda key: Coordinator(key, NO_NODE, "", -1, error), message.coordinator_keys, Pace()
     )
-    return Answered(FindCoordinatorResponse(coordinators=coordinators))
+    return Response(FindCoordinatorResponse(coordinators=coordinators))

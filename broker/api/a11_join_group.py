@@ -8,14 +8,13 @@ which is not stored. From 9 a leader may skip the assignment (KIP-814).
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinReply
-from broker.groups.requests import JoinRequest
+from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -30,13 +29,13 @@ Each join and leave compares them with those of all other members.
 """
 
 
-@api(ApiKey.JOIN_GROUP, versions=(0, 9))
-def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+@api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
+def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
     version = context.api_version
-    if not broker.groups.is_available:
-        return Answered(_answer(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
+    if not services.groups.is_available:
+        return Response(_response(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
     if error := _check_lengths(message, context.client_id):
-        return Answered(_answer(JoinReply(error, message.member_id), version))
+        return Response(_response(JoinReply(error, message.member_id), version))
     rebalance_timeout_ms = message.rebalance_timeout_ms
     if version < 1:
         rebalance_timeout_ms = message.session_timeout_ms
@@ -53,8 +52,10 @@ def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -
         requires_member_id=version >= 4,
         can_skip_assignment=version >= 9,
     )
-    asked = Asked(context, _answer)
-    return conclude(broker.groups.coordinator.join(request, asked, now_of(context)), asked, broker)
+    group_request = GroupRequest(context, _response)
+    return conclude(
+        services.groups.coordinator.join(request, group_request, now_of(context)), group_request, services
+    )
 
 
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
@@ -72,7 +73,7 @@ def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCod
     return ErrorCode.INVALID_REQUEST if too_long else ErrorCode.NONE
 
 
-def _answer(reply: JoinReply, version: int) -> JoinGroupResponse:
+def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
     protocol_name = reply.protocol_name
     if protocol_name is None and version < 7:
         protocol_name = ""

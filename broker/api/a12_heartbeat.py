@@ -3,25 +3,25 @@
 Versions 0-4. Static members from 3 (KIP-345).
 """
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_requests import now_of
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@api(ApiKey.HEARTBEAT, versions=(0, 4))
-def handle(message: HeartbeatRequest, context: RequestContext, broker: Broker) -> Outcome:
-    if not broker.groups.is_available:
-        return Answered(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
-    error = broker.groups.coordinator.heartbeat(
+@api(ApiKey.HEARTBEAT, versions=(0, 4), services=GroupServices)
+def handle(message: HeartbeatRequest, context: RequestContext, services: GroupServices) -> Outcome:
+    if not services.groups.is_available:
+        return Response(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    error = services.groups.coordinator.heartbeat(
         message.group_id,
         message.generation_id,
         message.member_id,
         message.group_instance_id,
         now_of(context),
     )
-    return Answered(HeartbeatResponse(error_code=error))
+    return Response(HeartbeatResponse(error_code=error))

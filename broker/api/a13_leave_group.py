@@ -8,51 +8,50 @@ stored.
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import Effects, LeaveReply, Token
-from broker.groups.requests import Leaving
+from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from broker.records.slices import Slices
 
 
-@api(ApiKey.LEAVE_GROUP, versions=(0, 5))
+@api(ApiKey.LEAVE_GROUP, versions=(0, 5), services=GroupServices)
 def handle(
-    message: LeaveGroupRequest, context: RequestContext, broker: Broker
+    message: LeaveGroupRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_leave(message, context, broker))
+    return in_slices(_leave(message, context, services))
 
 
-def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    if not broker.groups.is_available:
-        return Answered(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if not services.groups.is_available:
+        return Response(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version < 3:
-        leaving = [Leaving(message.member_id)]
+        leaving = [LeavingMember(message.member_id)]
     else:
         leaving = yield from mapped(
-            lambda each: Leaving(each.member_id, each.group_instance_id), message.members, Pace()
+            lambda each: LeavingMember(each.member_id, each.group_instance_id), message.members, Pace()
         )
-    answer = LeaveGroupResponse()
-    asked: Sequence[Leaving] = ()
+    response = LeaveGroupResponse()
+    requested: Sequence[LeavingMember] = ()
 
     def take(reply: LeaveReply) -> None:
-        answer.error_code = reply.error
+        response.error_code = reply.error
         if context.api_version < 3:
-            answer.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
+            response.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
             return
-        for each, error in zip(asked, reply.errors, strict=False):  # a whole-request error has none
-            answer.members.append(MemberResponse(each.member_id, each.instance_id, error))
+        for each, error in zip(requested, reply.errors, strict=False):  # a whole-request error has none
+            response.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
-    def leave(some: Sequence[Leaving], token: Token) -> Effects:
-        nonlocal asked
-        asked = some
-        return broker.groups.coordinator.leave(message.group_id, some, token, now_of(context))
+    def leave(some: Sequence[LeavingMember], token: Token) -> Effects:
+        nonlocal requested
+        requested = some
+        return services.groups.coordinator.leave(message.group_id, some, token, now_of(context))
 
     calls = (partial(leave, some) for some in consumed(leaving))
-    return AskedInTurns(context, calls, take, answer, broker, leaving).begin()
+    return DividedGroupRequest(context, calls, take, response, services, leaving).begin()

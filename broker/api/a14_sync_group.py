@@ -6,32 +6,31 @@ names the protocol type and name, which must be the group's.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import GroupRequest, conclude, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import SyncReply
-from broker.groups.requests import SyncRequest
+from broker.groups.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from broker.records.slices import Slices
 
 
-@api(ApiKey.SYNC_GROUP, versions=(0, 5))
+@api(ApiKey.SYNC_GROUP, versions=(0, 5), services=GroupServices)
 def handle(
-    message: SyncGroupRequest, context: RequestContext, broker: Broker
+    message: SyncGroupRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_sync(message, context, broker))
+    return in_slices(_sync(message, context, services))
 
 
-def _sync(message: SyncGroupRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    if not broker.groups.is_available:
-        return Answered(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if not services.groups.is_available:
+        return Response(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
-        return Answered(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return Response(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assignments = {}
     pace = Pace()
     for each in message.assignments:
@@ -47,11 +46,13 @@ def _sync(message: SyncGroupRequest, context: RequestContext, broker: Broker) ->
         message.protocol_name,
         assignments,
     )
-    asked = Asked(context, _answer)
-    return conclude(broker.groups.coordinator.sync(request, asked, now_of(context)), asked, broker)
+    group_request = GroupRequest(context, _response)
+    return conclude(
+        services.groups.coordinator.sync(request, group_request, now_of(context)), group_request, services
+    )
 
 
-def _answer(reply: SyncReply, _version: int) -> SyncGroupResponse:
+def _response(reply: SyncReply, _version: int) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,

@@ -7,13 +7,13 @@ operations (there is no authorizer; the field has its default).
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups import replies
+from broker.groups.messages import DescribedGroup as GroupDescription
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -24,30 +24,32 @@ from broker.protocol.messages.describe_groups import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
+@api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), services=GroupServices)
 def handle(
-    message: DescribeGroupsRequest, context: RequestContext, broker: Broker
+    message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    if not broker.groups.is_available:
+def _respond(
+    message: DescribeGroupsRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    if not services.groups.is_available:
         refused = yield from mapped(
             lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups, Pace()
         )
-        return Answered(DescribeGroupsResponse(groups=refused))
-    coordinator, pace = broker.groups.coordinator, Pace()
+        return Response(DescribeGroupsResponse(groups=refused))
+    coordinator, pace = services.groups.coordinator, Pace()
     groups = []
     for group_id in message.groups:
         (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
         groups.append(_group(described))
         if pace.spent(2 + len(described.members)):
             yield None
-    return Answered(DescribeGroupsResponse(groups=groups))
+    return Response(DescribeGroupsResponse(groups=groups))
 
 
-def _group(group: replies.DescribedGroup) -> DescribedGroup:
+def _group(group: GroupDescription) -> DescribedGroup:
     return DescribedGroup(
         group.error,
         group.message,

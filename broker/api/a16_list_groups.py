@@ -7,11 +7,11 @@ filter with only unknown states or types selects none.
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import GroupServices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.records.slices import Slices
@@ -20,23 +20,23 @@ MAX_NAMES: Final = 64
 LONGEST_NAME: Final = 64
 
 
-@api(ApiKey.LIST_GROUPS, versions=(0, 5))
+@api(ApiKey.LIST_GROUPS, versions=(0, 5), services=GroupServices)
 def handle(
-    message: ListGroupsRequest, _context: RequestContext, broker: Broker
+    message: ListGroupsRequest, _context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: ListGroupsRequest, services: GroupServices) -> Slices[Outcome]:
     pace = Pace()
     states = yield from _filter(message.states_filter, pace)
     types = yield from _filter(message.types_filter, pace)
     groups = yield from mapped(
         lambda each: ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type),
-        broker.groups.coordinator.listed(states, types),
+        services.groups.coordinator.listed(states, types),
         pace,
     )
-    return Answered(ListGroupsResponse(groups=groups))
+    return Response(ListGroupsResponse(groups=groups))
 
 
 def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:

@@ -2,29 +2,29 @@
 
 Version 1 only: the tokens then use SaslAuthenticate requests (KIP-152). The response is ILLEGAL_SASL_STATE,
 as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
-re-authentication (KIP-368; network.connection.sessions). Left out: version 0, whose tokens have no request
-around them.
+re-authentication (KIP-368; network.connection.authentication). Left out: version 0, whose tokens have no
+request around them.
 """
 
-from broker.api.broker import Broker
+from broker.api.client_security import may_log_in
 from broker.api.context import RequestContext
-from broker.api.logins import may_log_in
-from broker.api.outcome import Answered, Login, Outcome
+from broker.api.outcome import Login, Outcome, Response
 from broker.api.registry import api
+from broker.api.services import LoginServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-@api(ApiKey.SASL_HANDSHAKE, versions=(1, 1), before_login=True)
-def handle(message: SaslHandshakeRequest, context: RequestContext, broker: Broker) -> Outcome:
+@api(ApiKey.SASL_HANDSHAKE, versions=(1, 1), services=LoginServices, before_login=True)
+def handle(message: SaslHandshakeRequest, context: RequestContext, services: LoginServices) -> Outcome:
     connection = context.connection
     if not may_log_in(connection):
-        return Answered(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
-    enabled = broker.security_config.for_listener(connection.listener).sasl_enabled_mechanisms
+        return Response(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
+    enabled = services.security.config.for_listener(connection.listener).sasl_enabled_mechanisms
     if message.mechanism not in enabled:
         refusal = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(enabled))
-        return Answered(refusal, login=Login.FAILED)
+        return Response(refusal, login=Login.FAILED)
     connection.sasl_mechanism = message.mechanism
     connection.scram = None
-    return Answered(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))
+    return Response(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))

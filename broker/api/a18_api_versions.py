@@ -9,10 +9,10 @@ hidden below version 4).
 import re
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import Connection, RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import ClusterServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -21,25 +21,31 @@ SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""
 
 
-def unknown_version(_message: object, context: RequestContext, broker: Broker) -> Outcome:
-    served = broker.endpoints[context.connection.listener].registry.get(ApiKey.API_VERSIONS)
+def unknown_version(_message: object, context: RequestContext, services: ClusterServices) -> Outcome:
+    served = services.endpoints[context.connection.listener].registry.get(ApiKey.API_VERSIONS)
     assert served is not None
     own = ApiVersion(ApiKey.API_VERSIONS, served.min_version, served.max_version)
-    return Answered(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
+    return Response(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
 
 
-@api(ApiKey.API_VERSIONS, versions=(0, 4), before_login=True, unknown_version=unknown_version)
-def handle(message: ApiVersionsRequest, context: RequestContext, broker: Broker) -> Outcome:
+@api(
+    ApiKey.API_VERSIONS,
+    versions=(0, 4),
+    services=ClusterServices,
+    before_login=True,
+    unknown_version=unknown_version,
+)
+def handle(message: ApiVersionsRequest, context: RequestContext, services: ClusterServices) -> Outcome:
     name, version = message.client_software_name, message.client_software_version
-    imprint = None
+    update_connection = None
     if context.api_version >= 3:
         if not (SOFTWARE.fullmatch(name) and SOFTWARE.fullmatch(version)):
-            return Answered(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return Response(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
 
-        def imprint(connection: Connection) -> None:
+        def update_connection(connection: Connection) -> None:
             connection.software_name = name
             connection.software_version = version
 
-    registry = broker.endpoints[context.connection.listener].registry
+    registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
-    return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, imprint=imprint)
+    return Response(ApiVersionsResponse(api_keys=served), cacheable=True, update_connection=update_connection)

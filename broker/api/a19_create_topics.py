@@ -9,14 +9,12 @@ and the client is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
+from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import TopicServices
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
 from broker.control.control import Control
 from broker.control.describe import describe_topic
@@ -35,36 +33,36 @@ Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 """The described configs of a topic, by its own configs."""
 
 
-@api(ApiKey.CREATE_TOPICS, versions=(2, 7))
+@api(ApiKey.CREATE_TOPICS, versions=(2, 7), services=TopicServices)
 def handle(
-    message: CreateTopicsRequest, context: RequestContext, broker: Broker
+    message: CreateTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: CreateTopicsRequest, context: RequestContext, broker: Broker
+    message: CreateTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
     if wanted is None:
         return (yield from refused(message.topics, _refused, lambda each: CreateTopicsResponse(topics=each)))
-    return _create(tuple(wanted), message.validate_only, context, broker)
+    return _create(tuple(wanted), message.validate_only, context, services)
 
 
 async def _create(
-    wanted: tuple[NewTopic, ...], validate_only: bool, context: RequestContext, broker: Broker
+    wanted: tuple[NewTopic, ...], validate_only: bool, context: RequestContext, services: TopicServices
 ) -> Outcome:
-    mutations = Mutations(context, broker, strict_from=6)
+    mutations = services.mutations.of(context, strict_from=6)
     command = CreateTopics(wanted, validate_only, mutations.charge)
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
-    return outcome_of(_results(outcomes, mutations, broker))
+    outcomes = await services.control.apply(command, services.security.actor(context))
+    return outcome_of(_results(outcomes, mutations, services))
 
 
-def _results(outcomes: list[TopicOutcome], mutations: Mutations, broker: Broker) -> Slices[Outcome]:
+def _results(outcomes: list[TopicOutcome], mutations: Mutations, services: TopicServices) -> Slices[Outcome]:
     described: Described = {}
-    topics = yield from mapped(lambda each: _result(each, broker.control, described), outcomes, Pace())
+    topics = yield from mapped(lambda each: _result(each, services.control, described), outcomes, Pace())
     throttle = mutations.throttle()
-    return Answered(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
+    return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
 
 
 def _parts(topic: CreatableTopic) -> int:

@@ -8,14 +8,12 @@ is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
+from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import TopicServices
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -29,21 +27,21 @@ from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
 
 
-@api(ApiKey.DELETE_TOPICS, versions=(1, 6))
+@api(ApiKey.DELETE_TOPICS, versions=(1, 6), services=TopicServices)
 def handle(
-    message: DeleteTopicsRequest, context: RequestContext, broker: Broker
+    message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: DeleteTopicsRequest, context: RequestContext, broker: Broker
+    message: DeleteTopicsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    asked: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
-    doomed = yield from entries_of(asked, _wanted, Pace())
+    requested: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
+    doomed = yield from entries_of(requested, _wanted, Pace())
     if doomed is None:
-        return (yield from refused(asked, _refused, lambda each: DeleteTopicsResponse(responses=each)))
-    return _delete(tuple(doomed), context, broker)
+        return (yield from refused(requested, _refused, lambda each: DeleteTopicsResponse(responses=each)))
+    return _delete(tuple(doomed), context, services)
 
 
 def _wanted(topic: str | DeleteTopicState) -> TopicRef:
@@ -57,10 +55,10 @@ def _refused(topic: str | DeleteTopicState, error: ErrorCode, message: str) -> D
     return DeletableTopicResult(wanted.name, wanted.topic_id or ZERO_UUID, error, message)
 
 
-async def _delete(doomed: tuple[TopicRef, ...], context: RequestContext, broker: Broker) -> Outcome:
-    mutations = Mutations(context, broker, strict_from=5)
+async def _delete(doomed: tuple[TopicRef, ...], context: RequestContext, services: TopicServices) -> Outcome:
+    mutations = services.mutations.of(context, strict_from=5)
     command = DeleteTopics(doomed, mutations.charge)
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    outcomes = await services.control.apply(command, services.security.actor(context))
     return outcome_of(_results(outcomes, mutations, context))
 
 
@@ -73,7 +71,7 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: Reques
         Pace(),
     )
     throttle = mutations.throttle()
-    return Answered(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
+    return Response(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _wire_code(error: ErrorCode, version: int) -> ErrorCode:

@@ -9,12 +9,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import is_internal
@@ -33,29 +32,31 @@ HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
 
 
-@api(ApiKey.DELETE_RECORDS, versions=(0, 2))
+@api(ApiKey.DELETE_RECORDS, versions=(0, 2), services=PartitionServices)
 def handle(
-    message: DeleteRecordsRequest, context: RequestContext, broker: Broker
+    message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
-    allowed = wire_actor(context, broker).role >= Role.ADMIN
+    allowed = services.security.actor(context).role >= Role.ADMIN
     results = []
     for topic in message.topics:
-        hosted = broker.partitions.by_name.get(topic.name)
+        hosted = services.partitions.by_name.get(topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
-            answer = partial(_refused, refusal)
+            response = partial(_refused, refusal)
         else:
-            answer = partial(_delete, hosted)
-        answers = yield from mapped(answer, topic.partitions, pace)
+            response = partial(_delete, hosted)
+        responses = yield from mapped(response, topic.partitions, pace)
         if pace.spent():
             yield None
-        results.append(DeleteRecordsTopicResult(topic.name, answers))
-    return Answered(DeleteRecordsResponse(topics=results))
+        results.append(DeleteRecordsTopicResult(topic.name, responses))
+    return Response(DeleteRecordsResponse(topics=results))
 
 
 def _refusal(name: str, hosted: HostedTopic | None, allowed: bool) -> ErrorCode:
@@ -66,21 +67,21 @@ def _refusal(name: str, hosted: HostedTopic | None, allowed: bool) -> ErrorCode:
     return ErrorCode.INVALID_TOPIC_EXCEPTION if is_internal(name) else ErrorCode.NONE
 
 
-def _refused(refusal: ErrorCode, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    return DeleteRecordsPartitionResult(asked.partition_index, NO_LOW_WATERMARK, refusal)
+def _refused(refusal: ErrorCode, requested: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK, refusal)
 
 
-def _delete(hosted: HostedTopic, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    answer = DeleteRecordsPartitionResult(asked.partition_index, NO_LOW_WATERMARK)
+def _delete(hosted: HostedTopic, requested: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    response = DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK)
     try:
-        log = hosted.log(asked.partition_index)
+        log = hosted.log(requested.partition_index)
         if log is None:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif not log.settings.deletes:
-            answer.error_code = ErrorCode.POLICY_VIOLATION
+            response.error_code = ErrorCode.POLICY_VIOLATION
         else:
-            offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
-            answer.low_watermark = log.delete_records_before(offset)
+            offset = log.high_watermark if requested.offset == HIGH_WATERMARK else requested.offset
+            response.low_watermark = log.delete_records_before(offset)
     except ApiError as refused:
-        answer.error_code = refused.code
-    return answer
+        response.error_code = refused.code
+    return response

@@ -8,10 +8,10 @@ Left out: transactions (a transactional id is refused), two-phase commit (versio
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import ProducerIdServices
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -22,34 +22,34 @@ NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
 
 
-@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), services=ProducerIdServices)
 def handle(
-    message: InitProducerIdRequest, _context: RequestContext, broker: Broker
+    message: InitProducerIdRequest, _context: RequestContext, services: ProducerIdServices
 ) -> Outcome | Awaitable[Outcome]:
     if message.transactional_id is not None:
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
-    producer_id = broker.producer_ids.take()
-    return _from_next_block(broker) if producer_id is None else _response(producer_id)
+    producer_id = services.producer_ids.take()
+    return _from_next_block(services) if producer_id is None else _response(producer_id)
 
 
-async def _from_next_block(broker: Broker) -> Outcome:
+async def _from_next_block(services: ProducerIdServices) -> Outcome:
     try:
-        block = await broker.control.apply(AllocateProducerIds(), BROKER_ITSELF)
+        block = await services.control.apply(AllocateProducerIds(), BROKER_ITSELF)
     except ApiError:
         # A disk error. Kafka responds with this code if no block arrives in time, and producers retry.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    broker.producer_ids.add(range(block.first, block.first + block.count))
-    producer_id = broker.producer_ids.take()
+    services.producer_ids.add(range(block.first, block.first + block.count))
+    producer_id = services.producer_ids.take()
     if producer_id is None:
         raise BrokerBug("the allocated block of producer ids is empty")
     return _response(producer_id)
 
 
 def _response(producer_id: int) -> Outcome:
-    return Answered(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+    return Response(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
 
 
 def _refused(error: ErrorCode) -> Outcome:
-    return Answered(InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH))
+    return Response(InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH))

@@ -7,11 +7,11 @@ unknown: epoch -1 and offset -1 without an error, as in Kafka.
 from collections.abc import Awaitable
 from functools import partial
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_for_leader_epoch import (
@@ -26,35 +26,35 @@ from broker.services.fetching import check_epoch
 from broker.services.partitions import LEADER_EPOCH
 
 
-@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), services=PartitionServices)
 def handle(
-    message: OffsetForLeaderEpochRequest, _context: RequestContext, broker: Broker
+    message: OffsetForLeaderEpochRequest, _context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: OffsetForLeaderEpochRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: OffsetForLeaderEpochRequest, services: PartitionServices) -> Slices[Outcome]:
     pace = Pace()
     topics = []
     for topic in message.topics:
-        ends = yield from mapped(partial(_end, broker, topic.topic), topic.partitions, pace)
+        ends = yield from mapped(partial(_end, services, topic.topic), topic.partitions, pace)
         topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
         if pace.spent():
             yield None
-    return Answered(OffsetForLeaderEpochResponse(topics=topics))
+    return Response(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(services: PartitionServices, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        log = broker.partitions.log(topic, asked.partition)
+        log = services.partitions.log(topic, requested.partition)
         if log is not None:
             log.check_usable()
     except ApiError as refused:
-        return EpochEndOffset(refused.code, asked.partition)
+        return EpochEndOffset(refused.code, requested.partition)
     if log is None:
-        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
-    if error := check_epoch(asked.current_leader_epoch):
-        return EpochEndOffset(error, asked.partition)
-    if asked.leader_epoch != LEADER_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, asked.partition)
-    return EpochEndOffset(ErrorCode.NONE, asked.partition, LEADER_EPOCH, log.log_end_offset)
+        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, requested.partition)
+    if error := check_epoch(requested.current_leader_epoch):
+        return EpochEndOffset(error, requested.partition)
+    if requested.leader_epoch != LEADER_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, requested.partition)
+    return EpochEndOffset(ErrorCode.NONE, requested.partition, LEADER_EPOCH, log.log_end_offset)

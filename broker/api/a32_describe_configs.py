@@ -8,12 +8,11 @@ have no value. A repeated resource has one entry. Left out: groups (such a resou
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.distinct import Distinct
-from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, pieces
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.describe import describe
 from broker.control.views import ConfigRow
@@ -41,14 +40,14 @@ COST: Final[dict[int, int]] = {
 """Elements that describing one resource counts as; a topic's configs take 0.1 ms."""
 
 
-@api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
+@api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), services=ControlServices)
 def handle(
-    message: DescribeConfigsRequest, _context: RequestContext, broker: Broker
+    message: DescribeConfigsRequest, _context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeConfigsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeConfigsRequest, services: ControlServices) -> Slices[Outcome]:
     pace = Pace()
     results: list[DescribeConfigsResult] = []
     told: Distinct[tuple[int, str]] = Distinct()
@@ -57,25 +56,25 @@ def _respond(message: DescribeConfigsRequest, broker: Broker) -> Slices[Outcome]
             if pace.spent():
                 yield None
             continue
-        results.append((yield from _describe(resource, message, broker, pace)))
+        results.append((yield from _describe(resource, message, services, pace)))
         if pace.spent(COST.get(resource.resource_type, 1) if results[-1].configs else 3):
             yield None
     yield from told.release()
-    return Answered(DescribeConfigsResponse(results=results))
+    return Response(DescribeConfigsResponse(results=results))
 
 
 def _describe(
-    resource: DescribeConfigsResource, message: DescribeConfigsRequest, broker: Broker, pace: Pace
+    resource: DescribeConfigsResource, message: DescribeConfigsRequest, services: ControlServices, pace: Pace
 ) -> Slices[DescribeConfigsResult]:
     kind, name = resource.resource_type, resource.resource_name
-    control = broker.control
+    control = services.control
     try:
         rows = describe(ConfigResource(kind, name), control.image, control.configuration)
     except ApiError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
     if resource.configuration_keys:
-        asked = yield from _known(resource.configuration_keys, {row.name for row in rows}, pace)
-        rows = [row for row in rows if row.name in asked]
+        requested = yield from _known(resource.configuration_keys, {row.name for row in rows}, pace)
+        rows = [row for row in rows if row.name in requested]
     configs = [_config(row, message) for row in rows]
     return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, configs)
 

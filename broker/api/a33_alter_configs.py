@@ -7,11 +7,11 @@ Versions 0-2. Configs that the request does not name are removed. Left out: logg
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.config_changes import ConfigChanges, alter_configs
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.control.commands import ConfigOp, OpType
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_configs import (
@@ -28,8 +28,8 @@ _CHANGES: Final = ConfigChanges(
 )
 
 
-@api(ApiKey.ALTER_CONFIGS, versions=(0, 2))
+@api(ApiKey.ALTER_CONFIGS, versions=(0, 2), services=ControlServices)
 def handle(
-    message: AlterConfigsRequest, context: RequestContext, broker: Broker
+    message: AlterConfigsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return alter_configs(_CHANGES, message.resources, message.validate_only, context, broker)
+    return alter_configs(_CHANGES, message.resources, message.validate_only, context, services)

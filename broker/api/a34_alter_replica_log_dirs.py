@@ -10,12 +10,11 @@ directory.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -28,23 +27,25 @@ from broker.protocol.messages.alter_replica_log_dirs import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2))
+@api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), services=PartitionServices)
 def handle(
-    message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker
+    message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(
+    message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
-    allowed = wire_actor(context, broker).role >= Role.ADMIN
+    allowed = services.security.actor(context).role >= Role.ADMIN
     results: dict[str, dict[int, ErrorCode]] = {}
-    for asked in message.dirs:
-        for topic in asked.topics:
+    for requested in message.dirs:
+        for topic in requested.topics:
             of_topic = results.setdefault(topic.name, {})
             for index in topic.partitions:
                 of_topic[index] = (
-                    _move(topic.name, index, asked.path, broker)
+                    _move(topic.name, index, requested.path, services)
                     if allowed
                     else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 )
@@ -56,20 +57,20 @@ def _respond(message: AlterReplicaLogDirsRequest, context: RequestContext, broke
             yield None
     topics = []
     for name, partitions in results.items():
-        answers = yield from mapped(
+        responses = yield from mapped(
             lambda each: AlterReplicaLogDirPartitionResult(*each), partitions.items(), pace
         )
-        topics.append(AlterReplicaLogDirTopicResult(name, answers))
+        topics.append(AlterReplicaLogDirTopicResult(name, responses))
         if pace.spent():
             yield None
-    return Answered(AlterReplicaLogDirsResponse(results=topics))
+    return Response(AlterReplicaLogDirsResponse(results=topics))
 
 
-def _move(topic: str, index: int, path: str, broker: Broker) -> ErrorCode:
-    store = broker.partitions.store
+def _move(topic: str, index: int, path: str, services: PartitionServices) -> ErrorCode:
+    store = services.partitions.store
     try:
         target = store.directories.named(path)
-        log = broker.partitions.log(topic, index)
+        log = services.partitions.log(topic, index)
         if log is None:
             store.directories.prefer(topic, index, target)
             return ErrorCode.REPLICA_NOT_AVAILABLE

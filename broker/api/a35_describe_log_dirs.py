@@ -8,15 +8,15 @@ Version 4 adds the total and usable bytes of the volume. (KIP-113, KIP-827)
 
 from collections.abc import Awaitable, Collection
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
+from broker.api.services import PartitionServices
 from broker.errors import ErrorCode
 from broker.log import disk
-from broker.log.directory import LogDirectory
-from broker.log.move import Move
+from broker.log.directories import LogDirectory
+from broker.log.moves import Move
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.protocol.api_key import ApiKey
@@ -32,16 +32,16 @@ from broker.records.slices import Slices
 Wanted = Collection[tuple[str, int]] | None
 
 
-@api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4))
+@api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
 def handle(
-    message: DescribeLogDirsRequest, _context: RequestContext, broker: Broker
+    message: DescribeLogDirsRequest, _context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Slices[Outcome]:
     pace = Pace()
-    store = broker.partitions.store
+    store = services.partitions.store
     wanted: set[tuple[str, int]] | None = None
     if message.topics is not None:
         wanted = set()
@@ -56,7 +56,7 @@ def _respond(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]
     results = []
     for directory in store.directories:
         results.append((yield from _described(directory, store, wanted, pace)))
-    return Answered(DescribeLogDirsResponse(results=results))
+    return Response(DescribeLogDirsResponse(results=results))
 
 
 def _described(

@@ -11,11 +11,11 @@ the client gets the error, and the connection is closed after the same delay.
 from functools import partial
 from typing import Final
 
-from broker.api.broker import Broker
+from broker.api.client_security import may_log_in, refusal_message
 from broker.api.context import Connection, RequestContext
-from broker.api.logins import may_log_in, words
-from broker.api.outcome import DELAYED, Answered, Login, Outcome
+from broker.api.outcome import DELAYED, Login, Outcome, Response
 from broker.api.registry import api
+from broker.api.services import LoginServices
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -28,108 +28,114 @@ LOGGED_IN: Final = "SaslAuthenticate request received after successful authentic
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
 
 
-@api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), before_login=True)
-def handle(message: SaslAuthenticateRequest, context: RequestContext, broker: Broker) -> Outcome:
+@api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), services=LoginServices, before_login=True)
+def handle(message: SaslAuthenticateRequest, context: RequestContext, services: LoginServices) -> Outcome:
     connection = context.connection
     if not may_log_in(connection):
-        return Answered(SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, LOGGED_IN))
+        return Response(SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, LOGGED_IN))
     if connection.sasl_mechanism is None:
         reply = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_HANDSHAKE)
-        return Answered(reply, login=Login.FAILED)
+        return Response(reply, login=Login.FAILED)
     session = connection.session
     if session is not None and session.mechanism != connection.sasl_mechanism:
         return _failed(
             f"SASL mechanism '{connection.sasl_mechanism}' requested by client is not supported for "
             f"re-authentication of mechanism '{session.mechanism}'"
         )
-    answer = b""
+    response = b""
     try:
         if connection.sasl_mechanism == plain.MECHANISM:
-            name: str | None = broker.plain.authenticate(connection.listener, message.auth_bytes)
+            name: str | None = services.security.plain.authenticate(connection.listener, message.auth_bytes)
         else:
-            login = connection.scram = connection.scram or _scram_login(connection.sasl_mechanism, broker)
-            answer = login.step(message.auth_bytes)
+            login = connection.scram = connection.scram or _scram_login(connection.sasl_mechanism, services)
+            response = login.step(message.auth_bytes)
             name = login.name
     except ApiError as refused:
-        return Answered(SaslAuthenticateResponse(refused.code, refused.message), login=Login.FAILED)
+        return Response(SaslAuthenticateResponse(refused.code, refused.message), login=Login.FAILED)
     if name is None:
-        return Answered(SaslAuthenticateResponse(auth_bytes=answer))
+        return Response(SaslAuthenticateResponse(auth_bytes=response))
     connection.scram = None
     if session is not None:
-        return _renewed(connection, session, name, answer, context.now_ms, broker)
-    return _complete_login(name, answer, context, broker)
+        return _renewed(connection, session, name, response, context.now_ms, services)
+    return _complete_login(name, response, context, services)
 
 
 def _renewed(
-    connection: Connection, session: Session, name: str, answer: bytes, now_ms: int, broker: Broker
+    connection: Connection, session: Session, name: str, response: bytes, now_ms: int, services: LoginServices
 ) -> Outcome:
     if name != connection.principal:
         return _failed(
             f"Cannot change principals during re-authentication from User.{connection.principal}: User.{name}"
         )
-    lifetime_ms = _lifetime_ms(connection, broker)
+    lifetime_ms = _lifetime_ms(connection, services)
     session.renewed(lifetime_ms, now_ms)
-    reply = SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
-    return Answered(reply, login=Login.RENEWED)
+    reply = SaslAuthenticateResponse(auth_bytes=response, session_lifetime_ms=lifetime_ms)
+    return Response(reply, login=Login.RENEWED)
 
 
-def _complete_login(name: str, answer: bytes, context: RequestContext, broker: Broker) -> Outcome:
+def _complete_login(name: str, response: bytes, context: RequestContext, services: LoginServices) -> Outcome:
     """Complete the login of an authenticated user, subject to the user's connection limits."""
     connection = context.connection
-    refusal = broker.logins.enter(connection, name, context.now_ms)
+    refusal = services.logins.enter(connection, name, context.now_ms)
     if refusal is None:
-        return _logged_in(connection, name, answer, context.now_ms, broker)
+        return _logged_in(connection, name, response, context.now_ms, services)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
-        retry = partial(_post_retry, name, answer, context, broker)
-        broker.logins.hold(connection, refusal.throttle_ms, retry)
+        retry = partial(_post_retry, name, response, context, services)
+        services.logins.delay(connection, refusal.throttle_ms, retry)
         return DELAYED
     return _refused(name, refusal)
 
 
-def _post_retry(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> None:
-    broker.callbacks.post(context, partial(_retry_login, name, answer, context, broker, now_ms))
+def _post_retry(
+    name: str, response: bytes, context: RequestContext, services: LoginServices, now_ms: int
+) -> None:
+    services.callbacks.post(context, partial(_retry_login, name, response, context, services, now_ms))
 
 
-def _retry_login(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> Outcome:
+def _retry_login(
+    name: str, response: bytes, context: RequestContext, services: LoginServices, now_ms: int
+) -> Outcome:
     """Check the connection limits again after the delay of a login that exceeded the rate."""
     connection = context.connection
-    refusal = broker.logins.enter(connection, name, now_ms)
+    refusal = services.logins.enter(connection, name, now_ms)
     if refusal is None:
-        return _logged_in(connection, name, answer, now_ms, broker)
+        return _logged_in(connection, name, response, now_ms, services)
     if isinstance(refusal, TooFastOfUser):
-        broker.logins.refuse(connection, name, refusal)
+        services.logins.refuse(connection, name, refusal)
     return _refused(name, refusal)
 
 
-def _logged_in(connection: Connection, name: str, answer: bytes, now_ms: int, broker: Broker) -> Answered:
+def _logged_in(
+    connection: Connection, name: str, response: bytes, now_ms: int, services: LoginServices
+) -> Response:
     connection.principal = name
     connection.authenticated = True
-    lifetime_ms = _lifetime_ms(connection, broker)
+    lifetime_ms = _lifetime_ms(connection, services)
     if lifetime_ms:
         assert connection.sasl_mechanism is not None
         connection.session = Session(connection.sasl_mechanism, lifetime_ms, now_ms)
-    reply = SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
-    return Answered(reply, login=Login.SUCCEEDED)
+    reply = SaslAuthenticateResponse(auth_bytes=response, session_lifetime_ms=lifetime_ms)
+    return Response(reply, login=Login.SUCCEEDED)
 
 
-def _lifetime_ms(connection: Connection, broker: Broker) -> int:
+def _lifetime_ms(connection: Connection, services: LoginServices) -> int:
     """Return the session lifetime in ms; 0 means that the login does not expire."""
-    return broker.security_config.session_ms(connection.listener, connection.sasl_mechanism)
+    return services.security.config.session_ms(connection.listener, connection.sasl_mechanism)
 
 
-def _refused(name: str, refusal: UserRefusal) -> Answered:
-    return _failed(words(name, refusal))
+def _refused(name: str, refusal: UserRefusal) -> Response:
+    return _failed(refusal_message(name, refusal))
 
 
-def _failed(why: str) -> Answered:
+def _failed(why: str) -> Response:
     reply = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, why)
-    return Answered(reply, login=Login.FAILED)
+    return Response(reply, login=Login.FAILED)
 
 
-def _scram_login(mechanism: str, broker: Broker) -> ScramLogin:
-    users, kind = broker.control.image.scram, MECHANISMS[mechanism]
+def _scram_login(mechanism: str, services: LoginServices) -> ScramLogin:
+    users, kind = services.control.image.scram, MECHANISMS[mechanism]
     return ScramLogin(
         kind,
         lambda name: users.get(name, {}).get(mechanism),
-        lambda name: broker.unknown_users.credential(kind, name),
+        lambda name: services.unknown_users.credential(kind, name),
     )

@@ -7,14 +7,12 @@ throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
+from broker.api.change_limits import Mutations, entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import TopicServices
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (
@@ -26,15 +24,15 @@ from broker.protocol.messages.create_partitions import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
+@api(ApiKey.CREATE_PARTITIONS, versions=(0, 3), services=TopicServices)
 def handle(
-    message: CreatePartitionsRequest, context: RequestContext, broker: Broker
+    message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: CreatePartitionsRequest, context: RequestContext, broker: Broker
+    message: CreatePartitionsRequest, context: RequestContext, services: TopicServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
     if wanted is None:
@@ -45,15 +43,15 @@ def _read(
                 lambda each: CreatePartitionsResponse(results=each),
             )
         )
-    return _create(tuple(wanted), message.validate_only, context, broker)
+    return _create(tuple(wanted), message.validate_only, context, services)
 
 
 async def _create(
-    wanted: tuple[NewPartitions, ...], validate_only: bool, context: RequestContext, broker: Broker
+    wanted: tuple[NewPartitions, ...], validate_only: bool, context: RequestContext, services: TopicServices
 ) -> Outcome:
-    mutations = Mutations(context, broker, strict_from=3)
+    mutations = services.mutations.of(context, strict_from=3)
     command = CreatePartitions(wanted, validate_only, mutations.charge)
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    outcomes = await services.control.apply(command, services.security.actor(context))
     return outcome_of(_results(outcomes, mutations))
 
 
@@ -62,7 +60,7 @@ def _results(outcomes: list[PartitionsOutcome], mutations: Mutations) -> Slices[
         lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, Pace()
     )
     throttle = mutations.throttle()
-    return Answered(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
+    return Response(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
 def _parts(topic: CreatePartitionsTopic) -> int:

@@ -7,16 +7,14 @@ Requires the editor role; GROUP_AUTHORIZATION_FAILED does not reveal which group
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.distinct import Distinct
-from broker.api.group_answers import AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, consumed, mapped
+from broker.api.group_requests import DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Distinct, Pace, consumed, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import DeleteReply, Effects, Token
+from broker.groups.messages import DeleteReply, Effects, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (
@@ -27,14 +25,16 @@ from broker.protocol.messages.delete_groups import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.DELETE_GROUPS, versions=(0, 2))
+@api(ApiKey.DELETE_GROUPS, versions=(0, 2), services=GroupServices)
 def handle(
-    message: DeleteGroupsRequest, context: RequestContext, broker: Broker
+    message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_delete(message, context, broker))
+    return in_slices(_delete(message, context, services))
 
 
-def _delete(message: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _delete(
+    message: DeleteGroupsRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
     pace = Pace()
     distinct: Distinct[str] = Distinct()
     names = []
@@ -45,24 +45,24 @@ def _delete(message: DeleteGroupsRequest, context: RequestContext, broker: Broke
             yield None
     yield from distinct.release()
     refusal = ErrorCode.NONE
-    if wire_actor(context, broker).role < Role.EDITOR:
+    if services.security.actor(context).role < Role.EDITOR:
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    elif not broker.groups.is_available:
+    elif not services.groups.is_available:
         refusal = ErrorCode.NOT_COORDINATOR
     if refusal:
         refused = yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
-        return Answered(DeleteGroupsResponse(results=refused))
-    answer = DeleteGroupsResponse()
+        return Response(DeleteGroupsResponse(results=refused))
+    response = DeleteGroupsResponse()
 
-    asked: Sequence[str] = ()
+    requested: Sequence[str] = ()
 
     def take(reply: DeleteReply) -> None:
-        answer.results += map(DeletableGroupResult, asked, reply.errors)
+        response.results += map(DeletableGroupResult, requested, reply.errors)
 
     def delete(some: Sequence[str], token: Token) -> Effects:
-        nonlocal asked
-        asked = some
-        return broker.groups.coordinator.delete(some, token, now_of(context))
+        nonlocal requested
+        requested = some
+        return services.groups.coordinator.delete(some, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(names))
-    return AskedInTurns(context, calls, take, answer, broker, names).begin()
+    return DividedGroupRequest(context, calls, take, response, services, names).begin()

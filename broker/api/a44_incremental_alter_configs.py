@@ -8,11 +8,11 @@ resource is an invalid request).
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.config_changes import ConfigChanges, alter_configs
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.control.commands import ConfigOp
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.incremental_alter_configs import (
@@ -29,8 +29,8 @@ _CHANGES: Final = ConfigChanges(
 )
 
 
-@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1))
+@api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: IncrementalAlterConfigsRequest, context: RequestContext, broker: Broker
+    message: IncrementalAlterConfigsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return alter_configs(_CHANGES, message.resources, message.validate_only, context, broker)
+    return alter_configs(_CHANGES, message.resources, message.validate_only, context, services)

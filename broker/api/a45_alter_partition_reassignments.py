@@ -8,13 +8,12 @@ INVALID_REPLICA_ASSIGNMENT; a null list, which cancels a reassignment, is NO_REA
 from collections.abc import Awaitable
 from functools import partial
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
-from broker.control.replicas import check_replicas
+from broker.api.services import ControlServices
+from broker.control.topics import check_replicas
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import Topic
@@ -29,45 +28,47 @@ from broker.protocol.messages.alter_partition_reassignments import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1))
+@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+    message: AlterPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
 def _respond(
-    message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+    message: AlterPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome]:
     pace = Pace()
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change
     )
-    if wire_actor(context, broker).role < Role.ADMIN:
+    if services.security.actor(context).role < Role.ADMIN:
         reply.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Answered(reply)
-    topics = broker.control.image.topics
-    for asked in message.topics:
-        topic = topics.get(asked.name)
-        answers = yield from mapped(partial(_answer, broker, asked.name, topic), asked.partitions, pace)
+        return Response(reply)
+    topics = services.control.image.topics
+    for requested in message.topics:
+        topic = topics.get(requested.name)
+        responses = yield from mapped(
+            partial(_response, services, requested.name, topic), requested.partitions, pace
+        )
         if pace.spent(2):
             yield None
-        reply.responses.append(ReassignableTopicResponse(asked.name, answers))
-    return Answered(reply)
+        reply.responses.append(ReassignableTopicResponse(requested.name, responses))
+    return Response(reply)
 
 
-def _answer(
-    broker: Broker, name: str, topic: Topic | None, asked: ReassignablePartition
+def _response(
+    services: ControlServices, name: str, topic: Topic | None, requested: ReassignablePartition
 ) -> ReassignablePartitionResponse:
-    index = asked.partition_index
+    index = requested.partition_index
     try:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
         if not 0 <= index < topic.partitions:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-        if asked.replicas is None:
+        if requested.replicas is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        check_replicas([tuple(asked.replicas)], broker.config.node_id)
+        check_replicas([tuple(requested.replicas)], services.node_id)
     except ApiError as refused:
         return ReassignablePartitionResponse(index, refused.code, refused.message)
     return ReassignablePartitionResponse(index)

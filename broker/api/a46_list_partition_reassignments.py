@@ -3,10 +3,10 @@
 Version 0. DescribeLogDirs shows moves between log directories of one broker.
 """
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -14,6 +14,8 @@ from broker.protocol.messages.list_partition_reassignments import (
 )
 
 
-@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
-def handle(_message: ListPartitionReassignmentsRequest, _context: RequestContext, _broker: Broker) -> Outcome:
-    return Answered(ListPartitionReassignmentsResponse())
+@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), services=ControlServices)
+def handle(
+    _message: ListPartitionReassignmentsRequest, _context: RequestContext, _services: ControlServices
+) -> Outcome:
+    return Response(ListPartitionReassignmentsResponse())

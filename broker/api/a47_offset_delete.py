@@ -8,15 +8,14 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import repeat
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import AskedInTurns, now_of
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.group_requests import DividedGroupRequest, now_of
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import GroupServices
 from broker.errors import ErrorCode
-from broker.groups.replies import Effects, OffsetDeleteReply, Token
+from broker.groups.messages import Effects, OffsetDeleteReply, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
@@ -28,27 +27,29 @@ from broker.protocol.messages.offset_delete import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.OFFSET_DELETE, versions=(0, 0))
+@api(ApiKey.OFFSET_DELETE, versions=(0, 0), services=GroupServices)
 def handle(
-    message: OffsetDeleteRequest, context: RequestContext, broker: Broker
+    message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_delete(message, context, broker))
+    return in_slices(_delete(message, context, services))
 
 
-def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    if wire_actor(context, broker).role < Role.EDITOR:
-        return Answered(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not broker.groups.is_available:
-        return Answered(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
+def _delete(
+    message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
+) -> Slices[Outcome]:
+    if services.security.actor(context).role < Role.EDITOR:
+        return Response(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if not services.groups.is_available:
+        return Response(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
     group_id = message.group_id
-    if refusal := broker.groups.coordinator.check_delete_offsets(group_id):
-        return Answered(OffsetDeleteResponse(refusal))
-    answer = OffsetDeleteResponse()
+    if refusal := services.groups.coordinator.check_delete_offsets(group_id):
+        return Response(OffsetDeleteResponse(refusal))
+    response = OffsetDeleteResponse()
     wanted = []
     entries = []
     pace = Pace()
     for topic in message.topics:
-        known = broker.control.image.topics.get(topic.name)
+        known = services.control.image.topics.get(topic.name)
         of_topic = []
         for each in topic.partitions:
             index = each.partition_index
@@ -59,18 +60,18 @@ def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broke
                 wanted.append((topic.name, index))
             if pace.spent():
                 yield None
-        answer.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
         if pace.spent():
             yield None
-    answered = consumed(entries)
+    remaining = consumed(entries)
 
     def take(reply: OffsetDeleteReply) -> None:
-        some = next(answered)
+        some = next(remaining)
         for entry, error in zip(some, reply.errors or repeat(reply.error), strict=False):
             entry.error_code = error  # the whole-request error if the group is deleted between two turns
 
     def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
-        return broker.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))
+        return services.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(wanted))
-    return AskedInTurns(context, calls, take, answer, broker, wanted, entries).begin()
+    return DividedGroupRequest(context, calls, take, response, services, wanted, entries).begin()

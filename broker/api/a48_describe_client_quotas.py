@@ -7,11 +7,11 @@ A filter that matches nothing gets an empty list, never null, which the Java cli
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.errors import ApiError
 from broker.metadata.image import QuotaEntry
 from broker.protocol.api_key import ApiKey
@@ -22,37 +22,37 @@ from broker.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.entity import Entity
-from broker.quotas.filters import Component, EntityFilter
 from broker.records.slices import Slices
 
 MAX_COMPONENTS: Final = 8
 """There are three entity types, and a filter may name each once."""
 
 
-@api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))
+@api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: DescribeClientQuotasRequest, _context: RequestContext, broker: Broker
+    message: DescribeClientQuotasRequest, _context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeClientQuotasRequest, services: ControlServices) -> Slices[Outcome]:
     # A filter with more components repeats a type, and the filter refuses it.
-    asked = message.components[: MAX_COMPONENTS + 1]
-    components = [Component(each.entity_type, each.match_type, each.match) for each in asked]
+    requested = message.components[: MAX_COMPONENTS + 1]
+    components = [Component(each.entity_type, each.match_type, each.match) for each in requested]
     try:
         wanted = EntityFilter(components, strict=message.strict)
     except ApiError as error:
-        return Answered(DescribeClientQuotasResponse(0, error.code, error.message, None))
+        return Response(DescribeClientQuotasResponse(0, error.code, error.message, None))
     entries = []
     pace = Pace()
-    for pairs, entry in broker.control.image.quotas.items():
+    for pairs, entry in services.control.image.quotas.items():
         if wanted.matches(Entity.of(pairs)):
             entries.append(_entry(entry))
         if pace.spent(3):
             yield None
-    return Answered(DescribeClientQuotasResponse(entries=entries))
+    return Response(DescribeClientQuotasResponse(entries=entries))
 
 
 def _entry(entry: QuotaEntry) -> EntryData:

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import ControlServices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_client_quotas import (
@@ -33,15 +32,15 @@ WARNED_AT_ONCE: Final = 16
 """Entries between two yields; each may log several lines."""
 
 
-@api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
+@api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: AlterClientQuotasRequest, context: RequestContext, broker: Broker
+    message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: AlterClientQuotasRequest, context: RequestContext, broker: Broker
+    message: AlterClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     wanted = yield from entries_of(
         message.entries, _alteration, Pace(), lambda each: len(each.entity) + len(each.ops)
@@ -54,11 +53,11 @@ def _read(
                 lambda each: AlterClientQuotasResponse(entries=each),
             )
         )
-    return _alter(AlterClientQuotas(tuple(wanted), message.validate_only), context, broker)
+    return _alter(AlterClientQuotas(tuple(wanted), message.validate_only), context, services)
 
 
-async def _alter(command: AlterClientQuotas, context: RequestContext, broker: Broker) -> Outcome:
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+async def _alter(command: AlterClientQuotas, context: RequestContext, services: ControlServices) -> Outcome:
+    outcomes = await services.control.apply(command, services.security.actor(context))
     return outcome_of(_results(outcomes, context))
 
 
@@ -71,7 +70,7 @@ def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Ou
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )
     entries = yield from mapped(_echo, outcomes, Pace())
-    return Answered(AlterClientQuotasResponse(entries=entries))
+    return Response(AlterClientQuotasResponse(entries=entries))
 
 
 def _alteration(entry: RequestEntryData) -> QuotaAlteration:

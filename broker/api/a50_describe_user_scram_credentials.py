@@ -6,11 +6,11 @@ a repeated user are errors.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_user_scram_credentials import (
@@ -23,32 +23,32 @@ from broker.records.slices import Slices
 from broker.security.scram import MECHANISMS
 
 
-@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+@api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
-    message: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
+    message: DescribeUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeUserScramCredentialsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeUserScramCredentialsRequest, services: ControlServices) -> Slices[Outcome]:
     pace = Pace()
-    asked: dict[str, int] = {}
-    for name in (user.name for user in message.users) if message.users else broker.control.image.scram:
-        asked[name] = asked.get(name, 0) + 1
+    requested: dict[str, int] = {}
+    for name in (user.name for user in message.users) if message.users else services.control.image.scram:
+        requested[name] = requested.get(name, 0) + 1
         if pace.spent():
             yield None
-    results = yield from mapped(lambda each: _result(*each, broker), asked.items(), pace)
-    return Answered(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
+    results = yield from mapped(lambda each: _result(*each, services), requested.items(), pace)
+    return Response(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
 
 
-def _result(name: str, times: int, broker: Broker) -> DescribeUserScramCredentialsResult:
+def _result(name: str, times: int, services: ControlServices) -> DescribeUserScramCredentialsResult:
     if times > 1:
         return DescribeUserScramCredentialsResult(
             name,
             ErrorCode.DUPLICATE_RESOURCE,
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
         )
-    known = broker.control.image.scram.get(name)
+    known = services.control.image.scram.get(name)
     if known is None:
         return DescribeUserScramCredentialsResult(
             name,

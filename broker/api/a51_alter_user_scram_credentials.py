@@ -6,13 +6,12 @@ may alter a user once. A login in progress completes with the old credential.
 
 from collections.abc import Awaitable
 
-from broker.api.broker import Broker
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
-from broker.api.wire_actor import wire_actor
+from broker.api.services import ControlServices
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
@@ -25,47 +24,51 @@ from broker.protocol.messages.alter_user_scram_credentials import (
 from broker.records.slices import Slices
 
 
-@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0))
+@api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
 def handle(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
+    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_read(message, context, broker))
+    return in_slices(_read(message, context, services))
 
 
 def _read(
-    message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
+    message: AlterUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
+    requested: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
         *message.deletions,
         *message.upsertions,
     ]
-    wanted = yield from entries_of(asked, _alteration, Pace())
+    wanted = yield from entries_of(requested, _alteration, Pace())
     if wanted is None:
         return (
             yield from refused(
-                asked,
+                requested,
                 lambda each, error, why: AlterUserScramCredentialsResult(each.name, error, why),
                 lambda each: AlterUserScramCredentialsResponse(results=each),
             )
         )
-    return _alter(wanted, context, broker)
+    return _alter(wanted, context, services)
 
 
 def _alteration(
-    asked: ScramCredentialDeletion | ScramCredentialUpsertion,
+    requested: ScramCredentialDeletion | ScramCredentialUpsertion,
 ) -> ScramDeletion | ScramUpsertion:
-    if isinstance(asked, ScramCredentialDeletion):
-        return ScramDeletion(asked.name, asked.mechanism)
+    if isinstance(requested, ScramCredentialDeletion):
+        return ScramDeletion(requested.name, requested.mechanism)
     return ScramUpsertion(
-        asked.name, asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+        requested.name,
+        requested.mechanism,
+        requested.iterations,
+        bytes(requested.salt),
+        bytes(requested.salted_password),
     )
 
 
 async def _alter(
-    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, broker: Broker
+    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, services: ControlServices
 ) -> Outcome:
     command = AlterUserScramCredentials(tuple(wanted))
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    outcomes = await services.control.apply(command, services.security.actor(context))
     del command
     return outcome_of(_results(outcomes, wanted))
 
@@ -77,4 +80,4 @@ def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsert
     results = yield from mapped(
         lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
     )
-    return Answered(AlterUserScramCredentialsResponse(results=results))
+    return Response(AlterUserScramCredentialsResponse(results=results))

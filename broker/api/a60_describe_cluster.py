@@ -7,10 +7,10 @@ changes. Left out: authorized operations (there is no authorizer; the field has 
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
+from broker.api.services import ClusterServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import (
@@ -25,9 +25,9 @@ CONTROLLERS: Final = 2
 NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
-@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
-def handle(message: DescribeClusterRequest, context: RequestContext, broker: Broker) -> Outcome:
-    endpoint = broker.endpoints[context.connection.listener]
+@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), services=ClusterServices)
+def handle(message: DescribeClusterRequest, context: RequestContext, services: ClusterServices) -> Outcome:
+    endpoint = services.endpoints[context.connection.listener]
     here = CONTROLLERS if endpoint.is_controller else BROKERS
     if message.endpoint_type not in NAMES:
         return _refused(
@@ -39,15 +39,15 @@ def handle(message: DescribeClusterRequest, context: RequestContext, broker: Bro
             f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
             f"{NAMES[message.endpoint_type]}",
         )
-    node = broker.config.node_id
+    node = services.node_id
     reply = DescribeClusterResponse(
         endpoint_type=here,
-        cluster_id=broker.control.image.cluster_id,
+        cluster_id=services.control.image.cluster_id,
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],
     )
-    return Answered(reply, cacheable=True)
+    return Response(reply, cacheable=True)
 
 
 def _refused(error: ErrorCode, message: str) -> Outcome:
-    return Answered(DescribeClusterResponse(error_code=error, error_message=message))
+    return Response(DescribeClusterResponse(error_code=error, error_message=message))

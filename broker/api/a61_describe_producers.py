@@ -7,13 +7,13 @@ coordinator epoch and the transaction start offset are -1.
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
-from broker.log.producers import Producer
+from broker.log.producer_state import ProducerStateEntry
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -27,31 +27,31 @@ from broker.records.slices import Slices
 NO_COORDINATOR_EPOCH: Final = -1
 
 
-@api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
+@api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), services=PartitionServices)
 def handle(
-    message: DescribeProducersRequest, _context: RequestContext, broker: Broker
+    message: DescribeProducersRequest, _context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeProducersRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeProducersRequest, services: PartitionServices) -> Slices[Outcome]:
     pace = Pace()
     topics = []
     for topic in message.topics:
         partitions = []
         for index in topic.partition_indexes:
-            partitions.append((yield from _producers(topic.name, index, broker, pace)))
+            partitions.append((yield from _producers(topic.name, index, services, pace)))
             if pace.spent():
                 yield None
         topics.append(TopicResponse(topic.name, partitions))
         if pace.spent():
             yield None
-    return Answered(DescribeProducersResponse(topics=topics))
+    return Response(DescribeProducersResponse(topics=topics))
 
 
-def _producers(topic: str, index: int, broker: Broker, pace: Pace) -> Slices[PartitionResponse]:
+def _producers(topic: str, index: int, services: PartitionServices, pace: Pace) -> Slices[PartitionResponse]:
     try:
-        log = broker.partitions.log(topic, index)
+        log = services.partitions.log(topic, index)
         if log is not None:
             log.check_usable()
     except ApiError as refused:
@@ -62,7 +62,7 @@ def _producers(topic: str, index: int, broker: Broker, pace: Pace) -> Slices[Par
     return PartitionResponse(index, ErrorCode.NONE, None, active)
 
 
-def _state(producer_id: int, producer: Producer) -> ProducerState:
+def _state(producer_id: int, producer: ProducerStateEntry) -> ProducerState:
     last = producer.batches[-1]
     return ProducerState(
         producer_id, producer.epoch, last.last_sequence, last.max_timestamp, NO_COORDINATOR_EPOCH

@@ -8,11 +8,10 @@ requests too. Not announced if `telemetry.enabled` is false.
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.telemetry_client import telemetry_client
+from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.get_telemetry_subscriptions import (
@@ -20,19 +19,36 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsResponse,
 )
 from broker.records.compression import Codec
+from broker.telemetry.instance import Client
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """In order of preference, as clients read it."""
 
 
-@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0))
-def handle(message: GetTelemetrySubscriptionsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    manager = broker.telemetry.manager
+def telemetry_client(context: RequestContext) -> Client:
+    """Return the client of a telemetry request."""
+    connection = context.connection
+    return Client(
+        connection.id,
+        context.client_id,
+        connection.software_name,
+        connection.software_version,
+        connection.address,
+        connection.port,
+        connection.principal,
+    )
+
+
+@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), services=TelemetryServices)
+def handle(
+    message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
+) -> Outcome:
+    manager = services.telemetry.manager
     error, instance = manager.get(message.client_instance_id, telemetry_client(context), context.now_ms)
-    broker.telemetry.expiry_moved()
+    services.expiry_moved()
     if error is not ErrorCode.NONE:
-        return Answered(GetTelemetrySubscriptionsResponse(error_code=error))
-    return Answered(
+        return Response(GetTelemetrySubscriptionsResponse(error_code=error))
+    return Response(
         GetTelemetrySubscriptionsResponse(
             client_instance_id=instance.id,
             subscription_id=instance.subscription_id,

@@ -7,20 +7,20 @@ decompressed, THROTTLING_QUOTA_EXCEEDED if the queue of pushes is full. Not anno
 is false.
 """
 
-from broker.api.broker import Broker
+from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Answered, Outcome
+from broker.api.outcome import DELAYED, Outcome, Response
 from broker.api.registry import api
-from broker.api.telemetry_client import telemetry_client
+from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from broker.telemetry.push import Push
+from broker.telemetry.state import Push
 
 
-@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0))
-def handle(message: PushTelemetryRequest, context: RequestContext, broker: Broker) -> Outcome:
-    telemetry, client = broker.telemetry, telemetry_client(context)
+@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=TelemetryServices)
+def handle(message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices) -> Outcome:
+    telemetry, client = services.telemetry, telemetry_client(context)
     size = len(message.metrics)
     error, instance = telemetry.manager.push(
         message.client_instance_id,
@@ -31,14 +31,14 @@ def handle(message: PushTelemetryRequest, context: RequestContext, broker: Broke
         codec=message.compression_type,
         size=size,
     )
-    telemetry.expiry_moved()
+    services.expiry_moved()
     if error is not ErrorCode.NONE or not size:
-        return Answered(PushTelemetryResponse(error_code=error))
+        return Response(PushTelemetryResponse(error_code=error))
     assert instance is not None
-    if not telemetry.intake.has_space(size):
-        telemetry.intake.dropped += 1
-        return Answered(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-    telemetry.intake.add(
+    if not telemetry.push_queue.has_space(size):
+        telemetry.push_queue.dropped += 1
+        return Response(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+    telemetry.push_queue.add(
         Push(
             instance,
             client,

@@ -10,11 +10,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
+from broker.api.services import ControlServices
 from broker.control.commands import ResourceType
 from broker.control.describe import named_resources
 from broker.errors import ErrorCode
@@ -29,22 +29,24 @@ from broker.records.slices import Slices
 ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 
 
-@api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+@api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1), services=ControlServices)
 def handle(
-    message: ListConfigResourcesRequest, context: RequestContext, broker: Broker
+    message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, context, broker))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    control = broker.control
+def _respond(
+    message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
+) -> Slices[Outcome]:
+    control = services.control
     listed = named_resources(control.image, control.configuration)
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)
     if not wanted <= listed.keys():
-        return Answered(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+        return Response(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
     pace = Pace()
     found = []
     for kind, names in listed.items():
         if kind in wanted:
             found += yield from mapped(partial(ConfigResource, resource_type=kind), names, pace)
-    return Answered(ListConfigResourcesResponse(config_resources=found))
+    return Response(ListConfigResourcesResponse(config_resources=found))

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from heapq import merge
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
-from broker.control.topic_names import validate_topic_name
+from broker.api.services import MetadataServices
+from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
@@ -35,22 +35,22 @@ PAGE: Final = 2_000
 """The largest page (Kafka: max.request.partition.size.limit)."""
 
 
-@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
+@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), services=MetadataServices)
 def handle(
-    message: DescribeTopicPartitionsRequest, _context: RequestContext, broker: Broker
+    message: DescribeTopicPartitionsRequest, _context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, broker))
+    return in_slices(_respond(message, services))
 
 
-def _respond(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeTopicPartitionsRequest, services: MetadataServices) -> Slices[Outcome]:
     pace = Pace()
     cursor = message.cursor
     if cursor is not None and cursor.partition_index < 0:
         refused = yield from mapped(
             lambda topic: _without_partitions(topic.name, ErrorCode.INVALID_REQUEST), message.topics, pace
         )
-        return Answered(DescribeTopicPartitionsResponse(topics=refused))
-    topics = broker.control.image.topics
+        return Response(DescribeTopicPartitionsResponse(topics=refused))
+    topics = services.control.image.topics
     named = yield from mapped(lambda topic: topic.name, message.topics, pace)
     names = yield from _sorted(named or list(topics), pace)
     start = 0
@@ -59,7 +59,7 @@ def _respond(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[
         if names and names[0] == cursor.topic_name:
             start = cursor.partition_index
     page = max(1, min(PAGE, message.response_partition_limit))
-    return Answered((yield from _page(names, start, page, topics, broker, pace)))
+    return Response((yield from _page(names, start, page, topics, services, pace)))
 
 
 def _sorted(names: Sequence[str], pace: Pace) -> Slices[list[str]]:
@@ -78,34 +78,39 @@ def _sorted(names: Sequence[str], pace: Pace) -> Slices[list[str]]:
 
 
 def _page(
-    names: Iterable[str], start: int, left: int, topics: Mapping[str, Topic], broker: Broker, pace: Pace
+    names: Iterable[str],
+    start: int,
+    left: int,
+    topics: Mapping[str, Topic],
+    services: MetadataServices,
+    pace: Pace,
 ) -> Slices[DescribeTopicPartitionsResponse]:
-    answers: list[DescribeTopicPartitionsResponseTopic] = []
+    responses: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if pace.spent():
             yield None
         topic = topics.get(name)
         if topic is None:
-            answers.append(_unknown(name))
+            responses.append(_unknown(name))
             continue
         if not left:
-            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(name, 0))
+            return DescribeTopicPartitionsResponse(topics=responses, next_cursor=Cursor(name, 0))
         end = min(topic.partitions, start + left)
         partitions = []
         for some in pieces(range(start, end)):
-            partitions += _partitions(topic, some, broker.partitions, broker.config.node_id)
+            partitions += _partitions(topic, some, services.partitions, services.node_id)
             if pace.spent(len(some)):
                 yield None
-        answers.append(
+        responses.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.topic_id, topic.internal, partitions
             )
         )
         if end < topic.partitions:
-            return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(name, end))
+            return DescribeTopicPartitionsResponse(topics=responses, next_cursor=Cursor(name, end))
         left -= len(partitions)
         start = 0
-    return DescribeTopicPartitionsResponse(topics=answers)
+    return DescribeTopicPartitionsResponse(topics=responses)
 
 
 def _partitions(

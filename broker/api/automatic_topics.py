@@ -6,8 +6,8 @@ whichever client triggers its creation.
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.config.sections import EventConfig, GroupConfig
+from broker.config.table import BrokerConfig
 from broker.control.commands import NewTopic
 from broker.metadata.image import OUR_TOPICS
 from broker.services.group_service import OFFSETS_TOPIC
@@ -24,8 +24,8 @@ EVENT_BATCH_BYTES: Final = 16 * 1024 * 1024
 """Pushed telemetry can be as large as telemetry.max.bytes."""
 
 
-def automatic_topic(name: str, broker: Broker) -> NewTopic:
-    return own_topic(name, broker.group_config, broker.control.config.events) or NewTopic(name)
+def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
+    return own_topic(name, config.groups, config.events) or NewTopic(name)
 
 
 def own_topic(name: str, groups: GroupConfig, events: EventConfig) -> NewTopic | None:

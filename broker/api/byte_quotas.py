@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 from broker.api.context import RequestContext
 from broker.log.slice import FileSlice
-from broker.quotas.broker_quota import longer
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, longer
 from broker.services.fetching import Found
 
 

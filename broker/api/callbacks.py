@@ -13,7 +13,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 
 Callback = tuple[RequestContext, Callable[[], Outcome]]
-"""A delayed request and the function that builds its outcome: Answered, Silent or Hangup.
+"""A delayed request and the function that builds its outcome: Response, NoResponse or Hangup.
 
 The handler calls the function when it takes the callback, so its cost and its errors belong to this request
 and not to the poster.

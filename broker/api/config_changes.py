@@ -7,12 +7,11 @@ slices.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-from broker.api.broker import Broker
+from broker.api.change_limits import entries_of, refused
 from broker.api.context import RequestContext
-from broker.api.large_changes import entries_of, refused
-from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
-from broker.api.wire_actor import wire_actor
+from broker.api.services import ControlServices
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -43,10 +42,10 @@ def alter_configs(
     resources: Sequence[Any],
     validate_only: bool,
     context: RequestContext,
-    broker: Broker,
+    services: ControlServices,
 ) -> Outcome | Awaitable[Outcome]:
     """Apply the changes of `resources`; too many resources get POLICY_VIOLATION each."""
-    return in_slices(_read(changes, resources, validate_only, context, broker))
+    return in_slices(_read(changes, resources, validate_only, context, services))
 
 
 def _read(
@@ -54,7 +53,7 @@ def _read(
     resources: Sequence[Any],
     validate_only: bool,
     context: RequestContext,
-    broker: Broker,
+    services: ControlServices,
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     def alteration(resource: Any) -> ConfigAlteration:
         return ConfigAlteration(
@@ -72,13 +71,18 @@ def _read(
             )
         )
     command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
-    return _alter(changes, command, context, broker)
+    return _alter(changes, command, context, services)
 
 
 async def _alter(
-    changes: ConfigChanges, command: IncrementalAlterConfigs, context: RequestContext, broker: Broker
+    changes: ConfigChanges,
+    command: IncrementalAlterConfigs,
+    context: RequestContext,
+    services: ControlServices,
 ) -> Outcome:
-    return outcome_of(_results(changes, await broker.control.apply(command, wire_actor(context, broker))))
+    return outcome_of(
+        _results(changes, await services.control.apply(command, services.security.actor(context)))
+    )
 
 
 def _results(changes: ConfigChanges, outcomes: list[ResourceOutcome]) -> Slices[Outcome]:
@@ -87,4 +91,4 @@ def _results(changes: ConfigChanges, outcomes: list[ResourceOutcome]) -> Slices[
         outcomes,
         Pace(),
     )
-    return Answered(changes.reply(responses))
+    return Response(changes.reply(responses))

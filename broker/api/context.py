@@ -1,11 +1,11 @@
 """The request data that handlers receive besides the message.
 
-`network.handling.request` implements it and adds the network layer's own fields.
+`network.handling.request_channel` implements it and adds the network layer's own fields.
 """
 
 from typing import Protocol
 
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.purgatory import DelayedOperation
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 

@@ -1,16 +1,17 @@
 """Cached Fetch requests: one partition, no session, a new fetch offset.
 
-After `a01_fetch` serves such a request, the cache maps the bytes around its offset to the log, the limits and
-an encoded response template. `a01_fetch` handles requests that wait, fail or may be throttled.
+The key of a shape is the bytes around the offset. `a01_fetch` handles requests that wait, fail or may be
+throttled.
 """
 
 import struct
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.fetch_replica import replica_of
-from broker.api.outcome import Encoded, Outcome
+from broker.api.fetch_pending import replica_of
+from broker.api.outcome import EncodedResponse, Outcome
+from broker.api.request_cache import MAX_BYTES, SENTINELS, Shape, ShapeCache, split_around
+from broker.api.services import FetchServices
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
@@ -22,18 +23,11 @@ from broker.protocol.varint import uvarint
 from broker.services.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from broker.services.fetching import check_epoch
 
-KNOWN: Final = 1024
-"""Cached shapes per version and listener; the bound is needed because clients choose ids and topics."""
-
-LONGEST: Final = 1024
-"""Longest cached request in bytes; exceeds the longest topic name plus any reasonable client id."""
-
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
 PREFIX: Final = struct.Struct(">ii")
 OFFSETS: Final = struct.Struct(">qqq")
 
-_SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 _RECORDS: Final = b"sixteen bytes of"
 _OTHER_OFFSET: Final = 0x0A0B0C0D0E0F1011
 
@@ -56,14 +50,13 @@ class ResponseTemplate:
         self._flexible = version >= 12
         self._size = self._total = -1
         self._length = b""
-        partition = PartitionData(index, ErrorCode.NONE, *_SENTINELS, records=_RECORDS)
+        partition = PartitionData(index, ErrorCode.NONE, *SENTINELS, records=_RECORDS)
         reply = FetchResponse(responses=[FetchableTopicResponse(topic, topic_id, [partition])])
         frame = b"".join(codec.encode_response(ApiKey.FETCH, version)(reply, 0))  # type: ignore[arg-type]
-        offsets = frame.index(OFFSETS.pack(*_SENTINELS))
-        records = frame.index(_RECORDS, offsets)
-        self._before_offsets = frame[8:offsets]
-        self._before_records = frame[offsets + OFFSETS.size : records - (1 if self._flexible else 4)]
-        self._behind = frame[records + len(_RECORDS) :]
+        self._before_offsets, before_records, self._behind = split_around(
+            frame[8:], OFFSETS.pack(*SENTINELS), _RECORDS
+        )
+        self._before_records = before_records[: -1 if self._flexible else -4]
         fixed = (self._before_offsets, self._before_records, self._behind)
         self._fixed = INT32.size + OFFSETS.size + sum(map(len, fixed))
 
@@ -88,10 +81,10 @@ class ResponseTemplate:
         return [head, records, self._behind] if self._behind else [head, records]
 
 
-class Shape:
-    """The log, limits and response of a cached request; `at` is the position of the fetch offset."""
+class FetchShape(Shape):
+    """The fetch offset is at `at`."""
 
-    __slots__ = ("answer", "at", "client_id", "log", "max_bytes", "min_bytes")
+    __slots__ = ("max_bytes", "min_bytes", "response")
 
     def __init__(
         self,
@@ -100,35 +93,26 @@ class Shape:
         log: PartitionLog,
         max_bytes: int,
         min_bytes: int,
-        answer: ResponseTemplate,
+        response: ResponseTemplate,
     ) -> None:
-        self.at = at
-        self.client_id = client_id
-        self.log = log
+        super().__init__(at, client_id, log)
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
-        self.answer = answer
+        self.response = response
 
 
-class FetchCache:
-    """The cached shapes of one version on one listener; a new metadata image clears them."""
+class FetchCache(ShapeCache[FetchShape, FetchServices]):
+    """The cached Fetch requests of one version on one listener."""
 
-    __slots__ = ("_shapes", "_version")
+    __slots__ = ()
 
-    def __init__(self, version: int) -> None:
-        self._version = version
-        self._shapes: dict[bytes, Shape] = {}
-
-    def forget(self) -> None:
-        self._shapes.clear()
-
-    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+    def serve(self, frame: Buffer, context: RequestContext) -> Outcome | None:
         """Return the outcome of a cached request, or None to leave it to the full handler."""
-        if len(frame) > LONGEST:
+        if len(frame) > MAX_BYTES:
             return None
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]) + bytes(frame[at + 8 :]))
-        if shape is None or shape.at != at or broker.quotas.fetch_active:
+        if shape is None or shape.at != at or self._services.quotas.fetch_active:
             return None
         log = shape.log
         (offset,) = INT64.unpack_from(frame, at)
@@ -141,16 +125,14 @@ class FetchCache:
         if len(records) < shape.min_bytes:
             return None
         context.client_id = shape.client_id
-        traffic = log.traffic
-        traffic.reads += 1
-        traffic.bytes_out += records.remaining
-        return Encoded(shape.answer.fill(context.correlation_id, log, records), None)
+        metrics = log.metrics
+        metrics.reads += 1
+        metrics.bytes_out += records.remaining
+        return EncodedResponse(shape.response.fill(context.correlation_id, log, records), None)
 
-    def learn(
-        self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext, broker: Broker
-    ) -> None:
+    def learn(self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext) -> None:
         """Cache the bytes around the offset of a request for one partition that succeeded."""
-        if len(frame) > LONGEST or self._version < 5:
+        if len(frame) > MAX_BYTES or self._version < 5:
             return
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
             return
@@ -159,22 +141,19 @@ class FetchCache:
         if replica_of(message) >= 0:
             return
         (topic,) = message.topics
-        (asked,) = topic.partitions
-        partitions = broker.partitions
+        (requested,) = topic.partitions
+        partitions = self._services.partitions
         by_id = topic.topic_id != ZERO_UUID
         hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-        log = hosted.opened_log(asked.partition) if hosted is not None else None
+        log = hosted.opened_log(requested.partition) if hosted is not None else None
         at = self._offset_at(frame, body, message)
-        if log is None or at is None or check_epoch(asked.current_leader_epoch):
+        if log is None or at is None or check_epoch(requested.current_leader_epoch):
             return
-        if len(self._shapes) >= KNOWN:
-            self._shapes.clear()
-        max_bytes = min(asked.partition_max_bytes, message.max_bytes, broker.fetch_config.max_bytes)
-        answer = ResponseTemplate(topic.topic, topic.topic_id, asked.partition, self._version)
-        self._shapes[bytes(frame[8:at]) + bytes(frame[at + 8 :])] = Shape(
-            at, context.client_id, log, max_bytes, min(message.min_bytes, max_bytes), answer
-        )
-        context.connection.shape = at
+        max_bytes = min(requested.partition_max_bytes, message.max_bytes, self._services.max_bytes)
+        response = ResponseTemplate(topic.topic, topic.topic_id, requested.partition, self._version)
+        min_bytes = min(message.min_bytes, max_bytes)
+        shape = FetchShape(at, context.client_id, log, max_bytes, min_bytes, response)
+        self._remember(bytes(frame[8:at]) + bytes(frame[at + 8 :]), shape, context.connection)
 
     def _offset_at(self, frame: Buffer, body: int, message: FetchRequest) -> int | None:
         """Return the position of the fetch offset in the frame, or None.

@@ -8,15 +8,19 @@ partitions together; a fetch over this limit responds at once.
 from collections.abc import Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.fetch_answer import reply_in_slices, size_in_slices
-from broker.api.fetch_pending import FetchAnswer, PendingFetch
-from broker.api.fetch_replica import PendingReplicaFetch
-from broker.api.fetch_setup import pending_fetch
+from broker.api.fetch_pending import (
+    PendingFetch,
+    PendingReplicaFetch,
+    UnsettledFetchResponse,
+    pending_fetch,
+    reply_in_slices,
+    size_in_slices,
+)
 from broker.api.fetch_wanted import wanted_in_slices
-from broker.api.outcome import DELAYED, Answered, Outcome, Sliced
+from broker.api.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.pacing import pieces
+from broker.api.services import FetchServices
 from broker.errors import ApiError
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.records.slices import SLICE, Slices
@@ -28,33 +32,33 @@ MAX_WAITING: Final = 1_000_000
 
 
 def fetch_many(
-    message: FetchRequest, replica: int, context: RequestContext, broker: Broker
+    message: FetchRequest, replica: int, context: RequestContext, services: FetchServices
 ) -> Slices[Outcome]:
     try:
-        wanted, session, incremental = yield from wanted_in_slices(message, context, broker)
+        wanted, session, incremental = yield from wanted_in_slices(message, context, services)
     except ApiError as error:
-        return Answered(FetchResponse(error_code=error.code))
+        return Response(FetchResponse(error_code=error.code))
     kind = PendingManyReplicaFetch if replica >= 0 else PendingManyFetch
-    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, broker)
+    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if message.max_wait_ms <= 0 or min_bytes <= 0:
         yield from _read(reading)
-        return (yield from _answer(pending))
+        return (yield from _response(pending))
     operation = DelayedManyFetch(message.max_wait_ms, pending, min_bytes)
     try:
-        yield from _prepare(operation, reading, broker)
-        waiting = sum(each.partitions for each in broker.fetches.any_watchers)
+        yield from _prepare(operation, reading, services)
+        waiting = sum(each.partitions for each in services.fetches.any_watchers)
         if reading.size < min_bytes and not reading.stop_waiting and waiting <= MAX_WAITING:
             yield from _free(reading.found)
             operation.wait()
-            if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
+            if not services.fetches.try_complete_else_wait(operation, services.clock.ms()):
                 context.connection.waiting = operation
                 return DELAYED
             yield from _read(reading)
     finally:
         operation.cancel_unless_waiting()
-    return (yield from _answer(pending))
+    return (yield from _response(pending))
 
 
 class PendingManyFetch(PendingFetch):
@@ -62,7 +66,7 @@ class PendingManyFetch(PendingFetch):
 
     __slots__ = ()
 
-    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
+    def response(self, *, fresh: bool = False) -> Response | Sliced:
         return Sliced(_read_and_answer(self), None)
 
 
@@ -71,21 +75,21 @@ class PendingManyReplicaFetch(PendingReplicaFetch):
 
     __slots__ = ()
 
-    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
+    def response(self, *, fresh: bool = False) -> Response | Sliced:
         return Sliced(_read_and_answer(self), None)
 
 
 def _read_and_answer(pending: PendingFetch) -> Slices[Outcome]:
     yield from _read(pending.reading)
-    return (yield from _answer(pending))
+    return (yield from _response(pending))
 
 
-def _prepare(operation: DelayedManyFetch, reading: Reading, broker: Broker) -> Slices[None]:
+def _prepare(operation: DelayedManyFetch, reading: Reading, services: FetchServices) -> Slices[None]:
     """Read all partitions after registering the operation, so that it sees every append."""
     for some in pieces(reading.wanted):
         operation.want(some)
         yield None
-    operation.watched(broker.fetches.watch_any(operation))
+    operation.watched(services.fetches.watch_any(operation))
     yield from _read(reading)
     if reading.size < operation.min_bytes:
         for found in pieces(reading.found):
@@ -100,9 +104,9 @@ def _read(reading: Reading) -> Slices[None]:
         yield None
 
 
-def _answer(pending: PendingFetch) -> Slices[Outcome]:
-    """Build the response of `PendingFetch.answer` in slices from a fresh read."""
-    reading, session, quotas = pending.reading, pending.session, pending.broker.quotas
+def _response(pending: PendingFetch) -> Slices[Outcome]:
+    """Build the response of `PendingFetch.response` in slices from a fresh read."""
+    reading, session, quotas = pending.reading, pending.session, pending.services.quotas
     found = reading.found
     if session is not None:
         news: list[Found] = []
@@ -115,17 +119,17 @@ def _answer(pending: PendingFetch) -> Slices[Outcome]:
     size = None
     if quotas.fetch_active:
         size = yield from size_in_slices(reply, pending.context.api_version)
-    answered = pending.settle(reply, found, size)
-    if answered.throttle is None:
+    response = pending.settle(reply, found, size)
+    if response.throttle is None:
         for some in pieces(reading.found):
             reading.count_sent(some)
             yield None
-    if isinstance(answered, FetchAnswer):
-        return answered  # the request quota may still withhold the records
+    if isinstance(response, UnsettledFetchResponse):
+        return response  # the request quota may still withhold the records
     del found
     for items in (reading.found, reading.wanted):
         yield from _free(items)
-    return answered
+    return response
 
 
 def _free(items: Sequence[object]) -> Slices[None]:

@@ -1,40 +1,50 @@
-"""A Fetch in progress, and how a consumer's fetch completes. (Kafka: handleFetchRequest)
+"""A Fetch in progress: how it reads, and how its response is built. (Kafka: handleFetchRequest)
 
-`api.a01_fetch` creates it and completes it at once or, after a wait, through `api.delayed_fetch`.
-`fetch_replica` has the replica variant.
+`api.a01_fetch` and `api.fetch_many` create it and complete it at once or, after a wait, through
+`api.delayed_operations`.
+
+Client quotas do not apply to replicas. A throttled partition whose replica is out of sync has no records in
+the response while the leader's replication quota is exceeded; the quota always counts the bytes sent for
+throttled partitions. Fetching as a replica requires the admin role. (Kafka:
+ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
-from broker.api.broker import Broker
-from broker.api.byte_quotas import RecordedFetch
+from broker.api.byte_quotas import RecordedFetch, fetch_max_bytes
 from broker.api.context import RequestContext
-from broker.api.fetch_answer import empty_reply, reply_for, size_of
-from broker.api.outcome import Answered, Sliced
-from broker.protocol.messages.fetch import FetchResponse
-from broker.quotas.verdict import Throttle
+from broker.api.outcome import Response, Sliced
+from broker.api.pacing import pieces
+from broker.api.services import FetchServices
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.protocol import codec
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from broker.quotas.throttled import Throttle
+from broker.records.slices import Slices
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
-from broker.services.fetching import Found, Reading
+from broker.services.fetching import Found, Reading, ReplicaReading, Wanted
 
 
 class PendingFetch:
     """A Fetch in progress; `incremental` responses omit unchanged partitions."""
 
-    __slots__ = ("broker", "context", "incremental", "reading", "session")
+    __slots__ = ("context", "incremental", "reading", "services", "session")
 
     def __init__(
         self,
-        broker: Broker,
+        services: FetchServices,
         context: RequestContext,
         reading: Reading,
         session: FetchSession | None,
         incremental: bool,
     ) -> None:
-        self.broker = broker
+        self.services = services
         self.context = context
         self.reading = reading
         self.session = session
         self.incremental = incremental
 
-    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
+    def response(self, *, fresh: bool = False) -> Response | Sliced:
         """Build the response; `fresh` means that the partitions have just been read."""
         reading = self.reading
         if not fresh:
@@ -46,32 +56,32 @@ class PendingFetch:
             if self.incremental:
                 found = news
         session_id = session.id if session is not None else NO_SESSION
-        answered = self.settle(reply_for(found, session_id), found)
-        if answered.throttle is None:
+        response = self.settle(reply_for(found, session_id), found)
+        if response.throttle is None:
             reading.count_sent()
-        return answered
+        return response
 
-    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
         """Record the response in the quotas at response time; a response with a throttle has no records.
 
         `size` is the size of the whole frame, if known.
         """
-        broker, context = self.broker, self.context
-        quotas = broker.quotas
+        services, context = self.services, self.context
+        quotas = services.quotas
         recorded = None
         if quotas.fetch_active:
             if size is None:
                 size = size_of(reply, context.api_version)
-            recorded = RecordedFetch(size, found, quotas, broker.clock.ms())
+            recorded = RecordedFetch(size, found, quotas, services.clock.ms())
             throttle = recorded.record(quotas, context)
             if throttle is not None:
                 recorded.unrecord(quotas, context)
                 return self.without_records(throttle, found)
         if quotas.request.active:
-            return FetchAnswer(reply, self, found, recorded)
-        return Answered(reply)
+            return UnsettledFetchResponse(reply, self, found, recorded)
+        return Response(reply)
 
-    def without_records(self, throttle: Throttle, found: list[Found]) -> Answered:
+    def without_records(self, throttle: Throttle, found: list[Found]) -> Response:
         """Return the empty response of a throttled fetch. (Kafka: getThrottledResponse)
 
         The session continues as if nothing had been found; a session that this fetch created is closed.
@@ -83,12 +93,12 @@ class PendingFetch:
                 session.untold(found)
                 session_id = session.id
             else:
-                self.broker.sessions.close(session.id)
+                self.services.sessions.close(session.id)
         self.reading.drop()
-        return Answered(empty_reply(throttle.throttle_ms, session_id), throttle)
+        return Response(empty_reply(throttle.throttle_ms, session_id), throttle)
 
 
-class FetchAnswer(Answered):
+class UnsettledFetchResponse(Response):
     """A consumer's response while a request quota is set, which may still withhold its records.
 
     `recorded` is what the fetch quotas recorded, or None.
@@ -117,18 +127,137 @@ class FetchAnswer(Answered):
         if pending.reading.size:
             connection.withheld_since_ms = 0
 
-    def withheld(self, throttle: Throttle) -> Answered:
+    def withheld(self, throttle: Throttle) -> Response:
         pending = self._pending
         context = pending.context
         connection = context.connection
-        broker = pending.broker
+        services = pending.services
         if pending.reading.size:
-            now_ms, since_ms = broker.clock.ms(), self._withheld_since_ms
+            now_ms, since_ms = services.clock.ms(), self._withheld_since_ms
             window = throttle.sensor.rate.window
             if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
                 return self
             connection.withheld_since_ms = since_ms or now_ms
         if self._recorded is not None:
-            self._recorded.unrecord(broker.quotas, context)
+            self._recorded.unrecord(services.quotas, context)
         pending.reading.count_unsent()
         return pending.without_records(throttle, self._found)
+
+
+def replica_of(message: FetchRequest) -> int:
+    """Return the fetching broker's id, or negative for a consumer. (KIP-903: `replica_state` since v15)"""
+    state = message.replica_state
+    return message.replica_id if state is None or message.replica_id >= 0 else state.replica_id
+
+
+def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, services: FetchServices) -> Reading:
+    """Return a reading that throttles every replica but this broker, the only one in sync."""
+    if replica == services.node_id:
+        return Reading(wanted, max_bytes)
+    quota, clock = services.replication.leader, services.clock
+    return ReplicaReading(wanted, max_bytes, quota.is_marked, lambda: quota.is_exceeded(clock.ms()))
+
+
+def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, services: FetchServices) -> None:
+    """Set TOPIC_AUTHORIZATION_FAILED for every partition unless the principal administers the cluster."""
+    if services.security.actor(context).role < Role.ADMIN:
+        for each in wanted:
+            each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class PendingReplicaFetch(PendingFetch):
+    """A replica's fetch, exempt from client quotas and recorded in the leader's replication quota."""
+
+    __slots__ = ()
+
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
+        quota = self.services.replication.leader
+        marked = [
+            each
+            for each in found
+            if (log := each.wanted.log) is not None and quota.is_marked(log.topic, log.index)
+        ]
+        if marked:
+            size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
+            quota.record(size, self.services.clock.ms())
+        return Response(reply)
+
+
+def pending_fetch(
+    kind: type[PendingFetch],
+    message: FetchRequest,
+    replica: int,
+    wanted: list[Wanted],
+    session: FetchSession | None,
+    incremental: bool,
+    context: RequestContext,
+    services: FetchServices,
+) -> PendingFetch:
+    """Return a fetch that has read nothing yet.
+
+    `kind` builds its response; `replica` is negative for a consumer.
+    """
+    max_bytes = min(message.max_bytes, services.max_bytes)
+    if replica >= 0:
+        refuse_unprivileged(wanted, context, services)
+        reading = replica_reading(replica, wanted, max_bytes, services)
+    else:
+        if services.quotas.fetch_active:
+            max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
+        reading = Reading(wanted, max_bytes)
+    return kind(services, context, reading, session, incremental)
+
+
+def reply_for(found: list[Found], session_id: int) -> FetchResponse:
+    """Return one entry per partition; consecutive partitions of a topic share one topic entry."""
+    responses: list[FetchableTopicResponse] = []
+    last: FetchableTopicResponse | None = None
+    for each in found:
+        wanted = each.wanted
+        if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
+            last = FetchableTopicResponse(wanted.topic, wanted.topic_id, [])
+            responses.append(last)
+        last.partitions.append(
+            PartitionData(
+                wanted.partition,
+                each.error,
+                each.high_watermark,
+                each.high_watermark,
+                each.log_start_offset,
+                records=each.records,
+            )
+        )
+    return FetchResponse(0, ErrorCode.NONE, session_id, responses)
+
+
+def reply_in_slices(found: list[Found], session_id: int) -> Slices[FetchResponse]:
+    """Build `reply_for` for many partitions, in slices."""
+    whole = FetchResponse(0, ErrorCode.NONE, session_id, [])
+    for some in pieces(found):
+        responses = reply_for(list(some), session_id).responses
+        last = whole.responses[-1] if whole.responses else None
+        first = responses[0] if responses else None
+        if last and first and last.topic == first.topic and last.topic_id == first.topic_id:
+            last.partitions += responses.pop(0).partitions
+        whole.responses += responses
+        yield None
+    return whole
+
+
+def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
+    """Compute `size_of` for many partitions, in slices."""
+    size = 0
+    for some in pieces((yield from codec.encode_response_in_slices(ApiKey.FETCH, version)(reply, 0))):
+        size += sum(map(len, some))
+        yield None
+    return size
+
+
+def empty_reply(throttle_ms: int, session_id: int) -> FetchResponse:
+    """Return the response of a throttled fetch, without partitions."""
+    return FetchResponse(throttle_ms, ErrorCode.NONE, session_id, [])
+
+
+def size_of(reply: FetchResponse, version: int) -> int:
+    """Return the size of the whole frame in bytes, which the fetch quota records."""
+    return sum(len(part) for part in codec.encode_response(ApiKey.FETCH, version)(reply, 0))

@@ -1,76 +1,77 @@
 """Resolves the partitions of a Fetch, through its session if it has one. Called by the fetch modules only."""
 
-from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.pacing import Pace
+from broker.api.services import FetchServices
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
 from broker.services.fetching import Wanted, check_epoch
+from broker.services.partitions import Partitions
 
 
 def wanted_by(
-    message: FetchRequest, context: RequestContext, broker: Broker
+    message: FetchRequest, context: RequestContext, services: FetchServices
 ) -> tuple[list[Wanted], FetchSession | None, bool]:
     """Return the partitions to read, the session, and whether the response is incremental."""
     session_id, epoch = message.session_id, message.session_epoch
     if epoch == FINAL_EPOCH and session_id == NO_SESSION:
-        return _resolve_all(message.topics, broker), None, False
+        return _resolve_all(message.topics, services.partitions), None, False
     by_id = context.api_version >= 13
     if epoch in (FINAL_EPOCH, FIRST_EPOCH):
-        broker.sessions.close(session_id)
-        wanted = _resolve_all(message.topics, broker)
+        services.sessions.close(session_id)
+        wanted = _resolve_all(message.topics, services.partitions)
         session = None
         if epoch == FIRST_EPOCH and wanted:
-            session = broker.sessions.create(
+            session = services.sessions.create(
                 partitions=len(wanted), uses_topic_ids=by_id, now_ms=context.now_ms
             )
         if session is not None:
             for each in wanted:
                 session.want((each.topic, each.topic_id, each.partition), each)
-            broker.sessions.recount(session)
+            services.sessions.recount(session)
         return wanted, session, False
-    session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
+    session = services.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
     for known in session.wanted():
         if known.log is None or known.log.deleted:
-            _look_up(known, broker)
-    for each in _resolve_all(message.topics, broker):
+            _look_up(known, services.partitions)
+    for each in _resolve_all(message.topics, services.partitions):
         session.want((each.topic, each.topic_id, each.partition), each)
     for topic in message.forgotten_topics_data:
         for partition in topic.partitions:
             session.forget((topic.topic, topic.topic_id, partition))
-    broker.sessions.recount(session)
+    services.sessions.recount(session)
     return session.wanted(), session, True
 
 
-def _resolve_all(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
+def _resolve_all(topics: list[FetchTopic], partitions: Partitions) -> list[Wanted]:
     wanted = []
     for topic in topics:
-        for asked in topic.partitions:
-            wanted.append(_resolve(topic, asked, broker))
+        for requested in topic.partitions:
+            wanted.append(_resolve(topic, requested, partitions))
     return wanted
 
 
-def _resolve(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> Wanted:
+def _resolve(topic: FetchTopic, requested: FetchPartition, partitions: Partitions) -> Wanted:
     each = Wanted(
         topic.topic,
         topic.topic_id,
-        asked.partition,
-        asked.fetch_offset,
-        asked.partition_max_bytes,
+        requested.partition,
+        requested.fetch_offset,
+        requested.partition_max_bytes,
         None,
         ErrorCode.NONE,
     )
-    _look_up(each, broker)
+    _look_up(each, partitions)
     if each.log is not None:
-        each.error = check_epoch(asked.current_leader_epoch)
+        each.error = check_epoch(requested.current_leader_epoch)
     return each
 
 
 def wanted_in_slices(
-    message: FetchRequest, context: RequestContext, broker: Broker
+    message: FetchRequest, context: RequestContext, services: FetchServices
 ) -> Slices[tuple[list[Wanted], FetchSession | None, bool]]:
     """Compute `wanted_by` for many partitions, in slices.
 
@@ -82,20 +83,20 @@ def wanted_in_slices(
     session = None
     known: list[Wanted] = []
     if full:
-        broker.sessions.close(session_id)
+        services.sessions.close(session_id)
     else:
-        session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
+        session = services.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
         known = session.wanted()
     for each in known:
         if each.log is None or each.log.deleted:
-            _look_up(each, broker)
+            _look_up(each, services.partitions)
         if pace.spent():
             yield None
     named: list[Wanted] = []
     for topic in message.topics:
-        for asked in topic.partitions:
-            cost = SLICE if _makes_log(topic, asked, broker) else 1
-            named.append(_resolve(topic, asked, broker))
+        for requested in topic.partitions:
+            cost = SLICE if _makes_log(topic, requested, services.partitions) else 1
+            named.append(_resolve(topic, requested, services.partitions))
             if pace.spent(cost):
                 yield None
         if pace.spent():
@@ -103,7 +104,7 @@ def wanted_in_slices(
     if full and (epoch == FINAL_EPOCH or not named):
         return named, None, False
     if session is None:
-        session = broker.sessions.create(partitions=len(named), uses_topic_ids=by_id, now_ms=context.now_ms)
+        session = services.sessions.create(partitions=len(named), uses_topic_ids=by_id, now_ms=context.now_ms)
         if session is None:
             return named, None, False
     for each in named:
@@ -117,29 +118,30 @@ def wanted_in_slices(
                 yield None
         if pace.spent():
             yield None
-    broker.sessions.recount(session)
+    services.sessions.recount(session)
     return (named, session, False) if full else (session.wanted(), session, True)
 
 
-def makes_logs(message: FetchRequest, broker: Broker) -> bool:
+def makes_logs(message: FetchRequest, partitions: Partitions) -> bool:
     """Return whether resolving the request's partitions creates log files."""
-    return any(_makes_log(topic, asked, broker) for topic in message.topics for asked in topic.partitions)
+    return any(
+        _makes_log(topic, requested, partitions) for topic in message.topics for requested in topic.partitions
+    )
 
 
-def _makes_log(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> bool:
-    partitions = broker.partitions
+def _makes_log(topic: FetchTopic, requested: FetchPartition, partitions: Partitions) -> bool:
     by_id = topic.topic_id != ZERO_UUID
     hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-    return hosted is not None and hosted.makes_log(asked.partition)
+    return hosted is not None and hosted.makes_log(requested.partition)
 
 
-def _look_up(wanted: Wanted, broker: Broker) -> None:
+def _look_up(wanted: Wanted, partitions: Partitions) -> None:
     """Set the log of one partition, or its error; a session outlives topics."""
     if wanted.topic_id != ZERO_UUID:
-        hosted = broker.partitions.by_id.get(wanted.topic_id)
+        hosted = partitions.by_id.get(wanted.topic_id)
         wanted.error = ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        hosted = broker.partitions.by_name.get(wanted.topic)
+        hosted = partitions.by_name.get(wanted.topic)
         wanted.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     wanted.log = None
     if hosted is None:

@@ -12,10 +12,10 @@ from typing import Any, Final
 from broker.api.context import Connection
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from broker.records.slices import Slices, Unpack
 
-Imprint = Callable[[Connection], None]
+ConnectionUpdate = Callable[[Connection], None]
 
 
 class Login(Enum):
@@ -30,15 +30,15 @@ class Login(Enum):
     FAILED = "failed"
 
 
-class Answered:
+class Response:
     """A reply to encode and send.
 
     `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
-    broker then caches the encoded response. `imprint`, if set, applies the request's effect to the connection
-    each time the cached response is served. Only the SASL handlers set `login`.
+    broker then caches the encoded response. `update_connection`, if set, applies the request's effect to the
+    connection each time the cached response is served. Only the SASL handlers set `login`.
     """
 
-    __slots__ = ("cacheable", "imprint", "login", "reply", "throttle")
+    __slots__ = ("cacheable", "login", "reply", "throttle", "update_connection")
 
     def __init__(
         self,
@@ -46,27 +46,28 @@ class Answered:
         throttle: Throttle | None = None,
         *,
         cacheable: bool = False,
-        imprint: Imprint | None = None,
+        update_connection: ConnectionUpdate | None = None,
         login: Login | None = None,
     ) -> None:
         self.reply = reply
         self.throttle = throttle
         self.cacheable = cacheable
-        self.imprint = imprint
+        self.update_connection = update_connection
         self.login = login
 
-    def withheld(self, throttle: Throttle) -> "Answered":
+    def withheld(self, throttle: Throttle) -> "Response":
         """Return the response to send when the request quota throttles the client.
 
-        The default is this response; `api.fetch_pending.FetchAnswer` drops the records of a consumer's fetch.
+        The default is this response; `api.fetch_pending.UnsettledFetchResponse` drops the
+        records of a consumer's fetch.
         """
         return self
 
 
-class Encoded:
+class EncodedResponse:
     """A complete frame, ready to send: bytes, or a list of buffers and file slices.
 
-    The request caches return it instead of an `Answered`, without building a message.
+    The request caches return it instead of an `Response`, without building a message.
     """
 
     __slots__ = ("frame", "throttle")
@@ -76,7 +77,7 @@ class Encoded:
         self.throttle = throttle
 
 
-class Silent:
+class NoResponse:
     """No response on the wire (acks=0); a byte-rate violation still mutes the channel."""
 
     __slots__ = ("throttle",)
@@ -130,7 +131,7 @@ class AfterCommit:
         Sliced appends more; Delayed occurs only if `api.retry_storm` delays the response.
         """
 
-    def give_up(self) -> "Outcome":
+    def fail(self) -> "Outcome":
         """Return the outcome if the flush fails or exceeds `timeout_ms`; called once, instead of `finish`."""
         return self.finish()
 
@@ -173,7 +174,7 @@ def outcome_of(slices: "Slices[Outcome]") -> "Outcome":
 
 
 DELAYED = Delayed()
-SILENT = Silent()
+NO_RESPONSE = NoResponse()
 
-Outcome = Answered | Encoded | Silent | Delayed | Hangup | AfterCommit | Sliced
-"""The return type of a handler; a completion posts Answered, Silent, Hangup or Sliced."""
+Outcome = Response | EncodedResponse | NoResponse | Delayed | Hangup | AfterCommit | Sliced
+"""The return type of a handler; a completion posts Response, NoResponse, Hangup or Sliced."""

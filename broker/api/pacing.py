@@ -1,16 +1,23 @@
-"""Splits loops over a request's items into slices.
+"""Splits loops over a request's items into slices, and sets of its names into small tables.
 
 Used by handlers that build their response item by item. `api.outcome.in_slices` turns their generators into
 outcomes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from broker.records.slices import SLICE, Slices
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+Name = TypeVar("Name", bound=Hashable)
+
+TABLES: Final = 64
+"""Of a `Distinct`; a power of two; our own.
+
+The 100,000 elements of the largest request make 1,600 in each table.
+"""
 
 
 class Pace:
@@ -30,14 +37,14 @@ class Pace:
         return True
 
 
-def mapped(function: Callable[[Item], Answer], items: Iterable[Item], pace: Pace) -> Slices[list[Answer]]:
+def mapped(function: Callable[[Item], Result], items: Iterable[Item], pace: Pace) -> Slices[list[Result]]:
     """Apply `function` to every item, in order."""
-    answers = []
+    responses = []
     for item in items:
-        answers.append(function(item))
+        responses.append(function(item))
         if pace.spent():
             yield None
-    return answers
+    return responses
 
 
 def consumed(items: list[Item], size: int = SLICE) -> Iterator[list[Item]]:
@@ -66,3 +73,36 @@ def emptied(items: set[Any], pace: Pace) -> Slices[None]:
         items.pop()
         if pace.spent():
             yield None
+
+
+class Distinct(Generic[Name]):
+    """A set of a request's names, for handlers that return each name once.
+
+    A hash table is copied when it grows and freed all at once: with 90,000 names that takes 4 ms and 8 ms.
+    This set uses up to TABLES small tables, and each operation touches only one.
+    """
+
+    __slots__ = ("_tables",)
+
+    def __init__(self) -> None:
+        self._tables: dict[int, set[Name]] = {}
+
+    def add(self, item: Name) -> bool:
+        """Add `item` and return whether it is new."""
+        at = hash(item) & (TABLES - 1)
+        table = self._tables.get(at)
+        if table is None:
+            self._tables[at] = {item}
+            return True
+        if item in table:
+            return False
+        table.add(item)
+        return True
+
+    def release(self) -> Slices[None]:
+        """Free all tables, one in each slice."""
+        tables = self._tables
+        while tables:
+            tables.popitem()
+            if tables:
+                yield None

@@ -1,20 +1,27 @@
 """Cached Produce requests: the same client id, acks, topic and partition with new records.
 
-Most requests of a producer differ in their records only. After `a00_produce` serves such a request, the cache
-maps the bytes before its records to the log and an encoded response template. `a00_produce` handles requests
-of any other shape, and requests that the log refuses.
+The key of a shape is the bytes before the records. `a00_produce` handles requests of any other shape, and
+requests that the log refuses.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import complete_fetches
-from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
+from broker.api.outcome import (
+    NO_RESPONSE,
+    AfterCommit,
+    EncodedResponse,
+    Hangup,
+    NoResponse,
+    Outcome,
+    Response,
+)
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
+from broker.api.request_cache import MAX_BYTES, SENTINELS, Shape, ShapeCache, split_around
+from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -31,12 +38,6 @@ from broker.protocol.varint import read_rest, uvarint
 from broker.records.compression import Codec
 from broker.records.header import CODEC_AT, CODEC_MASK
 
-KNOWN: Final = 1024
-"""Cached shapes per version and listener; the bound is needed because clients choose ids and topics."""
-
-LONGEST: Final = 1024
-"""Longest cached request prefix in bytes; exceeds the longest topic name plus any reasonable client id."""
-
 LOG_START_SINCE: Final = 5
 """First version whose response has all three fields of OFFSETS."""
 
@@ -45,7 +46,6 @@ INT32: Final = struct.Struct(">i")
 NO_TAGS: Final = b"\0\0\0"
 """Empty tag sections after the records in flexible versions: partition, topic and request."""
 
-_SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 _THROTTLE: Final = 0x44556677
 _DONE: Final = object()
 
@@ -67,15 +67,13 @@ class ResponseTemplate:
         self._topic = topic
         self._topic_id = topic_id
         self._index = index
-        partition = PartitionProduceResponse(index, ErrorCode.NONE, *_SENTINELS)
+        partition = PartitionProduceResponse(index, ErrorCode.NONE, *SENTINELS)
         reply = ProduceResponse([TopicProduceResponse(topic, topic_id, [partition])], _THROTTLE)
         frame = b"".join(encode_response(ApiKey.PRODUCE, version)(reply, 0))  # type: ignore[arg-type]
-        offsets = frame.index(OFFSETS.pack(*_SENTINELS))
-        throttle = frame.index(INT32.pack(_THROTTLE), offsets + OFFSETS.size)
         self._size = frame[:4]
-        self._before_offsets = frame[8:offsets]
-        self._after_offsets = frame[offsets + OFFSETS.size : throttle]
-        self._after_throttle = frame[throttle + INT32.size :]
+        self._before_offsets, self._after_offsets, self._after_throttle = split_around(
+            frame[8:], OFFSETS.pack(*SENTINELS), INT32.pack(_THROTTLE)
+        )
 
     def fill(self, correlation_id: int, staged: Staged, throttle_ms: int) -> bytes:
         return b"".join(
@@ -96,47 +94,41 @@ class ResponseTemplate:
         return ProduceResponse([TopicProduceResponse(self._topic, self._topic_id, [partition])], throttle_ms)
 
 
-class Shape:
-    """The log and response of a cached request; its prefix ends at `end`."""
+class ProduceShape(Shape):
+    """The records and their length start at `at`."""
 
-    __slots__ = ("acks", "answer", "client_id", "end", "log", "timeout_ms")
+    __slots__ = ("acks", "response", "timeout_ms")
 
     def __init__(
         self,
-        end: int,
+        at: int,
         client_id: str | None,
-        message: ProduceRequest,
         log: PartitionLog,
-        answer: ResponseTemplate,
+        message: ProduceRequest,
+        response: ResponseTemplate,
     ) -> None:
-        self.end = end
-        self.client_id = client_id
+        super().__init__(at, client_id, log)
         self.acks = message.acks
         self.timeout_ms = message.timeout_ms
-        self.log = log
-        self.answer = answer
+        self.response = response
 
 
-class ProduceCache:
-    """The cached shapes of one version on one listener; a new metadata image clears them."""
+class ProduceCache(ShapeCache[ProduceShape, ProduceServices]):
+    """The cached Produce requests of one version on one listener."""
 
-    __slots__ = ("_flexible", "_last_codec", "_shapes", "_tail", "_version")
+    __slots__ = ("_flexible", "_last_codec", "_tail")
 
-    def __init__(self, version: int) -> None:
-        self._version = version
+    def __init__(self, version: int, services: ProduceServices) -> None:
+        super().__init__(version, services)
         self._flexible = version >= 9
         self._last_codec = CODEC_MASK if version >= ZSTD_SINCE else Codec.ZSTD - 1
         self._tail = len(NO_TAGS) if self._flexible else 0
-        self._shapes: dict[bytes, Shape] = {}
 
-    def forget(self) -> None:
-        self._shapes.clear()
-
-    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+    def serve(self, frame: Buffer, context: RequestContext) -> Outcome | None:
         """Return the outcome of a cached request, or None to leave it to the full handler."""
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]))
-        if shape is None or shape.end != at or len(frame) < at + 5:
+        if shape is None or shape.at != at or len(frame) < at + 5:
             return None
         if self._flexible:
             length = frame[at]
@@ -163,11 +155,9 @@ class ProduceCache:
             staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
         except (ApiError, IndexError):
             return None
-        return _CachedRequest(shape, staged, context, broker)
+        return _CachedRequest(shape, staged, context, self._services)
 
-    def learn(
-        self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
-    ) -> None:
+    def learn(self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext) -> None:
         """Cache the prefix of a request for one partition that succeeded."""
         if (
             self._version < LOG_START_SINCE
@@ -175,11 +165,11 @@ class ProduceCache:
             or len(message.topic_data[0].partition_data) != 1
         ):
             return
-        if refusal_of(message, broker):
+        if refusal_of(message):
             return
         (topic,) = message.topic_data
         (partition,) = topic.partition_data
-        hosted = hosted_topic(topic, broker)
+        hosted = hosted_topic(topic, self._services.partitions)
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             return
         log = hosted.opened_log(partition.index)
@@ -189,27 +179,27 @@ class ProduceCache:
         start = len(frame) - self._tail - len(records)
         length = uvarint(len(records) + 1) if self._flexible else INT32.pack(len(records))
         at = start - len(length)
-        if at > LONGEST or frame[at:start] != length:
+        if at > MAX_BYTES or frame[at:start] != length:
             return
         if self._flexible and frame[len(frame) - self._tail :] != NO_TAGS:
             return
-        if len(self._shapes) >= KNOWN:
-            self._shapes.clear()
-        answer = ResponseTemplate(topic.name, topic.topic_id, partition.index, self._version)
-        self._shapes[bytes(frame[8:at])] = Shape(at, context.client_id, message, log, answer)
-        context.connection.shape = at
+        response = ResponseTemplate(topic.name, topic.topic_id, partition.index, self._version)
+        shape = ProduceShape(at, context.client_id, log, message, response)
+        self._remember(bytes(frame[8:at]), shape, context.connection)
 
 
 class _CachedRequest(AfterCommit):
     """A staged append of a cached request."""
 
-    __slots__ = ("broker", "context", "shape", "staged")
+    __slots__ = ("context", "services", "shape", "staged")
 
-    def __init__(self, shape: Shape, staged: Staged, context: RequestContext, broker: Broker) -> None:
+    def __init__(
+        self, shape: ProduceShape, staged: Staged, context: RequestContext, services: ProduceServices
+    ) -> None:
         self.shape = shape
         self.staged = staged
         self.context = context
-        self.broker = broker
+        self.services = services
 
     @property
     def logs(self) -> Sequence[PartitionLog]:
@@ -219,20 +209,20 @@ class _CachedRequest(AfterCommit):
     def timeout_ms(self) -> int:
         return self.shape.timeout_ms
 
-    def give_up(self) -> Outcome:
+    def fail(self) -> Outcome:
         outcome = self.finish()
-        if not isinstance(outcome, Encoded):
+        if not isinstance(outcome, EncodedResponse):
             return outcome
         throttle = outcome.throttle
-        refused = self.shape.answer.refuse(
+        refused = self.shape.response.refuse(
             ErrorCode.REQUEST_TIMED_OUT, throttle.throttle_ms if throttle else 0
         )
-        return Answered(refused, throttle)
+        return Response(refused, throttle)
 
     def finish(self) -> Outcome:
-        shape, staged, context, broker = self.shape, self.staged, self.context, self.broker
+        shape, staged, context, services = self.shape, self.staged, self.context, self.services
         throttle = None
-        quotas = broker.quotas
+        quotas = services.quotas
         if quotas.produce_active:
             if quotas.broker.active:
                 throttle = record_produce(quotas, context)
@@ -244,11 +234,13 @@ class _CachedRequest(AfterCommit):
         if error:
             if shape.acks == 0:
                 return Hangup(f"acks=0 and {error.name}", error)
-            return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
-        if broker.fetches.watched:
-            complete_fetches(broker, shape.log)
+            return Response(shape.response.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
+        if services.fetches.watched:
+            services.fetches.complete(shape.log)
         if shape.acks == 0:
-            return SILENT if throttle is None else Silent(throttle)
+            return NO_RESPONSE if throttle is None else NoResponse(throttle)
         if throttle is None:
-            return Encoded(shape.answer.fill(context.correlation_id, staged, 0), None)
-        return Encoded(shape.answer.fill(context.correlation_id, staged, throttle.throttle_ms), throttle)
+            return EncodedResponse(shape.response.fill(context.correlation_id, staged, 0), None)
+        return EncodedResponse(
+            shape.response.fill(context.correlation_id, staged, throttle.throttle_ms), throttle
+        )

@@ -2,20 +2,19 @@
 
 from typing import Final
 
-from broker.api.broker import Broker
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.metadata.image import is_internal
 from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
-from broker.services.partitions import HostedTopic
+from broker.services.partitions import HostedTopic, Partitions
 
 ZSTD_SINCE: Final = 7
 """First version of Produce that allows zstd. (KIP-110)"""
 
 
-def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:
+def refusal_of(message: ProduceRequest) -> ErrorCode:
     """Return why the whole request is refused, or NONE."""
     if message.acks not in (1, -1, 0):
         return ErrorCode.INVALID_REQUIRED_ACKS
@@ -24,11 +23,11 @@ def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
+def hosted_topic(topic: TopicProduceData, partitions: Partitions) -> HostedTopic | None:
     """Return the topic by id if the request has one (version 13), else by name."""
     if topic.topic_id != ZERO_UUID:
-        return broker.partitions.by_id.get(topic.topic_id)
-    return broker.partitions.by_name.get(topic.name)
+        return partitions.by_id.get(topic.topic_id)
+    return partitions.by_name.get(topic.name)
 
 
 def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int) -> ErrorCode:

@@ -7,47 +7,43 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome
+from broker.api.request_cache import RequestCache
 from broker.protocol.api_key import ApiKey
 
 HANDLER_FILE: Final = re.compile(r"a\d\d_\w+")
 
-Handler = TypeVar("Handler", bound=Callable[..., Any])
+Request = TypeVar("Request")
+Services = TypeVar("Services")
+Result = TypeVar("Result", bound=Outcome | Awaitable[Outcome])
+
+Handler = Callable[[Request, RequestContext, Services], Result]
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
     """A served API key.
 
-    `handle(message, context, broker)` returns an Outcome, or a coroutine of one if it must wait.
-    `before_login` marks the three APIs that an unauthenticated connection may call.
+    `handle(message, context, services)` returns an Outcome, or a coroutine of one if it must wait. `services`
+    is the class of its third argument. `before_login` marks the three APIs that an unauthenticated connection
+    may call.
     """
 
     key: ApiKey
     min_version: int
     max_version: int
-    handle: Callable[..., Any]
+    handle: Handler[Any, Any, Outcome | Awaitable[Outcome]]
+    services: type
     before_login: bool
     advertised_min: int
-    unknown_version: Callable[..., Any] | None
-    request_cache: Callable[[int], "RequestCache"] | None
+    unknown_version: Handler[Any, Any, Outcome] | None
+    request_cache: Callable[[int, Any], RequestCache] | None
     doc: str
-
-
-class RequestCache(Protocol):
-    """Serves requests that match a cached prefix; one instance for each version and listener."""
-
-    def serve(self, frame: Any, context: Any, broker: Any) -> Any:
-        """Return an Outcome, or None, without side effects, to leave the request to the full handler."""
-
-    def learn(self, frame: Any, body: int, message: Any, context: Any, broker: Any) -> None:
-        """Cache a request that the full handler has served; `frame` decodes to `message` from `body` on."""
-
-    def forget(self) -> None:
-        """Clear the cache, because the metadata image has changed."""
 
 
 class Registry:
@@ -86,19 +82,22 @@ def api(
     key: ApiKey,
     *,
     versions: tuple[int, int],
+    services: type[Services],
     before_login: bool = False,
     advertised_min: int | None = None,
-    unknown_version: Callable[..., Any] | None = None,
-    request_cache: Callable[[int], "RequestCache"] | None = None,
-) -> Callable[[Handler], Handler]:
+    unknown_version: Handler[Any, Services, Outcome] | None = None,
+    request_cache: Callable[[int, Services], RequestCache] | None = None,
+) -> Callable[[Handler[Request, Services, Result]], Handler[Request, Services, Result]]:
     """Register a handler for `key`, versions min to max inclusive.
+
+    `services` is the class of its third argument. (api.services)
 
     `advertised_min` is below the real minimum for Produce only (KAFKA-18659). `unknown_version` responds to a
     version above the maximum, in the response format of version 0, without decoding the request (ApiVersions
     only).
     """
 
-    def register(handle: Handler) -> Handler:
+    def register(handle: Handler[Request, Services, Result]) -> Handler[Request, Services, Result]:
         module = inspect.getmodule(handle)
         REGISTRY.add(
             Api(
@@ -106,6 +105,7 @@ def api(
                 min_version=versions[0],
                 max_version=versions[1],
                 handle=handle,
+                services=services,
                 before_login=before_login,
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,

@@ -11,41 +11,77 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Final
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.delayed_answer import DelayedAnswer
-from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
-from broker.api.registry import Api, RequestCache
+from broker.api.delayed_operations import AT_ONCE
+from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
+from broker.api.registry import Api
+from broker.api.request_cache import RequestCache
 from broker.api.retry_errors import errors_of
+from broker.clock import Clock
 from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
-from broker.quotas.retry_storm import TRANSIENT
+from broker.purgatory.purgatory import DelayedOperation, Purgatory
+from broker.quotas.retry_storm import TRANSIENT, RetryStorm
 
 RETRY_STORM: Final = "retry-storm-reaper"
 
-AT_ONCE: Final = 128
-"""Responses completed in one turn; equals the number of requests that a handler serves in one turn."""
+Handle = Callable[[Any, RequestContext, Any], Outcome | Awaitable[Outcome]]
 
-Handle = Callable[[Any, RequestContext, Broker], Outcome | Awaitable[Outcome]]
+
+class DelayedResponse(DelayedOperation):
+    """A complete response that the gate delays; it has no watch keys, only a timeout."""
+
+    __slots__ = ("_response", "context")
+
+    def __init__(self, delay_ms: int, context: RequestContext, response: Response) -> None:
+        super().__init__(delay_ms)
+        self.context = context
+        self._response = response
+
+    def response(self) -> Response:
+        """Return the delayed response."""
+        return self._response
+
+    def is_ready(self) -> bool:
+        return False
 
 
 class RetryStormGate:
-    """Wraps handlers; one gate for all of them. `broker.retry_storm` has the recorded errors."""
+    """Wraps handlers; one gate for all of them.
 
-    __slots__ = ("_broker",)
+    `storm` has the recorded errors, `delayed` the waiting responses.
+    """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    __slots__ = ("_callbacks", "_clock", "delayed", "storm")
+
+    def __init__(self, callbacks: Callbacks, clock: Clock) -> None:
+        self.storm = RetryStorm()
+        self.delayed: Purgatory[DelayedResponse] = Purgatory("RetryStorm")
+        self._callbacks = callbacks
+        self._clock = clock
+
+    def complete_expired(self, now_ms: int) -> None:
+        """Post the responses that are due, at most AT_ONCE; the others stay due."""
+        self._post(self.delayed.expire(now_ms, AT_ONCE))
+
+    def complete_all(self, now_ms: int) -> None:
+        """Post all delayed responses at shutdown."""
+        self._post(self.delayed.expire(now_ms + 2**31))
+
+    def _post(self, settled: Sequence[DelayedResponse]) -> None:
+        for operation in settled:
+            self._callbacks.post(operation.context, operation.response)
 
     def handler(self, api: Api) -> Handle:
         """Return the handler of `api` behind the gate, or unchanged if the gate does not apply to the API."""
-        handle: Handle = api.handle
+        handle = api.handle
         key = api.key
         if key not in TRANSIENT:
             return handle
 
-        def gated(message: Any, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
-            outcome = handle(message, context, broker)
+        def gated(message: Any, context: RequestContext, services: Any) -> Outcome | Awaitable[Outcome]:
+            outcome = handle(message, context, services)
             if isinstance(outcome, CoroutineType):
                 return self._later(outcome, key, message, context)
             if isinstance(outcome, Sliced):
@@ -68,18 +104,18 @@ class RetryStormGate:
         """
         if isinstance(outcome, AfterCommit):
             return GatedCommit(outcome, api, message, context, self)
-        if not isinstance(outcome, Answered):
+        if not isinstance(outcome, Response):
             return outcome
         errors = errors_of(api, message, outcome.reply)
         if not errors:
             return outcome
-        storm, now_ms = self._broker.retry_storm, now_ms or context.now_ms
+        now_ms = now_ms or context.now_ms
         longest_ms = message.max_wait_ms if api == ApiKey.FETCH else None
-        delay_ms = storm.delay_of(api, context.connection.id, errors, now_ms, longest_ms)
+        delay_ms = self.storm.delay_of(api, context.connection.id, errors, now_ms, longest_ms)
         if not delay_ms:
             return outcome
-        operation = DelayedAnswer(delay_ms, context, outcome)
-        self._broker.delayed_answers.try_complete_else_watch(operation, (), now_ms)
+        operation = DelayedResponse(delay_ms, context, outcome)
+        self.delayed.try_complete_else_watch(operation, (), now_ms)
         context.connection.waiting = operation
         return DELAYED
 
@@ -88,12 +124,12 @@ class RetryStormGate:
     ) -> Outcome | Awaitable[Outcome]:
         if isinstance(outcome, CoroutineType):
             return self._later(outcome, api, message, context)
-        return self.passed(outcome, api, message, context, self._broker.clock.ms())  # type: ignore[arg-type]
+        return self.passed(outcome, api, message, context, self._clock.ms())  # type: ignore[arg-type]
 
     async def _later(
         self, outcome: Awaitable[Outcome], api: int, message: Any, context: RequestContext
     ) -> Outcome:
-        return self.passed(await outcome, api, message, context, self._broker.clock.ms())
+        return self.passed(await outcome, api, message, context, self._clock.ms())
 
 
 class GatedCommit(AfterCommit):
@@ -121,8 +157,8 @@ class GatedCommit(AfterCommit):
     def finish(self) -> Outcome:
         return self._gate.passed(self._inner.finish(), self._api, self._message, self._context)
 
-    def give_up(self) -> Outcome:
-        return self._gate.passed(self._inner.give_up(), self._api, self._message, self._context)
+    def fail(self) -> Outcome:
+        return self._gate.passed(self._inner.fail(), self._api, self._message, self._context)
 
 
 class GatedRequestCache:
@@ -135,29 +171,14 @@ class GatedRequestCache:
         self._api = api
         self._gate = gate
 
-    def serve(self, frame: Any, context: RequestContext, broker: Broker) -> Outcome | None:
-        outcome: Outcome | None = self._inner.serve(frame, context, broker)
+    def serve(self, frame: Any, context: RequestContext) -> Outcome | None:
+        outcome = self._inner.serve(frame, context)
         if isinstance(outcome, AfterCommit):
             return GatedCommit(outcome, self._api, None, context, self._gate)
         return outcome
 
-    def learn(self, frame: Any, body: int, message: Any, context: RequestContext, broker: Broker) -> None:
-        self._inner.learn(frame, body, message, context, broker)
+    def learn(self, frame: Any, body: int, message: Any, context: RequestContext) -> None:
+        self._inner.learn(frame, body, message, context)
 
     def forget(self) -> None:
         self._inner.forget()
-
-
-def expire_delayed_answers(broker: Broker, now_ms: int) -> None:
-    """Post the responses that are due, at most AT_ONCE; the others stay due."""
-    _post(broker, broker.delayed_answers.expire(now_ms, AT_ONCE))
-
-
-def release_delayed_answers(broker: Broker, now_ms: int) -> None:
-    """Post all delayed responses at shutdown."""
-    _post(broker, broker.delayed_answers.expire(now_ms + 2**31))
-
-
-def _post(broker: Broker, settled: Sequence[DelayedAnswer]) -> None:
-    for operation in settled:
-        broker.callbacks.post(operation.context, operation.answered)

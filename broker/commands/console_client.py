@@ -1,23 +1,29 @@
 """A client of the console's REST API: URL and token, JSON requests and responses.
 
-Used by broker.commands.quotas and broker.commands.event_stream. Independent of the resources; turns every
+Used by broker.commands.quotas and broker.commands.top.streams. Independent of the resources; turns every
 failure into a message for the user.
 """
 
 import json
 import os
 import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any, Final
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import click
 
-from broker.commands.plain import shown
+from broker.commands.escaping import printable
 
 DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
 TOKEN_VARIABLES: Final = ("WEIR_TOKEN", "WEIR_ADMIN_TOKEN")
-PATIENCE_S: Final = 30
+TIMEOUT_S: Final = 30
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 class RefusedError(click.ClickException):
@@ -68,48 +74,76 @@ class Console:
             raise click.ClickException(f"no token: set {' or '.join(TOKEN_VARIABLES)}")
         return cls.at(url, token, ca_file)
 
-    def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+    def request(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> Any:
         """Send a request and return the JSON object of the response.
 
         Raises RefusedError for a refusal and click.ClickException if no console responds.
         """
-        # Imported late: the broker's start must not pay for these modules.
-        import urllib.error
-        import urllib.parse
-        import urllib.request
-        from http.client import HTTPException
-
-        from broker.commands.redirects import opener
-
         given = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
-        url = f"{self.url.rstrip('/')}{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
+        url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(given)}" if given else "")
         try:
-            request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+            prepared = urllib.request.Request(  # noqa: S310 - the scheme was checked
                 url,
                 None if body is None else json.dumps(body, allow_nan=False).encode(),
                 {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
                 method=method,
             )
-            with opener(self.trust, self.redirected).open(request, timeout=PATIENCE_S) as response:
-                answer = json.load(response)
+            with self._opener().open(prepared, timeout=TIMEOUT_S) as response:
+                found = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
                 raise RefusedError(problem_of(error.read(), f"{error.code} {error.reason}")) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise click.ClickException(
-                f"no console responds at {self.url}: {shown(str(reason).strip())}"
+                f"no console responds at {self.url}: {printable(str(reason).strip())}"
             ) from error
-        if not isinstance(answer, dict):
+        if not isinstance(found, dict):
             raise click.ClickException(f"the response from {self.url} is not from a console")
-        return answer
+        return found
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        https = urllib.request.HTTPSHandler(context=self.trust)
+        return urllib.request.build_opener(https, _WithinOrigin(self))
 
     def redirected(self, target: str) -> click.ClickException:
         """Return the error for a redirect that the token must not follow."""
         return click.ClickException(
-            f"{self.url} redirects to {shown(target)}, which never receives the token: "
+            f"{self.url} redirects to {printable(target)}, which never receives the token: "
             "give the console's own address with --console"
         )
+
+
+class _WithinOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows redirects of GET within the origin and refuses any other.
+
+    urllib follows a redirect to any host with all headers, including Authorization, and turns a redirected
+    POST into a GET, whose response looks as if the change had been made.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        target = headers.get("Location") or headers.get("URI")
+        if target is not None:
+            target = urljoin(req.full_url, target)
+            if req.get_method() != "GET" or _origin(target) != _origin(req.full_url):
+                fp.close()
+                raise self._console.redirected(target)
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None, str | None]:
+    """Return scheme, host and port (RFC 6454), and the user, which RFC 6454 leaves out. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme), parts.username
 
 
 def console_options(command: Any) -> Any:

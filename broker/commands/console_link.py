@@ -1,7 +1,7 @@
 """`weir console-link`: prints a link that logs one browser in to the console of a local broker.
 
 Imported by the command line. Takes the arguments of `weir serve` to find the same directory, and reads the
-file that the broker keeps there (broker.security.console_link_file). Does not contact the broker.
+file that the broker keeps there (broker.security.console_links). Does not contact the broker.
 """
 
 import os
@@ -12,8 +12,7 @@ import click
 
 from broker.config.load import load
 from broker.errors import ConfigError
-from broker.security.console_link_file import FILE_NAME, read_console_link
-from broker.security.console_links import link_with, make_code
+from broker.security.console_links import FILE_NAME, link_with, make_code, read_console_link
 
 
 @click.command("console-link")

@@ -1,7 +1,7 @@
 """`weir quotas`: reads and changes the quotas of a running broker, from arguments or from a versioned file.
 
 Imported by the command line. Uses the console's REST API with an administrator's token, and shares only the
-names of the quota keys with the broker. Files: broker.commands.quotas_yaml.
+names of the quota keys with the broker. Files: broker.strict_yaml.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 
 from broker.commands.console_client import Console, RefusedError, console_options
-from broker.commands.plain import in_words, shown
+from broker.commands.escaping import entity_text, printable
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 
 QUOTAS: Final = "/api/v1/client-quotas"
@@ -83,7 +83,7 @@ def list_quotas(console: Console, as_json: bool) -> None:
     """List every limit and its present usage."""
     rows: list[dict[str, Any]] = []
     while True:
-        page = console.ask("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
+        page = console.request("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
         rows += page["items"]
         if not page["items"] or len(rows) >= page["of"]:
             break
@@ -94,12 +94,12 @@ def list_quotas(console: Console, as_json: bool) -> None:
     for row in rows:
         for key, limit in row["limits"].items():
             used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
-            value, held = number(limit["value"]), str(limit["throttled"])
-            table.append((in_words(row["entity"]), key, value, used, held, _shadow_words(limit)))
+            value, throttled = number(limit["value"]), str(limit["throttled"])
+            table.append((entity_text(row["entity"]), key, value, used, throttled, _shadow_text(limit)))
     _print_table(table)
 
 
-def _shadow_words(limit: Mapping[str, Any]) -> str:
+def _shadow_text(limit: Mapping[str, Any]) -> str:
     would = limit.get("would_have")
     return "" if would is None else f"{would['times']} times, {would['held_ms'] / 1000:.1f} s"
 
@@ -127,7 +127,7 @@ def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> N
     for key in keys:
         # Kafka ignores the removal of an unknown key; on a command line it is a typing error.
         if key not in known:
-            raise click.UsageError(f"unknown limit {shown(key)}; expected one of {', '.join(known)}")
+            raise click.UsageError(f"unknown limit {printable(key)}; expected one of {', '.join(known)}")
     _alter(console, entity_of(options), [{"key": key, "remove": True} for key in keys])
 
 
@@ -135,7 +135,7 @@ def _limit(text: str) -> tuple[str, float]:
     key, _, value = text.partition("=")
     number_of = _NUMBER.fullmatch(value)
     if not key or number_of is None:
-        raise click.UsageError(f"{shown(text)}: expected KEY=VALUE with a number")
+        raise click.UsageError(f"{printable(text)}: expected KEY=VALUE with a number")
     return key, float(value) if number_of[1] or number_of[2] else int(value)
 
 
@@ -143,17 +143,17 @@ def _alter(
     console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
 ) -> None:
     try:
-        answer = console.ask(
+        response = console.request(
             "PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]}
         )
     except RefusedError as error:
         found = _OF_AN_OP.match(error.where)
-        named = f"{shown(ops[int(found[1])]['key'])} " if found else ""
-        raise click.ClickException(f"{in_words(entity)}: {named}{error.detail}") from error
-    for result in answer["results"]:
+        named = f"{printable(ops[int(found[1])]['key'])} " if found else ""
+        raise click.ClickException(f"{entity_text(entity)}: {named}{error.detail}") from error
+    for result in response["results"]:
         for warning in result["warnings"]:
-            click.echo(f"Warning: {shown(warning)}", err=True)
-    click.echo(f"{in_words(entity)}: done")
+            click.echo(f"Warning: {printable(warning)}", err=True)
+    click.echo(f"{entity_text(entity)}: done")
 
 
 @quotas.command()
@@ -175,31 +175,31 @@ def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequenc
     """
     if edits:
         body = {"user": user, "client_id": client_id, "ip": ip, "if": [_edit(text) for text in edits]}
-        found = console.ask("POST", f"{QUOTAS}:resolve", body=body)
+        found = console.request("POST", f"{QUOTAS}:resolve", body=body)
     else:
-        found = console.ask("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
+        found = console.request("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
     for limit in found["limits"]:
-        click.echo(f"{limit['key']}: {_state_words(limit)}")
+        click.echo(f"{limit['key']}: {_state_text(limit)}")
         if "callback" in limit:
-            click.echo(f"  -> {_in_words(limit['callback'])}")
+            click.echo(f"  -> {_callback_text(limit['callback'])}")
         for probe in limit["probes"]:
             mark = "->" if probe["matched"] else "  "
             value = "-" if probe["value"] is None else number(probe["value"])
-            click.echo(f"  {mark} {in_words(probe['entity'])}: {value}{' (shadow)' * probe['shadow']}")
+            click.echo(f"  {mark} {entity_text(probe['entity'])}: {value}{' (shadow)' * probe['shadow']}")
         if "if" in limit:
             then = limit["if"]
-            by = f" by {in_words(then['matched'])}" if "matched" in then else ""
-            click.echo(f"  then: {_state_words(then)}{by}")
+            by = f" by {entity_text(then['matched'])}" if "matched" in then else ""
+            click.echo(f"  then: {_state_text(then)}{by}")
 
 
-def _state_words(state: Mapping[str, Any]) -> str:
-    words = "no limit" if state["bound"] is None else number(state["bound"])
+def _state_text(state: Mapping[str, Any]) -> str:
+    text = "no limit" if state["bound"] is None else number(state["bound"])
     if state["observed"] is not None:
-        words += f", {state['observed']:.6g} used"
+        text += f", {state['observed']:.6g} used"
     if state["wait_ms"]:
         would = "would be throttled" if state["shadow"] else "throttled"
-        words += f", {would} for {state['wait_ms'] / 1000:.1f} s at this rate"
-    return words
+        text += f", {would} for {state['wait_ms'] / 1000:.1f} s at this rate"
+    return text
 
 
 def _edit(text: str) -> dict[str, Any]:
@@ -215,9 +215,9 @@ def _edit(text: str) -> dict[str, Any]:
         if kind in entity:
             raise click.UsageError(f"{text}: {kind} is given twice")
         entity[kind] = name if equals else None
-    words = limits.split(",")
-    marks = [word == "shadow" for word in words if word in ("shadow", "enforce")]
-    ops = [_op(word) for word in words if word not in ("shadow", "enforce")]
+    parts = limits.split(",")
+    marks = [part == "shadow" for part in parts if part in ("shadow", "enforce")]
+    ops = [_op(part) for part in parts if part not in ("shadow", "enforce")]
     return {"entity": entity, "ops": ops} | ({"shadow": marks[-1]} if marks else {})
 
 
@@ -227,19 +227,19 @@ def _op(text: str) -> dict[str, Any]:
     return dict(zip(("key", "value"), _limit(text), strict=True))
 
 
-def _in_words(callback: Mapping[str, Any]) -> str:
+def _callback_text(callback: Mapping[str, Any]) -> str:
     tags = ", ".join(f"{tag['name']}={tag['value']}" for tag in callback["tags"])
-    said = (tags or "no tags") if callback["answered"] else "nothing: it failed"
-    return f"the callback {callback['class']} returns {said}"
+    result = (tags or "no tags") if callback["answered"] else "nothing: it failed"
+    return f"the callback {callback['class']} returns {result}"
 
 
 @quotas.command()
 @_pass_console
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
-    from broker.commands import quotas_yaml  # yaml takes a tenth of the start, and only some commands need it
+    from broker import strict_yaml  # yaml takes a tenth of the start, and only some commands need it
 
-    click.echo(quotas_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
+    click.echo(strict_yaml.write(console.request("GET", f"{QUOTAS}:export")), nl=False)
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
@@ -252,9 +252,9 @@ _PRUNE = click.option("--prune", is_flag=True, help="Remove the limits of entiti
 @_pass_console
 def plan(console: Console, file: Path, prune: bool) -> None:
     """Show what `apply` would change. The exit status is 2 if there are changes."""
-    answer = _import(console, file, prune=prune, dry_run=True)
-    _print_changes(answer)
-    sys.exit(2 if answer["changes"] or answer["shadow_changes"] else 0)
+    response = _import(console, file, prune=prune, dry_run=True)
+    _print_changes(response)
+    sys.exit(2 if response["changes"] or response["shadow_changes"] else 0)
 
 
 @quotas.command()
@@ -267,22 +267,24 @@ def apply(console: Console, file: Path, prune: bool) -> None:
 
 
 def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
-    from broker.commands import quotas_yaml
+    from broker import strict_yaml
 
     try:
-        document = quotas_yaml.read(file)
-    except quotas_yaml.NoQuotasError as error:
+        document = strict_yaml.read_file(file).json()
+    except strict_yaml.BadFileError as error:
         raise click.ClickException(str(error)) from error
+    if not isinstance(document, dict) or "quotas" not in document:
+        raise click.ClickException(f"{file} has no list `quotas`")
     query = {"prune": prune, "dry_run": dry_run}
     try:
-        answer = console.ask("POST", f"{QUOTAS}:import", query, document)
+        response = console.request("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:
         raise click.ClickException(_refused_import(file, error)) from error
-    if refused := _refusals(answer):
-        _print_changes(answer)
-        words = "not applied, because another change was made at the same time:"
-        raise click.ClickException("\n".join([words, *refused]))
-    return answer
+    if refused := _refusals(response):
+        _print_changes(response)
+        reason = "not applied, because another change was made at the same time:"
+        raise click.ClickException("\n".join([reason, *refused]))
+    return response
 
 
 def _refused_import(file: Path, error: RefusedError) -> str:
@@ -290,19 +292,19 @@ def _refused_import(file: Path, error: RefusedError) -> str:
     return "\n".join([f"{file} is refused; no quota was changed:", *refused])
 
 
-def _refusals(answer: Mapping[str, Any]) -> list[str]:
-    return [f"  {in_words(each['entity'])}: {each['message']}" for each in answer.get("refused", ())]
+def _refusals(response: Mapping[str, Any]) -> list[str]:
+    return [f"  {entity_text(each['entity'])}: {each['message']}" for each in response.get("refused", ())]
 
 
-def _print_changes(answer: Mapping[str, Any]) -> None:
-    if not answer["changes"] and not answer["shadow_changes"]:
+def _print_changes(response: Mapping[str, Any]) -> None:
+    if not response["changes"] and not response["shadow_changes"]:
         click.echo("Nothing to change.")
-    for change in answer["shadow_changes"]:
-        click.echo(f"{in_words(change['entity'])}  {'shadow' if change['shadow'] else 'enforced'}")
-    for change in answer["changes"]:
+    for change in response["shadow_changes"]:
+        click.echo(f"{entity_text(change['entity'])}  {'shadow' if change['shadow'] else 'enforced'}")
+    for change in response["changes"]:
         old, new = (None if change[side] is None else number(change[side]) for side in ("old", "new"))
-        words = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
-        click.echo(f"{in_words(change['entity'])}  {change['key']}  {words}")
+        text = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
+        click.echo(f"{entity_text(change['entity'])}  {change['key']}  {text}")
 
 
 def number(value: float) -> str:

@@ -11,11 +11,10 @@ from typing import Final
 
 import click
 
-from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, play
-from broker.simulation.fields import BadFileError
-from broker.simulation.limits import read_limits
-from broker.simulation.reading import read_scenario
+from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.report import any_throttled, in_csv, in_json, in_table
+from broker.simulation.scenario_file import read_limits, read_scenario
+from broker.strict_yaml import BadFileError
 
 FORMATS: Final[dict[str, Callable[[Outcome, Outcome | None], str]]] = {
     "table": in_table,
@@ -47,10 +46,10 @@ def simulate(
         scenario = read_scenario(file)
         if quotas is not None:
             scenario = replace(scenario, limits=read_limits(quotas))
-        before = play(scenario, most)
+        before = run_scenario(scenario, most)
         after = None
         if compare is not None:
-            after = play(replace(scenario, limits=read_limits(compare)), most)
+            after = run_scenario(replace(scenario, limits=read_limits(compare)), most)
     except (BadFileError, TooManyEventsError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(FORMATS["json" if as_json else form](before, after))

@@ -16,20 +16,19 @@ from broker.config.properties import Property, parse
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
+from broker.principal import ANONYMOUS, Principal
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
-_SHORT_TOKEN: Final = 16
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
-_MISNOMERS: Final = {
+_MIN_TOKEN: Final = 16
+_WRONG_NAMES: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
     "connection.creation.rate.window.ms": "quota.window.size.seconds",
     "queued.max.request.size": "queued.max.requests.size.bytes",
     "queued.max.bytes": "queued.max.request.bytes",
 }
 """Wrong names of keys in documents about Kafka and AutoMQ."""
-_NO_KEYS: Final = {
+_CONSTANTS: Final = {
     "queued.max.connections": "a constant in Kafka, not a key: 20 accepted connections can wait for each "
     "processor; max.connections limits the open connections",
 }
@@ -93,8 +92,9 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         error.place, error.warnings = place_of(error.key, set_at), (*warnings, *inert)
         raise
     token = _admin_token(environ)
-    if token is not None and len(token) < _SHORT_TOKEN:
-        warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
+    if token is not None and len(token) < _MIN_TOKEN:
+        source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
+        warnings.append(f"{source} has fewer than {_MIN_TOKEN} characters and can be guessed")
     config = replace(config, security=replace(config.security, admin_token=token))
     return Configuration(
         static, config, (*warnings, *inert, *_listener_warnings(config)), unknown=unknown, places=set_at
@@ -149,12 +149,15 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
 
 def hint(key: str) -> str:
     """Return the likely intended key for an unknown one, in brackets; empty if none is similar."""
-    if key in _MISNOMERS:
-        return f" (Kafka calls it {_MISNOMERS[key]})"
-    if key in _NO_KEYS:
-        return f" ({_NO_KEYS[key]})"
+    if key in _WRONG_NAMES:
+        return f" (Kafka calls it {_WRONG_NAMES[key]})"
+    if key in _CONSTANTS:
+        return f" ({_CONSTANTS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
-    return f" (did you mean {near[0]}?)" if near else ""
+    if not near:
+        return ""
+    prefix = f"{LISTENER_PREFIX}<name>." if SPELLINGS[near[0]].per_listener else ""
+    return f" (did you mean {prefix}{near[0]}?)"
 
 
 def _read_file(path: Path) -> list[Property]:
@@ -204,6 +207,7 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
 def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
     """Yield a warning for each listener that gives remote clients more rights than a viewer's."""
     security = config.security
+    anonymous = str(Principal(ANONYMOUS))
     for listener in config.network.resolved_listeners():
         if listener.is_loopback:
             continue
@@ -213,8 +217,8 @@ def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
         setting = f"{key}={role}"
         by_certificate = listener.protocol.is_encrypted and config.tls.of(listener).client_auth == "required"
         authenticates = listener.protocol.has_login or by_certificate
-        if not authenticates and ANONYMOUS in security.super_users:
-            setting, role = f"super.users={ANONYMOUS}", "admin"
+        if not authenticates and anonymous in security.super_users:
+            setting, role = f"super.users={anonymous}", "admin"
         if role == "viewer":
             continue
         unauthenticated = "" if authenticates else " without authentication"

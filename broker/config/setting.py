@@ -53,8 +53,8 @@ class Setting:
         try:
             return self.kind.read(text.strip())
         except ValueError as error:
-            shown = "(hidden)" if self.sensitive else text
-            raise ConfigError(key or self.key, shown, self.kind.allowed) from error
+            value = "(hidden)" if self.sensitive else text
+            raise ConfigError(key or self.key, value, self.kind.allowed) from error
 
     def read_spelling(self, key: str, text: str) -> Any:
         """Parse `text` given under this spelling of the key. Raises ConfigError."""

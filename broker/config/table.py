@@ -3,7 +3,7 @@ in broker.control.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from broker.config.sections import (
     AutomqConfig,
@@ -52,26 +52,7 @@ class BrokerConfig:
     tls: TlsConfig = field(default_factory=TlsConfig)
 
 
-SECTION_TYPES: Final[dict[str, type]] = {
-    "broker": NodeConfig,
-    "network": NetworkConfig,
-    "automq": AutomqConfig,
-    "connections": ConnectionConfig,
-    "log": LogConfig,
-    "topics": TopicDefaults,
-    "topic_settings": TopicSettings,
-    "fetch": FetchConfig,
-    "groups": GroupConfig,
-    "quotas": QuotaConfig,
-    "broker_quotas": BrokerQuotaConfig,
-    "replication": ReplicationConfig,
-    "telemetry": TelemetryConfig,
-    "request_log": RequestLogConfig,
-    "events": EventConfig,
-    "console": ConsoleConfig,
-    "security": SecurityConfig,
-    "tls": TlsConfig,
-}
+SECTION_TYPES: Final[dict[str, type]] = get_type_hints(BrokerConfig)
 
 SETTINGS: Final[dict[str, Setting]] = {
     described.key: described for section in SECTION_TYPES.values() for _, described in settings_of(section)

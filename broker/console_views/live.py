@@ -5,16 +5,15 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RetryStormGate
 from broker.config.listeners import Server
-from broker.console_views.addresses import address_uses, connection_limits
-from broker.console_views.broker_quotas import broker_limits, retry_storm_use
-from broker.console_views.flow import FlowViews
+from broker.console_views.limits import address_uses, broker_limits, connection_limits, retry_storm_use
 from broker.console_views.topics import group_detail, group_rows, partition_rows
 from broker.control.commands import EntityPairs
-from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
-from broker.control.rows.flow import Flow
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
+from broker.control.rows.connections import Flow, SelectorRow
+from broker.control.rows.quotas import BrokerLimit, RetryStormUse
 from broker.control.views import (
     AddressUse,
     ClientUsage,
@@ -33,27 +32,68 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
-from broker.metrics.counter_rate import CounterRate
-from broker.network.clock import TrioClock
+from broker.metrics.rate import CounterRate
+from broker.network.automq.handler_queues import RequestQueues
+from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
-from broker.network.loop_idle import IdleShare, LoopIdle
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
-from broker.network.metrics.selector_metrics import totals_of
+from broker.network.metrics.selector_metrics import (
+    flow_totals,
+    idle_connections,
+    max_in_flight,
+    oversized,
+    totals_of,
+)
 from broker.network.socket_server import SocketServer
-from broker.quotas import shadow_metrics
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
-from broker.quotas.quota_metrics import rule_use, rule_use_of
+from broker.quotas.quota_metrics import rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+
+
+class FlowViews:
+    """Stores the totals of the previous read, from which rates are computed."""
+
+    def __init__(self, server: SocketServer, callbacks: Callbacks, pipeline_high: int, now_ns: int) -> None:
+        """`pipeline_high` is pipeline.high.watermark."""
+        self._server = server
+        self._callbacks = callbacks
+        self._pipeline_high = pipeline_high
+        self._rate = CounterRate(now_ns)
+
+    def update(self, now_ns: int, now_ms: int) -> Flow:
+        server, callbacks = self._server, self._callbacks
+        processors = list(server.processors())
+        mutes, unmutes = self._rate.update(now_ns, flow_totals(server))
+        requests = server.requests
+        sizes = requests.sizes if isinstance(requests, RequestQueues) else None
+        return Flow(
+            mutes=mutes,
+            unmutes=unmutes,
+            in_flight=sum(each.selector.in_flight() for each in processors),
+            deepest=max(map(max_in_flight, processors), default=0),
+            deepest_limit=1 if sizes is None else self._pipeline_high,
+            available_request_size=None if sizes is None else sizes.available,
+            request_size_limit=None if sizes is None else sizes.limit,
+            oversized=oversized(server),
+            callbacks=len(callbacks.queue),
+            callback_capacity=callbacks.capacity,
+            blocked_callbacks=callbacks.blocked,
+            selectors=tuple(
+                SelectorRow(each.name, len(each.selector.channels), idle_connections(each, now_ms))
+                for each in processors
+            ),
+        )
+
 
 PHASES_EVERY_MS: Final = 5_000
 """Quantiles over five minutes change slowly, and take milliseconds to compute while a reader waits."""
@@ -92,7 +132,9 @@ class LiveViews:
         groups: GroupService,
         loop: LoopIdle,
         tasks: Callable[[], list[TaskRow]],
-        broker: Broker,
+        retry_storm: RetryStormGate,
+        callbacks: Callbacks,
+        pipeline_high: int,
     ) -> None:
         self._clock = clock
         self._server = server
@@ -101,26 +143,26 @@ class LiveViews:
         self._groups = groups
         self._idle = IdleShare(loop)
         self.tasks = tasks
-        self._broker = broker
+        self._retry_storm = retry_storm
         self._started = clock.ns()
         self._traffic = CounterRate(self._started)
         self._blocked = CounterRate(self._started)
         self._phases = PhaseRows()
-        self._flow = FlowViews(server, broker, self._started)
+        self._flow = FlowViews(server, callbacks, pipeline_high, self._started)
 
     def figures(self) -> Figures:
         server, now = self._server, self._clock.ns()
         metrics = list(server.metrics.once())
         selectors = [totals_of(each, now) for each in server.processors()]
-        bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
-        bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
+        bytes_in = int(server.ended_processors.bytes_in + sum(each.bytes_in for each in selectors))
+        bytes_out = int(server.ended_processors.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
-        rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
+        rates = self._traffic.update(now, (bytes_in, bytes_out, requests))
         memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
-        (blocked_rate,) = self._blocked.look(now, (blocked,))
-        idle = self._idle.look(now)
+        (blocked_rate,) = self._blocked.update(now, (blocked,))
+        idle = self._idle.update(now)
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
             bytes_in_total=bytes_in,
@@ -130,7 +172,7 @@ class LiveViews:
             bytes_out_per_s=rates[1],
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
-            throttled=sum(map(len, self._quotas.held_channels())),
+            throttled=sum(map(len, self._quotas.throttled_channels())),
             groups=len(self._groups.coordinator.listed()),
             processor_idle=idle,
             handler_idle=idle,
@@ -178,13 +220,13 @@ class LiveViews:
         )
 
     def broker_limits(self) -> list[BrokerLimit]:
-        return broker_limits(self._broker, self._clock.ms())
+        return broker_limits(self._quotas, self._clock.ms())
 
     def retry_storm(self) -> RetryStormUse:
-        return retry_storm_use(self._broker)
+        return retry_storm_use(self._retry_storm)
 
     def flow(self) -> Flow:
-        return self._flow.look(self._clock.ns(), self._clock.ms())
+        return self._flow.update(self._clock.ns(), self._clock.ms())
 
     def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}
@@ -233,10 +275,10 @@ class LiveViews:
                 use.entity.pairs,
                 use.key,
                 use.total.times,
-                use.total.held_ms,
+                use.total.throttled_ms,
                 None if use.total.last_ms is None else use.total.last_ms + since_ms,
             )
-            for use in shadow_metrics.rule_use(self._quotas)
+            for use in shadow_rule_use(self._quotas)
         ]
 
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
@@ -264,7 +306,7 @@ class LiveViews:
         ]
 
     def usage(self) -> Iterator[ClientUsage]:
-        accounts, now_ms = self._server.accounts.look(), self._clock.ms()
+        accounts, now_ms = self._server.accounts.update(), self._clock.ms()
         since_ms = self._clock.wall_ms() - now_ms
         return (self._client_usage(account, now_ms, since_ms) for account in list(accounts))
 

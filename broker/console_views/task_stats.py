@@ -3,39 +3,66 @@
 Depends on the queues, connections and purgatories, and on tasks only by name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from broker.api.broker import Broker
-from broker.api.retry_storm import RETRY_STORM
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RETRY_STORM, RetryStormGate
 from broker.config.listeners import Plane as PlaneName
-from broker.console_views.task_tree import ROOT, Owners, TaskStats
-from broker.control.rows.tasks import Owned
+from broker.console_views.task_tree import ROOT, TaskStats
+from broker.control.rows.broker import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
-from broker.network.automq.callback_queues import CallbackQueues
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
+from broker.network.clock import LoopIdle
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.sliced_requests import SLICED
-from broker.network.loop_idle import LoopIdle
-from broker.network.plane import Plane
 from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.server_factory import Plane
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
-from broker.telemetry.push import MAX_WAITING
+from broker.quotas.client_quotas import ClientQuotas
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.telemetry.state import MAX_WAITING, Telemetry
 from broker.telemetry_export.otlp import TASK as OTLP
 from broker.telemetry_export.pushes import TASK as PUSHES
 
 
-def owned_resources(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
-    """Return a function that reads the present resources."""
+class OwnedResources:
+    """Reads the present resources by task name. An `Owners`."""
 
-    def now(now_ns: int) -> dict[str, TaskStats]:
-        stats = {ROOT: TaskStats((), idle_ns=loop.idle_ns)}
-        stats.update(_handlers(server, broker))
-        stats.update(_reapers(server, broker))
+    def __init__(
+        self,
+        server: SocketServer,
+        loop: LoopIdle,
+        node_id: int,
+        callbacks: Callbacks,
+        purgatories: Sequence[Purgatory[Any]],
+        retry_storm: RetryStormGate,
+        quotas: ClientQuotas,
+        groups: GroupService,
+        partitions: Partitions,
+        telemetry: Telemetry,
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._node_id = node_id
+        self._callbacks = callbacks
+        self._purgatories = purgatories
+        self._retry_storm = retry_storm
+        self._quotas = quotas
+        self._groups = groups
+        self._partitions = partitions
+        self._telemetry = telemetry
+
+    def __call__(self, now_ns: int) -> dict[str, TaskStats]:
+        server = self._server
+        stats = {ROOT: TaskStats((), idle_ns=self._loop.idle_ns)}
+        stats.update(self._handlers())
+        stats.update(self._reapers())
         stats.update({each.name: _processor(each, now_ns) for each in server.processors()})
         stats.update(_handshakes(server))
         for listener in server.listeners:
@@ -47,26 +74,54 @@ def owned_resources(server: SocketServer, broker: Broker, loop: LoopIdle) -> Own
             stats[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
         return stats
 
-    return now
+    def _handlers(self) -> Iterator[tuple[str, TaskStats]]:
+        server, callbacks = self._server, self._callbacks
+        queues = []
+        for plane in server.planes.values():
+            requests = plane.requests
+            name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
+            queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
+            for index, busy in enumerate(plane.handlers.busy):
+                own = (*_own_queue(requests, index), *_own_callbacks(plane, callbacks, index))
+                yield plane.handlers.task_name(index), TaskStats(own, busy_ns=busy)
+            if isinstance(requests, RequestQueues):
+                sizes = requests.sizes
+                queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
+        yield "handlers", TaskStats(tuple(queues))
+        waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
+        yield CALLBACKS, TaskStats((waiting,))
+        yield SLICED, TaskStats((Owned("requests in slices", len(server.handlers.sliced)),))
 
-
-def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
-    queues = []
-    for plane in server.planes.values():
-        requests = plane.requests
-        name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
-        queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
-        for index, busy in enumerate(plane.handlers.busy):
-            own = (*_own_queue(requests, index), *_own_callbacks(plane, broker, index))
-            yield plane.handlers.task_name(index), TaskStats(own, busy_ns=busy)
-        if isinstance(requests, RequestQueues):
-            sizes = requests.sizes
-            queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
-    yield "handlers", TaskStats(tuple(queues))
-    callbacks = broker.callbacks
-    waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
-    yield CALLBACKS, TaskStats((waiting,))
-    yield SLICED, TaskStats((Owned("requests in slices", len(server.handlers.sliced)),))
+    def _reapers(self) -> Iterator[tuple[str, TaskStats]]:
+        server = self._server
+        for each in server.resources.values():
+            stats = Owned("delayed authentications", each.users.delayed, each.gate.max_throttled)
+            yield each.users.reaper.name, TaskStats((stats,))
+            if each.memory is not None:
+                pool = each.memory.memory
+                line = Owned("connections waiting for memory", each.memory.waiting)
+                owns = Owned("bytes of requests", pool.used, pool.size), line
+                yield each.memory.reaper.name, TaskStats(owns)
+        for purgatory in self._purgatories:
+            yield f"ExpirationReaper-{self._node_id}-{purgatory.name}", _purgatory(purgatory)
+        yield RETRY_STORM, _purgatory(self._retry_storm.delayed)
+        for kind, manager in self._quotas.managers.items():
+            yield REAPERS[kind], TaskStats((Owned("throttled connections", len(manager.throttled)),))
+        yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(self._quotas.broker.throttled)),))
+        groups = len(self._groups.coordinator.listed())
+        yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
+        moves = Owned("moving partitions", len(self._partitions.store.moves.running))
+        yield LOG_MOVER, TaskStats((moves,))
+        telemetry = self._telemetry
+        yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
+        queue = telemetry.push_queue
+        pushes = Owned("pushes", len(queue.waiting), MAX_WAITING, queue.peak)
+        yield PUSHES, TaskStats((pushes,))
+        exports = telemetry.export_queue
+        sizes = Owned("bytes of pushes", exports.waiting_bytes, exports.max_bytes)
+        yield OTLP, TaskStats((Owned("pushes", len(exports)), sizes))
+        flushes = Owned("flushes", server.handlers.flush_waits.queued)
+        yield FLUSHER_OF_ACKNOWLEDGED, TaskStats((flushes,))
 
 
 def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
@@ -77,42 +132,11 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
     return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
 
 
-def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, ...]:
+def _own_callbacks(plane: Plane, callbacks: Callbacks, handler: int) -> tuple[Owned, ...]:
     """Return the callbacks of a handler of the data plane; other planes share these queues."""
-    callbacks = broker.callbacks
     if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
         return ()
     return (Owned("callbacks", callbacks.depth_of(handler), callbacks.each),)
-
-
-def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
-    for each in server.resources.values():
-        stats = Owned("delayed authentications", each.users.held, each.gate.max_throttled)
-        yield each.users.reaper.name, TaskStats((stats,))
-        if each.memory is not None:
-            pool = each.memory.memory
-            line = Owned("connections waiting for memory", each.memory.waiting)
-            owns = Owned("bytes of requests", pool.used, pool.size), line
-            yield each.memory.reaper.name, TaskStats(owns)
-    for purgatory in broker.purgatories:
-        yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
-    yield RETRY_STORM, _purgatory(broker.delayed_answers)
-    for kind, manager in broker.quotas.managers.items():
-        yield REAPERS[kind], TaskStats((Owned("throttled connections", len(manager.throttled)),))
-    yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(broker.quotas.broker.throttled)),))
-    groups = len(broker.groups.coordinator.listed())
-    yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
-    moves = Owned("moving partitions", len(broker.partitions.store.moves.running))
-    yield LOG_MOVER, TaskStats((moves,))
-    telemetry = broker.telemetry
-    yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
-    pushes = Owned("pushes", len(telemetry.intake.waiting), MAX_WAITING, telemetry.intake.peak)
-    yield PUSHES, TaskStats((pushes,))
-    forwarding = telemetry.forwarding
-    sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)
-    yield OTLP, TaskStats((Owned("pushes", len(forwarding)), sizes))
-    flushes = Owned("flushes", server.handlers.flush_waits.queued)
-    yield FLUSHER_OF_ACKNOWLEDGED, TaskStats((flushes,))
 
 
 def _purgatory(purgatory: Purgatory[Any]) -> TaskStats:

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 import trio
 from trio.lowlevel import Task
 
-from broker.control.rows.tasks import Owned, TaskRow
-from broker.metrics.counter_rate import CounterRate
+from broker.control.rows.broker import Owned, TaskRow
+from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 
 NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
@@ -53,7 +53,7 @@ Owners = Callable[[int], Mapping[str, TaskStats]]
 """Returns the stats by task name, given the present nanoseconds."""
 
 
-class Beginnings(trio.abc.Instrument):
+class StartTimes(trio.abc.Instrument):
     """The start time of each task. Trio calls it for each started task and for nothing else."""
 
     def __init__(self, clock: TrioClock) -> None:
@@ -73,7 +73,7 @@ class TaskTree:
     def __init__(self, clock: TrioClock, owners: Owners) -> None:
         self._clock = clock
         self._owners = owners
-        self._beginnings = Beginnings(clock)
+        self._start_times = StartTimes(clock)
         self._root: Task | None = None
         self._began_ms = 0
         self._shares: dict[str, CounterRate] = {}
@@ -82,7 +82,7 @@ class TaskTree:
         """Set the root. Called from the broker's main task, before it opens a nursery."""
         self._root = trio.lowlevel.current_task()
         self._began_ms = self._clock.wall_ms()
-        trio.lowlevel.add_instrument(self._beginnings)
+        trio.lowlevel.add_instrument(self._start_times)
 
     def rows(self) -> list[TaskRow]:
         """Return the rows, parents first. Empty until `begin`."""
@@ -96,19 +96,19 @@ class TaskTree:
         return rows
 
     def began_ms(self, task: Task) -> int:
-        return self._beginnings.of(task, self._began_ms)
+        return self._start_times.of(task, self._began_ms)
 
-    def idle(self, name: str, holding: TaskStats, began_ms: int, now_ns: int) -> float | None:
+    def idle(self, name: str, stats: TaskStats, began_ms: int, now_ns: int) -> float | None:
         """Return the idle share over the last whole second, or over the task's age on the first read."""
-        total_ns = holding.busy_ns if holding.idle_ns is None else holding.idle_ns
+        total_ns = stats.busy_ns if stats.idle_ns is None else stats.idle_ns
         if total_ns is None:
             return None
         window = self._shares.get(name)
         if window is None:
             age_ms = self._clock.wall_ms() - began_ms
             window = self._shares[name] = CounterRate(now_ns - age_ms * 1_000_000)
-        share = min(window.look(now_ns, (total_ns,))[0] / 1e9, 1.0)
-        return share if holding.idle_ns is not None else 1.0 - share
+        share = min(window.update(now_ns, (total_ns,))[0] / 1e9, 1.0)
+        return share if stats.idle_ns is not None else 1.0 - share
 
 
 class _Walk:
@@ -145,9 +145,9 @@ class _Walk:
     def _row(
         self, name: str, kind: str, parent: str | None, depth: int, began_ms: int, count: int = 1
     ) -> TaskRow:
-        holding = self._owned.get(name, NOTHING)
-        idle = self._task_tree.idle(name, holding, began_ms, self._now_ns)
-        return TaskRow(name, kind, parent, depth, holding.owns, idle, began_ms, count)
+        stats = self._owned.get(name, NOTHING)
+        idle = self._task_tree.idle(name, stats, began_ms, self._now_ns)
+        return TaskRow(name, kind, parent, depth, stats.owns, idle, began_ms, count)
 
 
 @lru_cache(MAX_NAMES)

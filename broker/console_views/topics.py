@@ -5,7 +5,7 @@ from typing import Any
 
 from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
-from broker.groups.replies import DescribedMember
+from broker.groups.messages import DescribedMember
 from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions

@@ -1,8 +1,8 @@
 """Compares the partition folders on disk with the metadata at start.
 
 A broker whose metadata does not list the topics on its disk has lost its metadata and must not start as a new
-one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and `log.folders`
-lists the folders.
+one. Used by broker.server before the logs are opened. `MetadataStore` writes the changes, and
+`log.directories` lists the folders.
 """
 
 import os
@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker.log.folders import PartitionFolder
+from broker.log.directories import PartitionFolder
 from broker.metadata.changes import Change, Kind
-from broker.metadata.store import WAY_OUT, MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import RECOVERY_HINT, MetadataUnusable
 
 KEEP_EVERYTHING: Final = {"cleanup.policy": "delete", "retention.bytes": "-1", "retention.ms": "-1"}
 """The settings of an adopted topic. Its own are lost, and the defaults could delete records that it kept."""
@@ -32,11 +33,11 @@ def check_metadata_exists(path: Path, folders: Sequence[PartitionFolder]) -> Non
     elsewhere = [each for each in others if os.path.exists(os.path.join(each, path.name))]
     elsewhere = [each for each in elsewhere if os.path.abspath(each) != os.path.abspath(path.parent)]
     if elsewhere:
-        words = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
+        hint = f"{elsewhere[0]} contains such a file: put that directory first in log.dirs"
     else:
-        words = WAY_OUT
+        hint = RECOVERY_HINT
     state = "is empty" if path.exists() else "is missing"
-    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {words}")
+    raise MetadataUnusable(f"{path} {state}, but there are topic folders ({_names(folders)}). {hint}")
 
 
 def unknown_folders(store: MetadataStore, folders: Sequence[PartitionFolder]) -> list[PartitionFolder]:
@@ -67,7 +68,7 @@ def check_all_known(path: Path, store: MetadataStore, folders: Sequence[Partitio
     unknown = unknown_folders(store, folders)
     if unknown:
         raise MetadataUnusable(
-            f"{path} does not list the topics of some folders ({_names(unknown)}). {WAY_OUT}"
+            f"{path} does not list the topics of some folders ({_names(unknown)}). {RECOVERY_HINT}"
         )
 
 
@@ -86,18 +87,20 @@ def changes_to_adopt(
     for folder in unknown_folders(store, folders):
         wanted.setdefault(folder.topic, []).append(folder)
     changes: list[Change] = []
-    for name, mine in wanted.items():
+    for name, topic_folders in wanted.items():
         topic = store.image.topics.get(name)
-        ids = {each.topic_id for each in mine if each.topic_id is not None}
+        ids = {each.topic_id for each in topic_folders if each.topic_id is not None}
         if topic is not None:
             ids.add(topic.topic_id)
         if len(ids) > 1:
-            paths = ", ".join(f"{each.path} ({(each.topic_id or b'').hex() or 'none'})" for each in mine)
+            paths = ", ".join(
+                f"{each.path} ({(each.topic_id or b'').hex() or 'none'})" for each in topic_folders
+            )
             raise MetadataUnusable(
                 f"the folders of topic {name} have different topic ids: {paths}. "
                 "Move the folders that do not belong to it out of the log directories"
             )
-        count = max(each.partition for each in mine) + 1
+        count = max(each.partition for each in topic_folders) + 1
         if topic is None:
             topic_id = ids.pop() if ids else secrets.token_bytes(16)
             changes.append(Change(Kind.TOPIC, name, "id", topic_id.hex()))

@@ -10,14 +10,12 @@ from typing import Final, NamedTuple
 from unicodedata import category
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
-from broker.control.plan import Plan, Situation
-from broker.control.replicas import repeated
+from broker.control.plan import Plan, Situation, repeated
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs
 from broker.metadata.image import Image, QuotaEntry
-from broker.quotas.advice import warnings_about
-from broker.quotas.alteration import validate_alteration
+from broker.quotas.client_quota_requests import validate_alteration, warnings_about
 from broker.quotas.entity import Entity
 from broker.steps import Steps
 
@@ -33,10 +31,10 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
     outcomes: list[QuotaOutcome] = []
     changes: list[Change] = []
     seen: set[Named] = set()
-    twice: set[Named] = set()
+    duplicates: set[Named] = set()
     for alteration in command.entries:
         named = frozenset(alteration.entity)
-        (twice if named in seen else seen).add(named)
+        (duplicates if named in seen else seen).add(named)
         yield
     for alteration in command.entries:
         yield
@@ -44,7 +42,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
             outcomes.append(QuotaOutcome(refusal.error, refusal.message, alteration.entity))
             continue
         try:
-            entity = _validated(alteration, twice, at.config.connections.ipv6_prefix_length)
+            entity = _validated(alteration, duplicates, at.config.connections.ipv6_prefix_length)
             _check_version(alteration, entity, at.image)
             planned = _changes(alteration, entity, at.image.quotas.get(entity.pairs))
         except ApiError as error:
@@ -61,13 +59,13 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
     return Plan(outcomes, tuple(changes))
 
 
-def _validated(alteration: QuotaAlteration, twice: Collection[Named], ipv6_prefix: int) -> Entity:
+def _validated(alteration: QuotaAlteration, duplicates: Collection[Named], ipv6_prefix: int) -> Entity:
     ops = [(op.key, op.value) for op in alteration.ops]
     entity = validate_alteration(alteration.entity, ops, ipv6_prefix)
     for kind, name in alteration.entity:
         _check_name(kind, name or "")
     # Kafka applies the first and returns this error, which leaves the result unclear.
-    if frozenset(alteration.entity) in twice:
+    if frozenset(alteration.entity) in duplicates:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}")
     return entity
 
@@ -93,12 +91,12 @@ def _check_version(alteration: QuotaAlteration, entity: Entity, image: Image) ->
     entry = image.quotas.get(entity.pairs)
     version = 0 if entry is None else entry.version
     if version != alteration.expected_version:
-        words = (
+        problem = (
             f"is now version {version}"
             if entry is None
             else f"was changed by {entry.changed_by} (version {version})"
         )
-        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The quota of {entity} {words}")
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The quota of {entity} {problem}")
 
 
 class Altered(NamedTuple):
@@ -115,10 +113,10 @@ def proposed(
 
     Raises ApiError for the first alteration that would be refused.
     """
-    twice = repeated(frozenset(each.entity) for each in alterations)
+    duplicates = repeated(frozenset(each.entity) for each in alterations)
     found: dict[EntityPairs, Altered] = {}
     for alteration in alterations:
-        entity = _validated(alteration, twice, ipv6_prefix)
+        entity = _validated(alteration, duplicates, ipv6_prefix)
         found[entity.pairs] = _altered(alteration, entity, image.quotas.get(entity.pairs))
         yield
     return found
@@ -133,8 +131,8 @@ def _altered(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | No
             limits[op.key] = float(op.value)
     if not limits and alteration.shadow:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{entity} has no limit to put in shadow mode")
-    was = entry is not None and entry.shadow
-    shadow = bool(limits) and (was if alteration.shadow is None else alteration.shadow)
+    was_shadow = entry is not None and entry.shadow
+    shadow = bool(limits) and (was_shadow if alteration.shadow is None else alteration.shadow)
     if shadow and entity.ip is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Shadow mode does not apply to limits of an address")
     return Altered(limits, shadow)

@@ -1,20 +1,88 @@
-"""Client telemetry views: the subscriptions of the image with the known client instances.
+"""Client telemetry views: the subscriptions of the image with the known client instances. See `views` for
+units.
 
 Part of `views`. Every call builds its rows anew.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, MatchReach, SubscriptionRow
 from broker.errors import ErrorCode
 from broker.metadata.image import Image
 from broker.metrics.rate import Meter
-from broker.telemetry.effective import uuid_bytes, uuid_text
-from broker.telemetry.instance import ClientInstance
+from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import SETTINGS, read_subscription
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRow:
+    """A client metrics subscription. `matching` counts the client instances that match now; `version` is the
+    ETag, as a quota's.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    interval_ms: int
+    match: tuple[str, ...]
+    matching: int
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInstanceRow:
+    """A client instance. `subscriptions` are those that match it, `metrics` their prefixes. `pushes`,
+    `throttles` and `errors` are totals; `last_error` is Kafka's name of the last request's error, "" without
+    one. `series` counts its stored metrics.
+    """
+
+    instance_id: str
+    client_id: str
+    principal: str
+    address: str
+    software_name: str
+    software_version: str
+    connection_id: str
+    subscriptions: tuple[str, ...]
+    metrics: tuple[str, ...]
+    interval_ms: int
+    pushes: int
+    pushed_bytes: int
+    throttles: int
+    errors: int
+    last_error: str
+    last_push_at_ms: int | None
+    terminating: bool
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientMetricRow:
+    """One metric of a client, under its own name. `shape` is counter or gauge; `history` contains (time,
+    value), the newest last. A counter starts when the broker first sees the client.
+    """
+
+    name: str
+    attributes: tuple[tuple[str, str], ...]
+    shape: str
+    value: float
+    history: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchReach:
+    """The clients that a subscription would match: `clients` of the `of` known instances, and the client ids
+    of the first few.
+    """
+
+    clients: int
+    of: int
+    examples: tuple[str, ...]
+
 
 EXAMPLES: Final = 5
 

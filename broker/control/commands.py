@@ -57,11 +57,11 @@ __all__ = [
     "UserOutcome",
 ]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Command(Generic[Answer]):
-    """The argument of `Control.apply`; `Answer` is its result type."""
+class Command(Generic[Result]):
+    """The argument of `Control.apply`; `Result` is its result type."""
 
     __slots__ = ()
 

@@ -1,16 +1,26 @@
 """Plans IncrementalAlterConfigs on topics, brokers, their loggers and client metrics; converts AlterConfigs
-to it. (KIP-339; Kafka: ConfigAdminManager, ConfigurationControlManager)
+to it. (KIP-339, KIP-714; Kafka: ConfigAdminManager, ConfigurationControlManager and
+ControllerConfigurationValidator)
 
 All ops of one resource succeed or fail together. The error code INVALID_REQUEST for a broker is
 INVALID_CONFIG for a topic, as in Kafka (KAFKA-13609).
+
+A dynamic setting can name key stores and trust stores in some folders only. A client that sets a location
+makes the broker read a file and report errors about it. A location outside these folders is therefore refused
+before the file is accessed, with the message for a missing file. The configuration file is not restricted.
+(Kafka reads any path; its config providers have `allowed.paths`, KIP-993.)
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
+from broker.config.kinds import ConfigType
+from broker.config.sections.tls import ALLOWED_STORE
+from broker.config.sections.topics import default_text
+from broker.config.setting import Setting, split_listener
 from broker.config.table import read_value, setting_of
-from broker.config.topic import default_text
-from broker.control.client_metrics import apply_to_subscription, current_subscription
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -20,21 +30,21 @@ from broker.control.commands import (
     ResourceOutcome,
     ResourceType,
 )
-from broker.control.config_ops import apply_op, check_node_id, check_ops
 from broker.control.loggers import plan_levels
-from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation
-from broker.control.replicas import repeated_in_steps
-from broker.control.store_locations import check_location
-from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
-from broker.control.topic_names import validate_topic_name
+from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation, repeated, repeated_in_steps
+from broker.control.topics import invalid_value, read_topic_config, topic_setting, validate_topic_name
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.steps import Steps
+from broker.telemetry.subscription import read_subscription, subscription_setting
+
+_LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
+_CONSOLE: Final = "console."
 
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
-    twice = yield from repeated_in_steps(each.resource for each in command.resources)
+    duplicates = yield from repeated_in_steps(each.resource for each in command.resources)
     brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
@@ -44,11 +54,13 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             yield
         resource = alteration.resource
         try:
-            if resource in twice:
+            if resource in duplicates:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
                 _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-                effects.extend(plan_levels(alteration, at))
+                _check_ops(alteration.ops)
+                _check_node_id(resource.name or "''", at.node_id)
+                effects.extend(plan_levels(alteration.ops, at.actor.name))
             else:
                 changes.extend(list(_changes(alteration, brokers, at, replaces=command.replaces)))
         except ApiError as error:
@@ -66,14 +78,14 @@ def _changes(
     match resource.type:
         case ResourceType.TOPIC:
             _require_role(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
-            check_ops(alteration.ops)
+            _check_ops(alteration.ops)
             current = _topic_configs(resource, at)
             wanted = _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
             _require_role(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-            check_ops(alteration.ops)
-            check_node_id(resource.name, at.node_id)
+            _check_ops(alteration.ops)
+            _check_node_id(resource.name, at.node_id)
             _check_broker_version(alteration, at)
             current = brokers.get(resource.name, {})
             wanted = _apply_to_broker(_ops(alteration, current, replaces=replaces), resource, brokers, at)
@@ -81,10 +93,10 @@ def _changes(
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
             _require_role(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-            check_ops(alteration.ops)
-            current = current_subscription(alteration, at)
+            _check_ops(alteration.ops)
+            current = _current_subscription(alteration, at)
             ops = _ops(alteration, current, replaces=replaces)
-            wanted = apply_to_subscription(replace(alteration, ops=ops), current)
+            wanted = _apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Group configurations are not supported.")
@@ -100,8 +112,8 @@ def _changes(
 def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: bool) -> tuple[ConfigOp, ...]:
     """Return the requested ops, and with `replaces` a deletion of each setting that they do not name."""
     named = {op.key for op in alteration.ops}
-    gone = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
-    return (*alteration.ops, *gone)
+    deletions = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
+    return (*alteration.ops, *deletions)
 
 
 def _require_role(role: Role, code: ErrorCode, at: Situation) -> None:
@@ -133,7 +145,7 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
     for op in ops:
         setting = topic_setting(op.key)
         base = wanted.get(op.key, default_text(at.config.topic_settings, op.key) or "")
-        apply_op(op, setting, base, wanted)
+        _apply_op(op, setting, base, wanted)
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
     return wanted
@@ -159,15 +171,15 @@ def _apply_to_broker(
     for op in ops:
         setting = settings[op.key]
         assert setting is not None
-        held = {**at.configuration.static, **brokers.get("", {}), **wanted}
-        apply_op(op, setting, held.get(op.key, setting.write(setting.default) or ""), wanted)
+        effective = {**at.configuration.static, **brokers.get("", {}), **wanted}
+        _apply_op(op, setting, effective.get(op.key, setting.write(setting.default) or ""), wanted)
     levels = {**brokers, resource.name: wanted}
     try:
         for op in ops:
             if op.key in wanted:
                 # Also if another level hides the value: that level can be deleted first.
                 read_value(op.key, wanted[op.key])
-                check_location(
+                _check_location(
                     op.key,
                     wanted[op.key],
                     at.config.tls.store_allowed_directories,
@@ -181,7 +193,111 @@ def _apply_to_broker(
     return wanted
 
 
-def _refuse_keys(keys: Iterable[str], words: str) -> None:
+def _refuse_keys(keys: Iterable[str], problem: str) -> None:
     named = sorted(keys)
     if named:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{words}: {', '.join(named)}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {', '.join(named)}")
+
+
+def _check_ops(ops: tuple[ConfigOp, ...]) -> None:
+    """Raise ApiError INVALID_REQUEST for a duplicate key, a null value or an unknown op."""
+    if repeated(op.key for op in ops):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [op.key for op in ops if op.value is None and op.op != OpType.DELETE]
+    if nulls:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    for op in ops:
+        if op.op not in list(OpType):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.op}.")
+
+
+def _check_node_id(name: str, node_id: int) -> None:
+    """Check that the name is this broker's id, or empty for all brokers. Raises ApiError INVALID_REQUEST."""
+    if name in ("", str(node_id)):
+        return
+    if not (name.isascii() and name.isdigit()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+    )
+
+
+def _apply_op(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:
+    """Apply the op to `wanted`; APPEND and SUBTRACT start from `base`, the effective value, set or
+    default, as in Kafka. Raises ApiError INVALID_CONFIG if the setting is not a list.
+    """
+    value = op.value or ""
+    if op.op == OpType.SET:
+        wanted[op.key] = value
+        return
+    if op.op == OpType.DELETE:
+        wanted.pop(op.key, None)
+        return
+    if setting.kind.type is not ConfigType.LIST:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {OpType(op.op).name} to key {op.key} because its type is not LIST.",
+        )
+    named = [item.strip() for item in value.split(",")]
+    items = [item for item in base.split(",") if item and not (op.op == OpType.SUBTRACT and item in named)]
+    if op.op == OpType.APPEND:
+        items += [item for item in dict.fromkeys(named) if item not in items]
+    wanted[op.key] = ",".join(items)
+
+
+def _current_subscription(alteration: ConfigAlteration, at: Situation) -> Mapping[str, str]:
+    """Return its current settings. Raises ApiError INVALID_UPDATE_VERSION for a stale edit."""
+    name, expected = alteration.resource.name, alteration.expected_version
+    entry = at.image.client_metrics.get(name)
+    version = 0 if entry is None else entry.version
+    if expected not in (None, version):
+        problem = (
+            f"is now version {version}"
+            if entry is None
+            else f"was changed by {entry.changed_by} (version {version})"
+        )
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The subscription {name} {problem}")
+    return {} if entry is None else entry.configs
+
+
+def _apply_to_subscription(alteration: ConfigAlteration, current: Mapping[str, str]) -> dict[str, str]:
+    """Return its settings with the ops applied. Raises ApiError as `read_subscription` does.
+
+    A subscription exists while it has a setting: the first setting creates it, and removing the last deletes
+    it.
+    """
+    wanted = dict(current)
+    for op in alteration.ops:
+        setting = subscription_setting(op.key)
+        _apply_op(op, setting, wanted.get(op.key, setting.write(setting.default) or ""), wanted)
+    read_subscription(alteration.resource.name, wanted)
+    return wanted
+
+
+def _check_location(key: str, text: str, directories: tuple[str, ...], static: Mapping[str, str]) -> None:
+    """Check a location against `directories`; if empty, against the folders of the stores that `static`
+    names.
+
+    Raises ConfigError.
+    """
+    if not text or not _is_location(key):
+        return
+    allowed = directories or tuple(_directories_of(static))
+    if os.pardir in text.split(os.sep) or not any(_is_within(text, each) for each in allowed):
+        raise ConfigError(key, text, ALLOWED_STORE)
+
+
+def _is_location(key: str) -> bool:
+    return split_listener(key)[1].removeprefix(_CONSOLE) in _LOCATIONS
+
+
+def _directories_of(static: Mapping[str, str]) -> Iterator[str]:
+    return (
+        os.path.dirname(os.path.abspath(text)) for key, text in static.items() if text and _is_location(key)
+    )
+
+
+def _is_within(text: str, directory: str) -> bool:
+    """Compare by name only; links in such a folder are trusted."""
+    folder, path = os.path.abspath(directory), os.path.abspath(text)
+    return os.path.commonpath([folder, path]) == folder and path != folder

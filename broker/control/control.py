@@ -5,9 +5,10 @@ Built by broker.server. Plans a change against the current image, writes it to t
 and only then returns; changes never interleave. The injected `Committer` provides threads and locks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
@@ -27,27 +28,21 @@ from broker.control.commands import (
     RevokeAdminToken,
     Undo,
 )
-from broker.control.committer import Committer
 from broker.control.configs import plan_alter_configs
-from broker.control.create_partitions import plan_create_partitions
-from broker.control.create_topics import plan_create_topics
-from broker.control.delete_topics import plan_delete_topics
-from broker.control.dynamic_config import DynamicConfig
-from broker.control.inert import warn_of_changes
-from broker.control.passwords import SetPassword, plan_set_password
+from broker.control.dynamic_config import DynamicConfig, warn_of_inert_changes
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
-from broker.control.tokens import plan_issue_token, plan_revoke_token
-from broker.control.undo import beside, inverse_of
+from broker.control.tokens import SetPassword, plan_issue_token, plan_revoke_token, plan_set_password
+from broker.control.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
+from broker.control.undo import inverse_of, preceding_rows
 from broker.errors import ApiError, ErrorCode, FatalExitError
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Delta
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image
-from broker.metadata.publisher import Publisher, Subscriber
+from broker.metadata.publisher import Delta, Publisher, Subscriber
 from broker.steps import Steps
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
     AlterClientQuotas: plan_client_quotas,
@@ -61,6 +56,30 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
 }
+
+
+class Committer(Protocol):
+    """The part of the metadata store that control uses, without threads. Implemented by broker.server.
+
+    `exclusive` covers everything from reading the image to publishing the next, so that changes do not
+    interleave.
+
+    Cancelling its task does not abandon a commit that has started: it returns the image or raises ApiError.
+    """
+
+    def exclusive(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        """Run `MetadataStore.commit`, inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """Return the result of `steps`, and yield to other tasks whenever some of them take long.
+
+        `to_the_end`: finish all steps even if the task is cancelled.
+        """
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        """Run `MetadataStore.history`, outside `exclusive`, and wait for it."""
 
 
 class Control:
@@ -78,7 +97,7 @@ class Control:
         self._planners = dict(PLANNERS)
 
     def add_planner(
-        self, command: type[Command[Answer]], planner: Callable[[Any, Situation], Plan[Answer]]
+        self, command: type[Command[Result]], planner: Callable[[Any, Situation], Plan[Result]]
     ) -> None:
         """Register a planner of a command about state outside the metadata, such as connections."""
         self._planners[command] = planner
@@ -105,7 +124,7 @@ class Control:
         """
         self._publisher.subscribe(subscriber)
 
-    async def apply(self, command: Command[Answer], actor: Actor) -> Answer:
+    async def apply(self, command: Command[Result], actor: Actor) -> Result:
         """Run `command` and return its result.
 
         Commands with entries report every refusal per entry, including missing roles and a full disk; others
@@ -113,26 +132,26 @@ class Control:
         published.
         """
         if isinstance(command, Undo):
-            return cast(Answer, await self._undo(command, actor))
+            return cast(Result, await self._undo(command, actor))
         async with self._committer.exclusive():
             return await self._carry_out(command, actor)
 
-    async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
+    async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
         at = Situation(self.image, self._configuration, self.config, actor, self.live.check)
-        made: Plan[Answer] | Steps[Plan[Answer]] = self._planners[type(command)](command, at)
-        plan = made if isinstance(made, Plan) else await self._committer.in_slices(made)
+        planned: Plan[Result] | Steps[Plan[Result]] = self._planners[type(command)](command, at)
+        plan = planned if isinstance(planned, Plan) else await self._committer.in_slices(planned)
         if plan.changes:
             delta = await self._committer.in_slices(Delta.in_steps(plan.changes, actor))
             try:
                 image = await self._committer.commit(plan.changes, actor)
             except ApiError as error:
-                unwritten: Answer = _with_write_error(plan.answer, error)
-                return unwritten
+                refused: Result = _with_write_error(plan.result, error)
+                return refused
             await self._publish(image, delta)
-            await self._committer.in_slices(warn_of_changes(plan.changes), to_the_end=True)
+            await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
         for effect in plan.effects:
             effect()
-        return plan.answer
+        return plan.result
 
     async def _publish(self, image: Image, delta: Delta) -> None:
         """Publish a durable change, even if the caller is cancelled. If a subscriber fails, the process
@@ -149,7 +168,7 @@ class Control:
         rows = await self._committer.history(AuditFilter(seq=command.seq))
         if not rows:
             return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change with number {command.seq}")
-        before = await self._committer.history(beside(rows[0]))
+        before = await self._committer.history(preceding_rows(rows[0]))
         async with self._committer.exclusive():
             try:
                 inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
@@ -167,13 +186,13 @@ class Control:
         return self._configuration.with_dynamic(image.dynamic_configs(node_id))
 
 
-def _with_write_error(answer: Any, error: ApiError) -> Any:
+def _with_write_error(result: Any, error: ApiError) -> Any:
     """Return the result of a plan that could not be written: every successful entry failed."""
-    match answer:
+    match result:
         case list():
-            return [_refused(each, error) if each.ok else each for each in answer]
+            return [_refused(each, error) if each.ok else each for each in result]
         case Outcome():
-            return _refused(answer, error)
+            return _refused(result, error)
     raise error
 
 

@@ -1,7 +1,7 @@
 """Describes every setting of a topic, the broker, its loggers or a client metrics subscription, for
 DescribeConfigs: value and source.
 
-(Kafka: ConfigHelper, KIP-226.) Called by `ControlViews`. A topic's setting comes from the topic, else from
+(Kafka: ConfigHelper, KIP-226.) Called by `Views`. A topic's setting comes from the topic, else from
 this broker, all brokers, the file, or the default.
 """
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from broker.config.load import Configuration
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
-from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.loggers import levels
-from broker.control.topic_names import validate_topic_name
-from broker.control.views import ConfigRow, ConfigSynonym
+from broker.control.rows.broker import ConfigRow, ConfigSynonym
+from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
 from broker.steps import Steps, finished
@@ -112,11 +112,11 @@ def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow
     ]
 
 
-def _check_broker_id(name: str, node_id: int, words: str) -> None:
+def _check_broker_id(name: str, node_id: int, expectation: str) -> None:
     if not (name.isascii() and name.isdigit()):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if name != str(node_id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {words}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {expectation}")
 
 
 def _describe_broker(name: str, image: Image, configuration: Configuration) -> Steps[list[ConfigRow]]:

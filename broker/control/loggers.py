@@ -6,12 +6,12 @@ Called by `configs` and `describe`. Levels belong to the process, not to the met
 """
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from broker.control.commands import ConfigAlteration, ConfigOp, OpType
-from broker.control.config_ops import check_node_id, check_ops
-from broker.control.plan import Effect, Situation
+from broker.control.commands import ConfigOp, OpType
+from broker.control.plan import Effect
 from broker.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -34,14 +34,12 @@ def levels() -> dict[str, str]:
     return {ROOT: _level_of(ROOT)} | {name: _level_of(name) for name in sorted(known)}
 
 
-def plan_levels(alteration: ConfigAlteration, at: Situation) -> list[Effect]:
+def plan_levels(ops: Iterable[ConfigOp], actor: str) -> list[Effect]:
     """Return the effects that set the levels; a deleted level falls back to that of the enclosing package.
 
     Raises ApiError INVALID_REQUEST or INVALID_CONFIG; then no level changes.
     """
-    check_ops(alteration.ops)
-    check_node_id(alteration.resource.name or "''", at.node_id)
-    return [partial(_set_level, op.key, _level(op), at.actor.name) for op in alteration.ops]
+    return [partial(_set_level, op.key, _level(op), actor) for op in ops]
 
 
 def _level(op: ConfigOp) -> int:

@@ -1,11 +1,12 @@
-"""The result of planning a command: its result value and the changes to commit.
+"""Planning a command: the current state, the resulting plan, and the search for repeated entries.
 
 Every planner in this package is a pure function (command, situation) -> Plan. `Control` commits the changes,
 runs the effects, and only then returns the result. Planners of commands with entries are generators that
 yield None after every PLANNED_AT_ONCE entries and return the plan.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -16,21 +17,26 @@ from broker.errors import ErrorCode
 from broker.metadata.actor import Actor, Role
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
+from broker.steps import Steps
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 PLANNED_AT_ONCE: Final = 128
 """Entries between two yields; ours. Planning an entry takes up to ten microseconds."""
 
+KEYS_AT_ONCE: Final = 128
+"""Names compared per step."""
+
+Item = TypeVar("Item", bound=Hashable)
 Effect = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(Generic[Answer]):
+class Plan(Generic[Result]):
     """`effects` change state outside the metadata; they run after the commit, only if it succeeds, and must
     not fail.
     """
 
-    answer: Answer
+    result: Result
     changes: tuple[Change, ...] = ()
     effects: tuple[Effect, ...] = ()
 
@@ -57,7 +63,23 @@ class Situation:
         """
         if self.actor.role >= needed:
             return None
-        held, wanted = self.actor.role.name.lower(), needed.name.lower()
+        role, required = self.actor.role.name.lower(), needed.name.lower()
         return Outcome(
-            code, f"{self.actor.name} has the role {held}; this operation requires the role {wanted}"
+            code, f"{self.actor.name} has the role {role}; this operation requires the role {required}"
         )
+
+
+def repeated(items: Iterable[Item]) -> set[Item]:
+    """Return the items that occur more than once."""
+    return {item for item, count in Counter(items).items() if count > 1}
+
+
+def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
+    """As `repeated`, in steps of KEYS_AT_ONCE items."""
+    seen: set[Item] = set()
+    duplicates: set[Item] = set()
+    for number, item in enumerate(items):
+        (duplicates if item in seen else seen).add(item)
+        if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
+            yield
+    return duplicates

@@ -1,28 +1,55 @@
-"""The rows of the quota table: the rules of the image with their clients' use.
+"""The rows of quota rules, of addresses and of the broker's limits, each with its use. Used by `views`.
 
-Used by `reading`. Ten thousand rows take a tenth of a second, and an open page requests them every second or
-two, so the rows of unused rules are cached until their rule changes.
+Ten thousand rows of rules take a tenth of a second, and an open page requests them every second or two, so
+the rows of unused rules are cached until their rule changes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
+from broker.config.kinds import LONG_MAX
+from broker.config.sections import BrokerQuotaConfig
+from broker.config.setting import settings_of
 from broker.control.commands import EntityPairs
-from broker.control.views import LiveViewSource, QuotaLimit, QuotaRow, QuotaUse, ShadowUse
-from broker.metadata.image import QuotaEntry
+from broker.control.live_views import LiveViewSource
+from broker.control.rows.connections import AddressRow, AddressUse
+from broker.control.rows.quotas import (
+    BrokerLimit,
+    BrokerQuotas,
+    ClusterLimit,
+    QuotaLimit,
+    QuotaRow,
+    QuotaUse,
+    RetryStormRow,
+    RetryStormUse,
+    ShadowUse,
+    WhiteList,
+)
+from broker.metadata.image import Image, QuotaEntry
+from broker.quotas.connection_rates import canonical_address, counted_address
+from broker.quotas.connections import IP_RATE
+from broker.quotas.entity import IP
 
 Quotas = Mapping[EntityPairs, QuotaEntry]
+
+AddressUses = tuple[AddressUse | None, AddressUse | None]
+"""On the broker's listeners, on the controller's."""
+
+_NO_USE: Final[AddressUses] = (None, None)
+
+_SETTINGS: Final = {each.name: setting for each, setting in settings_of(BrokerQuotaConfig)}
 
 _UNUSED: dict[str, QuotaUse] = {}
 _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    __slots__ = ("_kept", "_kept_of", "_live")
+    __slots__ = ("_cached", "_cached_quotas", "_live")
 
     def __init__(self, live: LiveViewSource) -> None:
         self._live = live
-        self._kept: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
-        self._kept_of: Quotas = {}
+        self._cached: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
+        self._cached_quotas: Quotas = {}
 
     def each(
         self, quotas: Quotas, wanted: Callable[[EntityPairs], bool] | None = None
@@ -38,13 +65,13 @@ class QuotaRows:
         shadows: dict[EntityPairs, dict[str, ShadowUse]] = {}
         for mark in self._live.shadow_use():
             shadows.setdefault(mark.entity, {})[mark.key] = mark
-        kept = self._kept
-        if quotas is not self._kept_of:
-            self._kept_of = quotas
-            for entity in list(kept):
+        cached = self._cached
+        if quotas is not self._cached_quotas:
+            self._cached_quotas = quotas
+            for entity in list(cached):
                 yield None
                 if entity not in quotas:
-                    kept.pop(entity, None)
+                    cached.pop(entity, None)
         for entity, entry in quotas.items():
             # Removed here, so that the uses of thousands of rules are freed in steps.
             used = uses.pop(entity, _UNUSED) if uses else _UNUSED
@@ -54,9 +81,9 @@ class QuotaRows:
             if used is not _UNUSED or entry.shadow:
                 yield _row(entry, used, shadows.get(entity, _UNMARKED))
                 continue
-            known = kept.get(entity)
+            known = cached.get(entity)
             if known is None or known[0] is not entry:
-                known = kept[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
+                known = cached[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
             yield known[1]
 
     def one(self, entry: QuotaEntry) -> QuotaRow:
@@ -78,3 +105,86 @@ def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, Sh
     return QuotaRow(
         entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
     )
+
+
+def address_rows(
+    image: Image, uses: Iterable[AddressUse], controller_uses: Iterable[AddressUse], ipv6_prefix: int
+) -> Iterator[AddressRow | None]:
+    """Yield rows in no order; None stands for work without a row yet.
+
+    Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
+    bits; the row has the first of them.
+    """
+    seen: dict[str, AddressUses] = {use.address: (use, None) for use in uses}
+    for use in controller_uses:
+        seen[use.address] = (seen.get(use.address, _NO_USE)[0], use)
+    default: float | None = None
+    ruled: dict[str, tuple[QuotaEntry, float]] = {}
+    for entity, entry in image.quotas.items():
+        if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
+            name, value = entity[0][1], entry.limits[IP_RATE].value
+            if name is None:
+                default = value
+                yield _address_row(None, entry, value, value, _NO_USE)
+            else:
+                ruled[name] = entry, value
+        yield None
+    for name, (entry, value) in ruled.items():
+        yield _address_row(name, entry, value, value, seen.pop(address_key(name, ipv6_prefix), _NO_USE))
+    for address, both in seen.items():
+        yield _address_row(address, None, None, default, both)
+
+
+def address_key(ip: str, ipv6_prefix: int) -> str:
+    """Return the key under which `ip` is counted; an invalid address is returned unchanged."""
+    try:
+        return counted_address(canonical_address(ip), ipv6_prefix)
+    except ValueError:
+        return ip
+
+
+def _address_row(
+    address: str | None,
+    entry: QuotaEntry | None,
+    limit: float | None,
+    bound: float | None,
+    uses: AddressUses,
+) -> AddressRow:
+    if entry is None:
+        return AddressRow(address, None, bound, 0, 0, "", *uses)
+    return AddressRow(address, limit, bound, entry.version, entry.changed_at_ms, entry.changed_by, *uses)
+
+
+def _key(field: str) -> str:
+    """Return the key of a field of the section."""
+    return _SETTINGS[field].key
+
+
+def broker_quotas(
+    config: BrokerQuotaConfig,
+    limits: Sequence[BrokerLimit],
+    storm: RetryStormUse,
+    counts: tuple[int, int],
+    version: int,
+) -> BrokerQuotas:
+    """Return the row; `counts` are the numbers of topics and partitions."""
+    topics, partitions = counts
+    return BrokerQuotas(
+        is_enabled=config.quota_enabled,
+        limits=tuple(limits),
+        white_lists=(
+            WhiteList(_key("white_list_users"), config.white_list_users),
+            WhiteList(_key("white_list_client_ids"), config.white_list_client_ids),
+            WhiteList(_key("white_list_listeners"), config.white_list_listeners),
+        ),
+        cluster=(
+            ClusterLimit(_key("topic_count"), _limit_or_none(config.topic_count), topics),
+            ClusterLimit(_key("partition_count"), _limit_or_none(config.partition_count), partitions),
+        ),
+        retry_storm=RetryStormRow(config.retry_storm_backoff, config.retry_storm_max_delay_ms, storm),
+        version=version,
+    )
+
+
+def _limit_or_none(value: int) -> int | None:
+    return None if value >= LONG_MAX else value

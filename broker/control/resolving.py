@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from broker.control.client_quotas import Altered
 from broker.control.commands import EntityPairs
+from broker.control.live_views import LiveViewSource
 from broker.control.rows.quotas import ClientUsage, Decided, MeasuredBy, ProbeRow, ResolvedLimit
-from broker.control.views import LiveViewSource
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
@@ -32,7 +32,7 @@ Group = tuple[EntityPairs, str | None, str | None]
 """The clients that share a sensor: the rule, and the user and client id that it distinguishes."""
 
 
-class Who(NamedTuple):
+class Client(NamedTuple):
     """The client in question; `ip` "" leaves out address limits."""
 
     user: str
@@ -85,21 +85,21 @@ class Resolver:
         self._usage: dict[tuple[str, str], ClientUsage] | None = None
         self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
 
-    def resolve(self, who: Who, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
+    def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
-        steps = steps_for(who, key)
-        decided = None if key in IP_KEYS else self._live.decided(who.user, who.client_id, key)
+        steps = steps_for(client, key)
+        decided = None if key in IP_KEYS else self._live.decided(client.user, client.client_id, key)
         if decided is not None:
             before, after = (
                 self._callback_limit(key, steps, rules, decided) for rules in (self._now, self._then)
             )
             return before, after
-        present = self._now.match(steps, key)
-        now = yield from self._limit(who, key, steps, self._now, present, present)
+        current = self._now.match(steps, key)
+        now = yield from self._limit(client, key, steps, self._now, current, current)
         if self._then is self._now:
             return now, now
-        future = self._then.match(steps, key)
-        return now, (yield from self._limit(who, key, steps, self._then, future, present))
+        proposed_match = self._then.match(steps, key)
+        return now, (yield from self._limit(client, key, steps, self._then, proposed_match, current))
 
     def _callback_limit(
         self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided
@@ -116,12 +116,12 @@ class Resolver:
 
     def _limit(
         self,
-        who: Who,
+        client: Client,
         key: str,
         steps: list[EntityPairs],
         rules: Rules,
         matched: Matched | None,
-        present: Matched | None,
+        current: Matched | None,
     ) -> Steps[ResolvedLimit]:
         """Return the limit; `present` is the current rule, which identifies the sensor."""
         rows = []
@@ -129,7 +129,7 @@ class Resolver:
             found = rules.at(step, key)
             is_match = matched is not None and step == matched.entity
             rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
-        observed, by = yield from self._observed(who, key, rules, matched, present)
+        observed, by = yield from self._observed(client, key, rules, matched, current)
         if matched is None:
             return ResolvedLimit(key, tuple(rows), None, None, observed, by)
         wait_ms = None if observed is None else self._live.wait_ms(key, observed, matched.bound)
@@ -138,27 +138,27 @@ class Resolver:
         )
 
     def _observed(
-        self, who: Who, key: str, rules: Rules, matched: Matched | None, present: Matched | None
+        self, client: Client, key: str, rules: Rules, matched: Matched | None, current: Matched | None
     ) -> Steps[tuple[float | None, MeasuredBy | None]]:
         use = USE_OF.get(key)
-        if matched is not None and present is not None and matched.entity == present.entity:
-            group = _group(matched.entity, who.user, who.client_id)
+        if matched is not None and current is not None and matched.entity == current.entity:
+            group = _group(matched.entity, client.user, client.client_id)
             # The same edit can move other clients under the limit or away from it.
             same = rules is self._now or use is None
             if not same:
                 now, then = (yield from self._sum_of(self._now, key)), (yield from self._sum_of(rules, key))
                 same = now.get(group) == then.get(group)
-            if same and (seen := self._live.observed(key, *who)) is not None:
-                return seen, MeasuredBy.QUOTA
+            if same and (observed := self._live.observed(key, *client)) is not None:
+                return observed, MeasuredBy.QUOTA
         if use is None:
             return None, None
         if matched is None:
-            own = (yield from self._clients()).get((who.user, who.client_id))
-            figure = None if own is None else use(own)
+            own = (yield from self._clients()).get((client.user, client.client_id))
+            total = None if own is None else use(own)
         else:
             sums = yield from self._sum_of(rules, key)
-            figure = sums.get(_group(matched.entity, who.user, who.client_id))
-        return figure, None if figure is None else MeasuredBy.CONNECTIONS
+            total = sums.get(_group(matched.entity, client.user, client.client_id))
+        return total, None if total is None else MeasuredBy.CONNECTIONS
 
     def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, float]]:
         """Return the total use of the clients that would share a sensor, by group."""
@@ -166,11 +166,11 @@ class Resolver:
             sums: dict[Group, float] = {}
             for each in (yield from self._clients()).values():
                 yield
-                matched = rules.match(steps_for(Who(each.user, each.client_id), key), key)
-                figure = USE_OF[key](each)
-                if matched is not None and figure is not None:
+                matched = rules.match(steps_for(Client(each.user, each.client_id), key), key)
+                use = USE_OF[key](each)
+                if matched is not None and use is not None:
                     group = _group(matched.entity, each.user, each.client_id)
-                    sums[group] = sums.get(group, 0.0) + figure
+                    sums[group] = sums.get(group, 0.0) + use
             self._sums[rules, key] = sums
         return self._sums[rules, key]
 
@@ -185,40 +185,40 @@ class Resolver:
 
 
 def resolved(
-    looking: Steps[Resolver], who: Who, keys: Collection[str]
+    resolver_steps: Steps[Resolver], client: Client, keys: Collection[str]
 ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
     """Resolve every key that exists for `who`; `looking` returns the resolver."""
-    return (yield from _resolved((yield from looking), who, keys))
+    return (yield from _resolved((yield from resolver_steps), client, keys))
 
 
 def all_resolved(
-    looking: Steps[Resolver], clients: Iterable[tuple[str, str]], keys: Collection[str]
+    resolver_steps: Steps[Resolver], clients: Iterable[tuple[str, str]], keys: Collection[str]
 ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
     """Resolve every client; None stands for work without a result yet."""
-    resolver = yield from looking
+    resolver = yield from resolver_steps
     for user, client_id in clients:
-        yield (yield from _resolved(resolver, Who(user, client_id), keys))
+        yield (yield from _resolved(resolver, Client(user, client_id), keys))
 
 
 def _resolved(
-    resolver: Resolver, who: Who, keys: Collection[str]
+    resolver: Resolver, client: Client, keys: Collection[str]
 ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
     limits = []
-    for key in keys_for(who):
+    for key in keys_for(client):
         if key in keys:
-            limits.append((yield from resolver.resolve(who, key)))
+            limits.append((yield from resolver.resolve(client, key)))
     return limits
 
 
-def keys_for(who: Who) -> tuple[str, ...]:
-    return (*CLIENT_KEYS, *(IP_KEYS if who.ip else ()))
+def keys_for(client: Client) -> tuple[str, ...]:
+    return (*CLIENT_KEYS, *(IP_KEYS if client.ip else ()))
 
 
-def steps_for(who: Who, key: str) -> list[EntityPairs]:
+def steps_for(client: Client, key: str) -> list[EntityPairs]:
     """Return the entities to look up, in order."""
     if key in IP_KEYS:
-        return [((IP, who.ip),), ((IP, None),)]
-    return [_pairs(*rule) for rule in probes(who.user, who.client_id)]
+        return [((IP, client.ip),), ((IP, None),)]
+    return [_pairs(*rule) for rule in probes(client.user, client.client_id)]
 
 
 def _pairs(user: Name, client_id: Name) -> EntityPairs:

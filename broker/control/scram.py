@@ -17,7 +17,7 @@ from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
-from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MAX_ITERATIONS, ScramMechanism, keys_of
+from broker.security.scram import BY_CODE, MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, keys_of
 from broker.steps import Steps
 
 LONGEST_USER: Final = 1_024
@@ -35,13 +35,13 @@ COUNTED_AT_ONCE: Final = 2_048
 def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     by_user: dict[str, ScramDeletion | ScramUpsertion] = {}
-    twice: set[str] = set()
+    duplicates: set[str] = set()
     for at_once in range(0, len(command.alterations), COUNTED_AT_ONCE):
         if at_once:
             yield
         for each in command.alterations[at_once : at_once + COUNTED_AT_ONCE]:
             if each.user in by_user:
-                twice.add(each.user)
+                duplicates.add(each.user)
             by_user[each.user] = each
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
@@ -51,7 +51,7 @@ def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if alteration.user in twice:
+            if alteration.user in duplicates:
                 raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     "A user credential cannot be altered twice in the same request",
@@ -84,7 +84,7 @@ def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change
 
 
 def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
-    if wanted.iterations < LEAST_ITERATIONS:
+    if wanted.iterations < MIN_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if wanted.iterations > MAX_ITERATIONS:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")

@@ -1,21 +1,28 @@
-"""Plans changes of admin tokens, and identifies the token of a secret.
+"""Plans changes of admin tokens and their passwords, and checks them.
 
-broker.security defines the format and the stored form of tokens; the image contains the roles. At least one
+broker.security defines the format and the stored form of both; the image contains the roles. At least one
 administrator's token without expiry always remains, so that administrators are never locked out.
+
+A password is an alternative to a token: it has the token's name, role and expiry, and is deleted with it.
+Administrators set all passwords; other users set their own after proving the current password or the token.
+`hashed` and `Credentials.accepts` are slow and belong in worker threads.
 """
 
 import json
+from dataclasses import dataclass, field
 from typing import Final
 
-from broker.control.commands import IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken
+from broker.control.commands import Command, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken
 from broker.control.plan import Plan, Situation
+from broker.control.rows.broker import TokenRow
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import AdminToken, Image
-from broker.security import tokens
+from broker.security import passwords, tokens
 
 LONGEST_NAME: Final = 64
+_UNKNOWN_NAME = passwords.unmatchable()
 
 
 def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
@@ -40,10 +47,10 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     secret = tokens.new_secret() if command.secret is None else command.secret
     issued = IssuedToken(name, command.role, secret)
     # Each start issues the token of WEIR_ADMIN_TOKEN again; an unchanged one adds no audit row.
-    if known is not None and _is_as_asked(known, command, secret):
+    if known is not None and _is_unchanged(known, command, secret):
         return Plan(issued)
-    stays = command.role is Role.ADMIN and command.expires_at_ms is None
-    if not stays and _is_last_permanent_admin(name, at.image):
+    is_permanent_admin = command.role is Role.ADMIN and command.expires_at_ms is None
+    if not is_permanent_admin and _is_last_permanent_admin(name, at.image):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             "This is the last administrator's token without expiry and must remain one",
@@ -76,8 +83,8 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
                 "The last administrator's token without expiry cannot be revoked",
             )
         )
-    gone = ("token",) if known.password is None else ("token", "password")
-    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in gone))
+    removed_keys = ("token",) if known.password is None else ("token", "password")
+    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in removed_keys))
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
@@ -101,7 +108,7 @@ def version_refusal(known: AdminToken | None, expected: int | None) -> Outcome |
     return Outcome(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
-def _is_as_asked(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:
+def _is_unchanged(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:
     return (
         known.role is command.role
         and known.expires_at_ms == command.expires_at_ms
@@ -110,9 +117,94 @@ def _is_as_asked(known: AdminToken, command: IssueAdminToken, secret: str) -> bo
 
 
 def _is_last_permanent_admin(name: str, image: Image) -> bool:
-    stay = {
+    permanent_admins = {
         token.name
         for token in image.tokens.values()
         if token.role is Role.ADMIN and token.expires_at_ms is None
     }
-    return stay == {name}
+    return permanent_admins == {name}
+
+
+@dataclass(frozen=True, slots=True)
+class HashedPassword:
+    """The result of `hashed`."""
+
+    salt: bytes = field(repr=False)
+    n: int
+    r: int
+    p: int
+    digest: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SetPassword(Command["Outcome"]):
+    """Set the password of a token's name; `password` None deletes it. Returns Outcome: RESOURCE_NOT_FOUND if
+    there is no such token.
+
+    Users who are not administrators change only their own; `proven` says that they have proved the current
+    password or the token. `expected_version` as in `QuotaAlteration`.
+    """
+
+    name: str
+    password: HashedPassword | None
+    proven: bool = False
+    expected_version: int | None = None
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials of a name. `row` is None for an unknown name; do not reveal anything about the row
+    before `accepts` returns True.
+    """
+
+    row: TokenRow | None
+    token: AdminToken | None
+
+    def accepts(self, secret: str) -> bool:
+        """Check whether `secret` is the password or the token of this name. Takes equally long for unknown
+        names.
+        """
+        token = self.token
+        is_token = token is not None and tokens.matches(secret, token.salt, token.digest)
+        return passwords.matches(secret, self._stored()) or is_token
+
+    def _stored(self) -> passwords.StoredPassword:
+        stored = None if self.token is None else self.token.password
+        if stored is None:
+            return _UNKNOWN_NAME
+        return passwords.StoredPassword(
+            stored.salt, passwords.Cost(stored.n, stored.r, stored.p), stored.digest
+        )
+
+
+def hashed(password: str, name: str) -> HashedPassword:
+    """Hash a password for `SetPassword`. Raises ApiError INVALID_REQUEST if it is too easy to guess."""
+    error = passwords.password_error(password, name)
+    if error is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, error)
+    salt, cost, digest = passwords.store(password)
+    return HashedPassword(salt, *cost, digest)
+
+
+def plan_set_password(command: SetPassword, at: Situation) -> Plan[Outcome]:
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None and command.name != at.actor.name:
+        return Plan(refusal)
+    if refusal is not None and not command.proven:
+        message = "To change your own password, prove the current password or your token"
+        return Plan(Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
+    known = at.image.tokens.get(command.name)
+    if known is None:
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no token named {command.name}"))
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        return Plan(stale)
+    new = command.password
+    if command.validate_only or (new is None and known.password is None):
+        return Plan(Outcome())
+    written = None
+    if new is not None:
+        value = {"salt": new.salt.hex(), "n": new.n, "r": new.r, "p": new.p, "digest": new.digest.hex()}
+        written = json.dumps(value, separators=(",", ":"))
+    return Plan(Outcome(), (Change(Kind.ADMIN_TOKEN, command.name, "password", written),))

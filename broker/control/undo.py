@@ -19,8 +19,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import SHADOW, Kind, read_pairs
+from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, Kind, read_pairs
 from broker.metadata.image import Image
 from broker.metadata.sealing import Unreadable
 
@@ -28,7 +27,7 @@ LARGEST_ENTITY: Final = 8
 """Maximum rows of one entity in one change: its limits and the shadow mode mark."""
 
 
-def beside(row: AuditRow) -> AuditFilter:
+def preceding_rows(row: AuditRow) -> AuditFilter:
     """Return a filter for the rows that `inverse_of` also needs: those of the same entity just before."""
     return AuditFilter(row.kind, row.entity, before_seq=row.seq, limit=LARGEST_ENTITY)
 

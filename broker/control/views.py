@@ -1,30 +1,49 @@
 """The views of the console and the REST API: rows, as values.
 
-`Views` (implemented in broker.control.reading) combines the metadata image with a `LiveViewSource`. Rows are
-built on request, never while a client waits. Independent of HTML, JSON and Prometheus.
+`Views` joins the metadata image with a `LiveViewSource`, which broker.server passes in. Rows are built on
+request, never while a client waits. Independent of HTML, JSON and Prometheus.
 
 Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are
 wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quota entities have the form of
 `commands.EntityPairs`.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
+from typing import Final
 
+from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
-from broker.control.rows.audit import AuditEntry
-from broker.control.rows.broker_quotas import BrokerLimit, BrokerQuotas, RetryStormUse
+from broker.control.control import Committer, Control
+from broker.control.describe import describe_in_steps
+from broker.control.live_views import LiveViewSource
+from broker.control.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
+from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved
+from broker.control.rows.broker import (
+    AuditEntry,
+    ConfigRow,
+    ConfigSynonym,
+    Figures,
+    Overview,
+    PhaseRow,
+    Place,
+    QueueRow,
+    TaskRow,
+    TokenRow,
+)
 from broker.control.rows.connections import (
     AddressRow,
     AddressUse,
     ConnectionLimitRow,
     ConnectionRow,
+    Flow,
+    SelectorRow,
     ThrottledRow,
 )
-from broker.control.rows.flow import Flow, SelectorRow
-from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
+    BrokerLimit,
+    BrokerQuotas,
     ClientUsage,
     Decided,
     MatchType,
@@ -35,14 +54,23 @@ from broker.control.rows.quotas import (
     QuotaRow,
     QuotaUse,
     ResolvedLimit,
+    RetryStormUse,
     ShadowUse,
 )
-from broker.control.rows.settings import ConfigRow, ConfigSynonym, TokenRow
-from broker.control.rows.tasks import TaskRow
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
-from broker.metadata.audit import AuditFilter, AuditRow
+from broker.control.tokens import Credentials, identify
+from broker.control.undo import inverse_of
+from broker.errors import ApiError
+from broker.metadata.changes import AuditFilter, AuditRow, Kind
+from broker.metadata.image import AdminToken, Image, Topic
+from broker.metadata.sealing import is_secret
+from broker.principal import ANONYMOUS
+from broker.quotas.client_quota_requests import Component, EntityFilter
+from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
+from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.steps import Steps
+from broker.telemetry.state import Telemetry
 
 __all__ = [
     "AddressRow",
@@ -87,96 +115,81 @@ __all__ = [
     "Views",
 ]
 
+_MATCHES: Final = {
+    MatchType.EXACT: KafkaMatchType.EXACT,
+    MatchType.DEFAULT: KafkaMatchType.DEFAULT,
+    MatchType.ANY: KafkaMatchType.SPECIFIED,
+}
 
-class LiveViewSource(Protocol):
-    """The live views that broker.server passes in. All calls are fast and synchronous, and return the current
-    state.
+
+class Views:
+    """The rows of the pages, the REST API and the Describe handlers. Reading needs the role viewer, which
+    authentication has checked.
+
+    Every call builds its rows anew, except those of unused rules (`quota_rows`).
     """
 
-    def figures(self) -> Figures: ...
-
-    def broker_limits(self) -> Sequence[BrokerLimit]:
-        """Return the four rates of the broker quota."""
-
-    def retry_storm(self) -> RetryStormUse: ...
-
-    def flow(self) -> Flow: ...
-
-    def throttled(self) -> Iterable[ThrottledRow]:
-        """Yield the connections that were throttled at the time of the call; rows are built lazily."""
-
-    def connections(self) -> Iterable[ConnectionRow]:
-        """Yield rows built lazily, so that the caller can pause between them."""
-
-    def addresses(self) -> Sequence[AddressUse]: ...
-
-    def controller_addresses(self) -> Sequence[AddressUse]: ...
-
-    def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
-
-    def quota_use(self) -> Iterable[QuotaUse | None]:
-        """Yield the use of every rule with recent clients. None stands for sensors without a result."""
-
-    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
-        """Return the use of one entity."""
-
-    def shadow_use(self) -> Sequence[ShadowUse]:
-        """Return the use of every limit in shadow mode."""
-
-    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
-        """Return the callback's decision; None without a callback."""
-
-    def usage(self) -> Iterable[ClientUsage]:
-        """Yield every recently active client, built lazily. With very many clients, the least active are
-        dropped.
-        """
-
-    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
-        """Return the value of the sensor of this client or address; None without a sensor."""
-
-    def wait_ms(self, key: str, observed: float, bound: float) -> int:
-        """Return the throttle time for this use over the whole window; 0 up to the bound."""
-
-    def topic_size(self, name: str) -> TopicSize: ...
-
-    def partitions(self, topic: str) -> Iterable[PartitionRow]:
-        """Yield rows by index, built lazily."""
-
-    def groups(self) -> Iterable[GroupRow]:
-        """Yield rows built lazily."""
-
-    def group(self, group_id: str) -> GroupDetail | None: ...
-
-    def tasks(self) -> list[TaskRow]: ...
-
-
-class Views(Protocol):
-    """The interface that webui builds on. Reading needs the role viewer, which authentication has checked."""
+    def __init__(
+        self,
+        control: Control,
+        live: LiveViewSource,
+        committer: Committer,
+        place: Callable[[], Place],
+        telemetry: Telemetry,
+    ) -> None:
+        self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
+        self._control = control
+        self._live = live
+        self._rules = QuotaRows(live)
+        self._committer = committer
+        self._place = place
 
     @property
     def version(self) -> int:
         """The version of the metadata image; it changes with every change by an operator."""
-
-    @property
-    def client_telemetry(self) -> ClientTelemetry: ...
+        return self._control.image.version
 
     @property
     def quota_callback(self) -> str:
         """The class of the quota callback that replaces the rules; "" without one."""
+        return self._control.config.quotas.callback_class
 
-    def overview(self) -> Overview: ...
+    def overview(self) -> Overview:
+        image, place = self._control.image, self._place()
+        return Overview(
+            cluster_id=image.cluster_id,
+            node_id=self._control.config.broker.node_id,
+            software_version=place.software_version,
+            bootstrap=place.bootstrap,
+            console=place.console,
+            topics=len(image.topics),
+            partitions=sum(topic.partitions for topic in image.topics.values()),
+            quota_rules=len(image.quotas),
+            figures=self._live.figures(),
+        )
 
     def throttled(self) -> list[ThrottledRow]:
         """Return throttled connections, the longest remaining time first."""
+        return sorted(self._live.throttled(), key=lambda row: -row.remaining_ms)
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         """As `throttled`, in no order, built lazily."""
+        return iter(self._live.throttled())
 
     def broker_quotas(self) -> BrokerQuotas:
         """Return the limits of the whole broker and of the cluster, with their use."""
+        control, topics = self._control, self._control.image.topics.values()
+        return broker_quotas(
+            control.config.broker_quotas,
+            self._live.broker_limits(),
+            self._live.retry_storm(),
+            (len(topics), sum(topic.partitions for topic in topics)),
+            self.broker_config_version(str(control.config.broker.node_id)),
+        )
 
     def flow(self) -> Flow:
         """Return how connections are muted and unmuted."""
+        return self._live.flow()
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         """Filter as Kafka does (KIP-546): all components must match; strict excludes entities with other
@@ -184,6 +197,8 @@ class Views(Protocol):
 
         Raises ApiError INVALID_REQUEST or UNSUPPORTED_VERSION as DescribeClientQuotas does.
         """
+        rows = self.each_quota(components, strict=strict)
+        return sorted((row for row in rows if row is not None), key=_by_entity)
 
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
@@ -191,8 +206,17 @@ class Views(Protocol):
         """As `quotas`, in no order, built lazily: ten thousand rows take a tenth of a second, and the caller
         can pause between them. All rules are from the same image. None stands for work without a row yet.
         """
+        wanted = EntityFilter(
+            [Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
+            strict=strict,
+        )
+        if not components and not strict:
+            return self._rules.each(self._control.image.quotas)
+        return self._rules.each(self._control.image.quotas, lambda pairs: wanted.matches(Entity.of(pairs)))
 
-    def quota(self, entity: EntityPairs) -> QuotaRow | None: ...
+    def quota(self, entity: EntityPairs) -> QuotaRow | None:
+        entry = self._control.image.quotas.get(Entity.of(entity).pairs)
+        return None if entry is None else self._rules.one(entry)
 
     def resolve(
         self,
@@ -206,6 +230,8 @@ class Views(Protocol):
         None as user is an anonymous connection; without `ip`, the address limit is left out. Raises ApiError
         INVALID_REQUEST as AlterClientQuotas would for `changes`.
         """
+        client = Client(user or ANONYMOUS, client_id or "", address_key(ip or "", self._ipv6_prefix))
+        return resolved(self._resolver(changes), client, keys_for(client))
 
     def resolve_all(
         self,
@@ -216,56 +242,134 @@ class Views(Protocol):
         """Resolve many (user, client id) pairs for these keys; None stands for work without a result yet.
         Collects the use once for all of them; each client and key takes about 30 us.
         """
+        return all_resolved(self._resolver(changes), clients, keys)
+
+    @property
+    def _ipv6_prefix(self) -> int:
+        return self._control.config.connections.ipv6_prefix_length
 
     def usage(self) -> list[ClientUsage]:
         """Return client usage, the busiest by bytes in and out first."""
+        return sorted(self.each_usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
 
     def each_usage(self) -> Iterator[ClientUsage]:
         """As `usage`, in no order, built lazily."""
+        return iter(self._live.usage())
 
-    def connections(self) -> list[ConnectionRow]: ...
+    def connections(self) -> list[ConnectionRow]:
+        return list(self._live.connections())
 
     def each_connection(self) -> Iterator[ConnectionRow]:
         """As `connections`, built lazily, for those that were open at the time of the call."""
+        return iter(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
         """Return addresses with a `connection_creation_rate` or a connection in the last hour."""
+        return [row for row in self.each_address() if row is not None]
 
     def each_address(self) -> Iterator[AddressRow | None]:
         """As `addresses`, built lazily. None stands for work without a row yet."""
+        live = self._live
+        return address_rows(
+            self._control.image, live.addresses(), live.controller_addresses(), self._ipv6_prefix
+        )
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         """Return the rows of the broker, of each listener, and of the controller's server if it exists."""
+        return list(self._live.connection_limits())
 
-    def topics(self) -> list[TopicRow]: ...
+    def topics(self) -> list[TopicRow]:
+        return list(self.each_topic())
 
     def each_topic(self) -> Iterator[TopicRow]:
         """As `topics`, built lazily."""
+        return (self._topic_row(name, topic) for name, topic in sorted(self._control.image.topics.items()))
 
-    def topic(self, name: str) -> TopicRow | None: ...
+    def topic(self, name: str) -> TopicRow | None:
+        topic = self._control.image.topics.get(name)
+        return None if topic is None else self._topic_row(name, topic)
+
+    def _topic_row(self, name: str, topic: Topic) -> TopicRow:
+        size = self._live.topic_size(name)
+        configs = tuple(sorted(topic.configs.items()))
+        return TopicRow(
+            name, topic.topic_id, topic.partitions, topic.internal, size.size_bytes, size.records, configs
+        )
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:
         """Yield rows by index, built lazily; empty for an unknown topic."""
+        return iter(self._live.partitions(topic))
 
-    def groups(self) -> list[GroupRow]: ...
+    def group(self, group_id: str) -> GroupDetail | None:
+        return self._live.group(group_id)
+
+    def groups(self) -> list[GroupRow]:
+        return sorted(self._live.groups(), key=lambda row: row.group_id)
 
     def each_group(self) -> Iterator[GroupRow]:
         """As `groups`, in no order, built lazily."""
+        return iter(self._live.groups())
 
-    def group(self, group_id: str) -> GroupDetail | None: ...
-
-    def tasks(self) -> list[TaskRow]: ...
+    def tasks(self) -> list[TaskRow]:
+        return self._live.tasks()
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         """Return every setting of a topic or of the broker with its source, sorted by name.
 
         Raises ApiError as DescribeConfigs does. The empty broker name means the settings of all brokers.
         """
+        return describe_in_steps(resource, self._control.image, self._control.configuration)
 
     def broker_config_version(self, name: str) -> int:
         """Return the version of the dynamic settings of the broker with this node id, "" for all brokers."""
+        return self._control.image.broker_config_version(name)
 
-    def tokens(self) -> list[TokenRow]: ...
+    def tokens(self) -> list[TokenRow]:
+        return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
 
-    async def audit(self, query: AuditFilter) -> Iterable[AuditEntry]:
+    def identify(self, secret: str) -> TokenRow | None:
+        """Return the token with this secret; takes some microseconds per existing token."""
+        token = identify(secret, self._control.image)
+        return None if token is None else _token_row(token)
+
+    def credentials_of(self, name: str) -> Credentials:
+        """Return the credentials of a name; never fails for unknown names."""
+        token = self._control.image.tokens.get(name)
+        return Credentials(None if token is None else _token_row(token), token)
+
+    async def audit(self, query: AuditFilter) -> Iterator[AuditEntry]:
         """Return rows, the newest first, built lazily. Values of secrets read "(secret)"."""
+        rows = await self._committer.history(query)
+        image = self._control.image
+        return (_entry(row, image) for row in rows)
+
+    def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Steps[Resolver]:
+        image = self._control.image
+        others = yield from proposed(alterations, image, self._ipv6_prefix)
+        return Resolver(image.quotas, others, self._live)
+
+
+def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
+    """Sort named entities before the default of the same type."""
+    return [(kind, name is None, name or "") for kind, name in row.entity]
+
+
+def _token_row(token: AdminToken) -> TokenRow:
+    role, at_ms, by = token.role.name.lower(), token.changed_at_ms, token.changed_by
+    return TokenRow(token.name, role, at_ms, by, token.version, token.expires_at_ms, token.password_at_ms)
+
+
+def _entry(row: AuditRow, image: Image) -> AuditEntry:
+    final = None
+    try:
+        inverse_of(row, (), image)
+    except ApiError as refusal:
+        final = refusal.message
+    shown = {each.name: getattr(row, each.name) for each in fields(row)}
+    if _is_secret(row):
+        shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
+    return AuditEntry(**shown, final=final)
+
+
+def _is_secret(row: AuditRow) -> bool:
+    return row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or is_secret(row.kind, row.key)

@@ -1,3 +1,3 @@
-"""Disk tasks: `tasks` flushes, applies retention and writes the metadata log, `log_mover` moves partitions
-between log directories. No request waits for them.
+"""Disk tasks: `tasks` flushes and applies retention, `log_mover` moves partitions between log directories,
+`metadata_writer` commits changes of the metadata.
 """

@@ -12,10 +12,9 @@ from typing import Final
 
 import trio
 
-from broker.disk.background import BackgroundThreads
+from broker.disk.tasks import BackgroundThreads
 from broker.errors import ApiError
-from broker.log.move import Move
-from broker.log.moves import Original
+from broker.log.moves import Move, Original
 from broker.log.store import LogStore
 from broker.network.clock import TrioClock
 from broker.quotas.replication import ReplicationQuotaManager
@@ -24,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 LOG_MOVER: Final = "log-mover"
 
-LARGEST_SLICE: Final = 16_777_216
-SMALLEST_SLICE: Final = 4_096
+MAX_SLICE_BYTES: Final = 16_777_216
+MIN_SLICE_BYTES: Final = 4_096
 SLICES_PER_SECOND: Final = 50
 """The rate of slices under a limit, while a move keeps up with it; one that is behind may copy more at
 once.
@@ -44,7 +43,7 @@ class LogMover:
         self._quota = quota
         self._clock = clock
         self._poked = trio.Event()
-        self._moves.on_begun = self.poke
+        self._moves.on_begun(self.poke)
 
     def poke(self) -> None:
         self._poked.set()
@@ -55,14 +54,14 @@ class LogMover:
         while True:
             self._poked = trio.Event()
             for original in list(moves.originals):
-                await self._let_go(original)
+                await self._remove_original(original)
             running = list(moves.running.values())
             if not running and not moves.originals:
                 await self._poked.wait()
             for move in running:
                 await self._wait_for_quota()
                 if moves.is_running(move):
-                    await self._carry_on(move)
+                    await self._run_step(move)
 
     async def _wait_for_quota(self) -> None:
         """Wait until the quota allows copying; a changed limit applies at once."""
@@ -72,7 +71,7 @@ class LogMover:
             if self._poked.is_set():
                 self._poked = trio.Event()
 
-    async def _carry_on(self, move: Move) -> None:
+    async def _run_step(self, move: Move) -> None:
         before = move.copied
         try:
             step = self._store.next_step_of(move, self._slice())
@@ -87,7 +86,7 @@ class LogMover:
                 self._moves.fail(move.partition)
                 logger.error("a move between log directories failed", extra=_facts(move, reason=error))
 
-    async def _let_go(self, original: Original) -> None:
+    async def _remove_original(self, original: Original) -> None:
         """Delete the source of a finished move after flushing the new files."""
         flush = self._moves.flush(original, self._clock.wall_ms())
         await self._threads.run(flush.run)
@@ -99,7 +98,7 @@ class LogMover:
             "to": partition.directory,
         }
         try:
-            self._moves.let_go(original, flush, self._clock.wall_ms())
+            self._moves.remove_original(original, flush, self._clock.wall_ms())
             if flush.error is not None:
                 raise flush.error
         except OSError as error:
@@ -109,7 +108,7 @@ class LogMover:
 
     def _slice(self) -> int:
         allowed = max(self._quota.bound / SLICES_PER_SECOND, self._quota.allowance(self._clock.ms()))
-        return max(int(min(allowed, LARGEST_SLICE)), SMALLEST_SLICE)
+        return max(int(min(allowed, MAX_SLICE_BYTES)), MIN_SLICE_BYTES)
 
 
 def _facts(move: Move, *, reason: Exception) -> dict[str, str]:

@@ -1,30 +1,20 @@
-"""The disk tasks: flushing, retention, and the writer of the metadata log. Started by `app`.
+"""The disk tasks: flushing, retention, recovery points, and the threads that they share. Started by `app`.
 
 A request appends to the page cache; longer blocking work runs in threads, started here.
 """
 
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import trio
 
 from broker.config.sections import LogConfig
-from broker.disk.background import BackgroundThreads
-from broker.errors import FatalExitError
 from broker.log.background_jobs import BackgroundJob
 from broker.log.store import LogStore
-from broker.metadata.actor import Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change
-from broker.metadata.image import Image
-from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
-from broker.network.supervisor import LastError, TaskStarter
-from broker.steps import Steps
+from broker.network.supervisor import TaskStarter
 
 logger = logging.getLogger(__name__)
 
@@ -38,50 +28,34 @@ FLUSH_CHECK_MS: Final = 1_000
 """Maximum interval for checking partitions for a due `flush.ms`; ours, as Kafka's default never checks."""
 
 
-SLICE_S: Final = 0.001
-"""Duration of a slice of a long change between two checkpoints."""
-
-Result = TypeVar("Result")
-
 RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
 
 FLUSHER_OF_ACKNOWLEDGED: Final = "log-flusher-of-acknowledged"
 
 
-class MetadataWriter:
-    """A `broker.control.committer.Committer` that commits in a thread, one set of changes at a time.
+class BackgroundThreads:
+    """The threads for blocking work that no request waits for: retention, timed flushes, recovery points and
+    moves between log directories. (Kafka: KafkaScheduler)
 
-    Reports fatal errors to `last_error`.
+    Runs at most `size` jobs at once; others wait in order of arrival. Work that a client or an administrator
+    waits for runs in other threads: the metadata log, flushes before a response, telemetry exports and name
+    look-ups.
     """
 
-    def __init__(self, store: MetadataStore, clock: TrioClock) -> None:
-        self.last_error = LastError()
-        self._store = store
-        self._clock = clock
-        self._lock = trio.Lock()
+    def __init__(self, size: int) -> None:
+        self._limiter = trio.CapacityLimiter(size)
 
-    @asynccontextmanager
-    async def exclusive(self) -> AsyncIterator[None]:
-        async with self._lock:
-            try:
-                yield
-            except FatalExitError as error:
-                self.last_error.tell(error)
-                raise
+    def resize(self, size: int) -> None:
+        """Change the number of threads; running jobs continue."""
+        self._limiter.total_tokens = size
 
-    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
-        """Return the image after the change. Cancellation does not abandon a running thread."""
-        return await trio.to_thread.run_sync(self._store.commit, changes, actor, self._clock.wall_ms())
+    async def run(self, work: Callable[[], None]) -> None:
+        """Run `work` in a thread and wait for it.
 
-    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
-        """Run `steps` in slices and return their result. A small change runs without a pause."""
-        with trio.CancelScope(shield=to_the_end):
-            return await _in_slices(steps)
-        raise AssertionError("unreachable: this scope is never cancelled")
-
-    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
-        async with self._lock:
-            return await trio.to_thread.run_sync(self._store.history, wanted)
+        If cancelled while waiting for a thread, `work` has not run; if cancelled later, `work` finishes
+        first.
+        """
+        await trio.to_thread.run_sync(work, limiter=self._limiter)
 
 
 def start_storage(
@@ -115,23 +89,6 @@ def start_storage(
     nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
     nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
     nursery.start_soon(_flush_before_answering, handlers, name=FLUSHER_OF_ACKNOWLEDGED)
-
-
-async def _in_slices(steps: Steps[Result]) -> Result:
-    until = time.perf_counter() + SLICE_S
-    was_long = False
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            if was_long:  # what follows begins a slice of its own
-                await trio.lowlevel.checkpoint()
-            result: Result = end.value
-            return result
-        if time.perf_counter() >= until:
-            was_long = True
-            await trio.lowlevel.checkpoint()
-            until = time.perf_counter() + SLICE_S
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

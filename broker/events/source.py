@@ -4,9 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from broker.metadata.changes import EntityPairs
-from broker.metadata.image import OUR_TOPICS
-
 VERSION: Final = 1
 """The version of most formats, `v` in every record. New fields do not change the version."""
 
@@ -21,18 +18,8 @@ class Source(Protocol):
         """Return the values of the records for the time since the last call, which ends at `time_ms`."""
 
 
-def topic_of(kind: str) -> str:
-    """Return the topic of `kind`, a name in events.topics."""
-    return OUR_TOPICS + kind
-
-
 def encode(time_ms: int, fields: dict[str, object], version: int = VERSION) -> bytes:
     """Return a record's value: JSON with the end of its interval."""
     return json.dumps(
         {"v": version, "time_ms": time_ms, **fields}, separators=(",", ":"), ensure_ascii=False
     ).encode("utf-8", "replace")
-
-
-def entity_of(pairs: EntityPairs) -> dict[str, str | None]:
-    """Return a quota entity as an object; null is the default."""
-    return dict(pairs)

@@ -11,19 +11,19 @@ from typing import Final
 import trio
 
 from broker.api.automatic_topics import automatic_topic
-from broker.api.broker import Broker
-from broker.api.delayed_fetch import complete_fetches
+from broker.api.delayed_operations import DelayedFetches
+from broker.clock import Clock
 from broker.config.sections import EventConfig
 from broker.control.commands import CreateTopics
-from broker.events.connections import ConnectionEvents
+from broker.control.control import Control
+from broker.events.activity import ConnectionEvents, RequestEvents, ThrottleEvents
 from broker.events.quota_changes import QuotaChangeEvents
-from broker.events.requests import RequestEvents
 from broker.events.source import Source
-from broker.events.throttles import ThrottleEvents
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttle_compliance import ThrottleCompliance
+from broker.quotas.throttled import Throttle
 from broker.records.build import NewRecord
 from broker.services.event_log import EventLog
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 1.0
 
-PORTION: Final = 100
+ROWS_PER_CHECKPOINT: Final = 100
 """Rows encoded between two checkpoints, about a millisecond of work."""
 
 
@@ -41,27 +41,39 @@ class EventWriter:
     `log` also accepts records of other packages (pushed telemetry).
     """
 
-    def __init__(self, log: EventLog, broker: Broker, server: SocketServer, config: EventConfig) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        node_id: int,
+        clock: Clock,
+        control: Control,
+        fetches: DelayedFetches,
+        throttle_compliance: ThrottleCompliance,
+        server: SocketServer,
+        config: EventConfig,
+    ) -> None:
         self.log = log
-        self._broker = broker
+        self._clock = clock
+        self._control = control
+        self._fetches = fetches
         self._server = server
-        self._node = str(broker.config.node_id).encode()
-        most = config.max_rows_per_second
-        self._requests = RequestEvents(most, server.client_usage, server.metrics)
-        self._throttles = ThrottleEvents(most, broker.quotas.throttle_compliance)
-        self._connections = ConnectionEvents(most)
-        self._quota_changes = QuotaChangeEvents(most, lambda: broker.control.image)
+        self._node = str(node_id).encode()
+        max_rows = config.max_rows_per_second
+        self._requests = RequestEvents(max_rows, server.client_usage, server.metrics)
+        self._throttles = ThrottleEvents(max_rows, throttle_compliance)
+        self._connections = ConnectionEvents(max_rows)
+        self._quota_changes = QuotaChangeEvents(max_rows, lambda: control.image)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.observers.all.append(self)
-        broker.control.subscribe(self._quota_changes.follow)
-        self.follow(config)
+        control.subscribe(self._quota_changes.on_commit)
+        self.apply_config(config)
 
     @property
     def sources(self) -> tuple[Source, ...]:
         return self._requests, self._throttles, self._connections, self._quota_changes
 
-    def follow(self, config: EventConfig) -> None:
+    def apply_config(self, config: EventConfig) -> None:
         """Apply new settings; events that are already collected are still written."""
         self._wanted = frozenset(config.topics)
         is_counted = "requests" in self._wanted
@@ -81,34 +93,34 @@ class EventWriter:
 
     async def write(self) -> None:
         """Write the collected events."""
-        wall_ms = self._broker.clock.wall_ms()
+        wall_ms = self._clock.wall_ms()
         headers = (("node", self._node),)
         for source in self._due():
             for number, value in enumerate(source.take(wall_ms), 1):
                 self.log.offer(source.topic, NewRecord(None, value, wall_ms, headers))
-                if not number % PORTION:
+                if not number % ROWS_PER_CHECKPOINT:
                     await trio.lowlevel.checkpoint()
             if source.left_out:
                 self.log.drop(source.topic, source.left_out)
                 source.left_out = 0
         missing = self.log.missing()
         if missing:
-            topics = tuple(automatic_topic(name, self._broker) for name in missing)
-            await self._broker.control.apply(CreateTopics(topics), BROKER_ITSELF)
+            topics = tuple(automatic_topic(name, self._control.config) for name in missing)
+            await self._control.apply(CreateTopics(topics), BROKER_ITSELF)
         for log in self.log.write(wall_ms):
-            complete_fetches(self._broker, log)
-        self._notice_lost_changes()
+            self._fetches.complete(log)
+        self._check_lost_changes()
         self._server.handlers.deliver()
 
     def _due(self) -> Iterable[Source]:
         """Return the sources to read, without requests while they are not counted: cache hits always are."""
         return self.sources if "requests" in self._wanted else self.sources[1:]
 
-    def _notice_lost_changes(self) -> None:
+    def _check_lost_changes(self) -> None:
         waiting = self.log.topics.get(self._quota_changes.topic)
         if waiting is not None and waiting.dropped != self._lost_changes:
             self._lost_changes = waiting.dropped
-            self._quota_changes.lost()
+            self._quota_changes.on_loss()
 
     # Implements broker.network.observers.Watcher.
 

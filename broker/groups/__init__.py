@@ -1,7 +1,7 @@
-"""Consumer groups and their offsets, without I/O.
+"""Consumer groups of the classic protocol and their offsets, without I/O.
 
-`coordinator` is the public interface. `requests` and `replies` define its arguments and results, `transition`
-collects the effects of one call, `timers` holds the deadlines. `classic/` implements the groups of JoinGroup
-and SyncGroup; `committed` the offsets; `records` the format of __consumer_offsets, from which `loading`
-rebuilds the state.
+`coordinator` is the public interface; `messages` defines its arguments and results. Reading order: `group`
+(states and members), `membership` (what members request), `rebalance`, `offsets`, `transition` (the effects
+of one call), `rollback` (undoing them), `timers`. `persistence` turns groups into records and back; `records`
+is the format of __consumer_offsets.
 """

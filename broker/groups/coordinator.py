@@ -1,7 +1,7 @@
 """The group coordinator: the public interface to this broker's groups.
 
 Called by `services`, which writes the records and sends the responses. Holds the groups and the pending
-requests; `classic` implements group behaviour, `offsets` the committed offsets.
+requests; `membership` and `rebalance` implement group behaviour, `offsets` the committed offsets.
 
 A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is pending: a later call
 returns its reply. (Kafka: GroupCoordinatorService and GroupMetadataManager, for classic groups.)
@@ -14,31 +14,34 @@ from uuid import uuid4
 
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode
-from broker.groups import listing, loading, offsets
-from broker.groups.classic import rebalance
-from broker.groups.classic.group import Group
-from broker.groups.classic.join import join
-from broker.groups.classic.leave import leave
-from broker.groups.classic.state import State
-from broker.groups.classic.stored import tombstone_of
-from broker.groups.classic.sync import heartbeat, sync
-from broker.groups.committed import CommittedOffset
-from broker.groups.failure import roll_back
-from broker.groups.replies import (
+from broker.groups import offsets, rebalance
+from broker.groups.group import Group, State
+from broker.groups.membership import heartbeat, join, leave, sync
+from broker.groups.messages import (
     CommitReply,
+    CommitRequest,
+    CommittedOffset,
     DeleteReply,
     DescribedGroup,
+    DescribedMember,
     Effects,
     JoinReply,
+    JoinRequest,
     LeaveReply,
+    LeavingMember,
     ListedGroup,
+    Now,
     OffsetDeleteReply,
     SyncReply,
+    SyncRequest,
     Token,
 )
-from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, SyncRequest
+from broker.groups.persistence import replay, tombstone_of
+from broker.groups.rollback import roll_back
 from broker.groups.timers import Kind, Timer, Timers
-from broker.groups.transition import PendingReplies, Transition
+from broker.groups.transition import PendingRequests, Transition
+
+CLASSIC: Final = "classic"
 
 GROUPS_AT_ONCE: Final = 256
 """Groups processed between two pauses."""
@@ -51,12 +54,14 @@ NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 FAILED_TIMER_RETRY_MS: Final = 5_000
 """Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
 
+OnTimerFailure = Callable[[str, Exception], None]
+"""Receives the group id and the unexpected exception of its timer."""
+
 
 class GroupCoordinator:
     """The coordinator, one per broker.
 
-    `new_uuid` makes the part of a member id that distinguishes members with the same client id. `on_failure`
-    receives the group id and any unexpected exception of its timer.
+    `new_uuid` makes the part of a member id that distinguishes members with the same client id.
     """
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str] = lambda: str(uuid4())) -> None:
@@ -64,15 +69,14 @@ class GroupCoordinator:
         self._new_uuid = new_uuid
         self._groups: dict[str, Group] = {}
         self._timers = Timers()
-        self._pending: PendingReplies = {}
+        self._pending: PendingRequests = {}
         self._retention = Timer(Kind.RETENTION)
-        self.on_failure: Callable[[str, Exception], None] | None = None
 
     # Starting and stopping
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of __consumer_offsets, in log order. Raises UnreadableRecord."""
-        loading.replay(self._groups, key, value)
+        replay(self._groups, key, value)
 
     def loaded(self, now: Now) -> Effects:
         """Start the sessions after all records are replayed, and rebalance groups above `group.max.size`."""
@@ -86,11 +90,11 @@ class GroupCoordinator:
         return transition.effects
 
     def release(self) -> Effects:
-        """Answer all pending requests at shutdown so that clients look for a coordinator again."""
+        """Complete all pending requests at shutdown so that clients look for a coordinator again."""
         effects = Effects()
-        for token, place in self._pending.items():
-            effects.replies.append((token, replace(place.superseded, error=ErrorCode.NOT_COORDINATOR)))
-            place.waiting[place.member_id] = None
+        for token, request in self._pending.items():
+            effects.replies.append((token, replace(request.superseded, error=ErrorCode.NOT_COORDINATOR)))
+            request.tokens[request.member_id] = None
         self._pending.clear()
         return effects
 
@@ -100,7 +104,7 @@ class GroupCoordinator:
         """Return the monotonic time in milliseconds of the next `expire`; None if no timer is set."""
         return self._timers.next_deadline()
 
-    def expire(self, now: Now) -> Effects:
+    def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
         """Handle expired timers: sessions, rebalance phases, offset retention.
 
         If one group's handler raises, the others continue, `on_failure` is called, and the timer is retried
@@ -111,18 +115,18 @@ class GroupCoordinator:
             try:
                 self._handle_timer(transition, timer)
             except Exception as error:
-                if self.on_failure is None:
+                if on_failure is None:
                     raise
-                self.on_failure(timer.group_id, error)
+                on_failure(timer.group_id, error)
                 transition.set_timer(timer, FAILED_TIMER_RETRY_MS)
         return transition.effects
 
     def forget(self, token: Token) -> bool:
         """Drop the pending request of a disconnected client. The member stays until its session expires."""
-        place = self._pending.pop(token, None)
-        if place is None:
+        request = self._pending.pop(token, None)
+        if request is None:
             return False
-        place.waiting[place.member_id] = None
+        request.tokens[request.member_id] = None
         return True
 
     # Membership
@@ -162,7 +166,7 @@ class GroupCoordinator:
             return _missing(group_id)
         return heartbeat(self._transition(now), group, generation_id, member_id, instance_id)
 
-    def leave(self, group_id: str, leaving: Sequence[Leaving], token: Token, now: Now) -> Effects:
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember], token: Token, now: Now) -> Effects:
         """Handle a LeaveGroup for one or more members."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
@@ -243,8 +247,21 @@ class GroupCoordinator:
     # Groups as a whole
 
     def listed(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """Handle ListGroups. Filters are case-insensitive; an empty filter matches everything."""
-        return listing.listed(self._groups.values(), states, types)
+        """Handle ListGroups: the groups in one of the states and of one of the types (KIP-518, KIP-848).
+
+        Filters are case-insensitive; an empty filter matches everything.
+        """
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {group_type.strip().lower() for group_type in types}
+        if wanted_types and CLASSIC not in wanted_types:
+            return []
+        return [
+            ListedGroup(
+                group.group_id, group.protocol_type or "", group.state.value, CLASSIC, len(group.members)
+            )
+            for group in self._groups.values()
+            if not wanted_states or group.state.value.lower() in wanted_states
+        ]
 
     def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
         """Handle DescribeGroups: one entry per id, in order.
@@ -252,9 +269,9 @@ class GroupCoordinator:
         A missing group is Dead, and from version 6 an error.
         """
         return [
-            listing.described(self._groups[group_id])
+            _described(self._groups[group_id])
             if group_id in self._groups
-            else listing.described_missing(group_id, is_error=missing_is_error)
+            else _described_missing(group_id, is_error=missing_is_error)
             for group_id in group_ids
         ]
 
@@ -266,7 +283,7 @@ class GroupCoordinator:
         )
         return transition.effects
 
-    def failed(self, effects: Effects, error: ErrorCode, now: Now) -> Effects:
+    def roll_back(self, effects: Effects, error: ErrorCode, now: Now) -> Effects:
         """Roll back a call whose records could not be written and return the new replies.
 
         Roll back the latest call first.
@@ -341,3 +358,30 @@ class GroupCoordinator:
 def _missing(group_id: str) -> ErrorCode:
     """Return the error for a member of a missing group."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _described(group: Group) -> DescribedGroup:
+    stable = group.state is State.STABLE
+    protocol = (group.protocol or "") if stable else ""
+    members = tuple(
+        DescribedMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.protocols[protocol] if stable else b"",
+            member.assignment,
+        )
+        for member in group.members.values()
+    )
+    return DescribedGroup(
+        ErrorCode.NONE, group.group_id, group.state.value, group.protocol_type or "", protocol, members
+    )
+
+
+def _described_missing(group_id: str, *, is_error: bool) -> DescribedGroup:
+    """Describe a missing group: Dead, and since DescribeGroups 6 (KIP-1043) also an error."""
+    if is_error:
+        message = f"Group {group_id} not found."
+        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)
+    return DescribedGroup(ErrorCode.NONE, group_id, State.DEAD.value)

@@ -6,12 +6,16 @@ Called by `coordinator`. Independent of the group's type. (Kafka: OffsetMetadata
 from collections.abc import Iterable, Sequence
 
 from broker.errors import ErrorCode
-from broker.groups.classic.group import Group
-from broker.groups.classic.rebalance import start_session
-from broker.groups.classic.state import State
-from broker.groups.committed import CommittedOffset
-from broker.groups.replies import CommitReply, OffsetDeleteReply, Token
-from broker.groups.requests import CommitRequest, OffsetToCommit
+from broker.groups.group import Group, State
+from broker.groups.messages import (
+    CommitReply,
+    CommitRequest,
+    CommittedOffset,
+    OffsetDeleteReply,
+    OffsetToCommit,
+    Token,
+)
+from broker.groups.rebalance import start_session
 from broker.groups.transition import Transition
 
 

@@ -7,7 +7,7 @@ GroupMetadataKey 2, GroupMetadataValue 3.)
 from dataclasses import dataclass
 from struct import Struct
 
-from broker.groups.committed import NO_EPOCH, CommittedOffset
+from broker.groups.messages import NO_EPOCH, CommittedOffset
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2

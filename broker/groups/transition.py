@@ -6,36 +6,44 @@ Created by `coordinator` and passed through every transition; the result is `Eff
 from typing import NamedTuple
 
 from broker.config.sections.groups import GroupConfig
-from broker.groups.committed import CommittedOffset, Offsets
+from broker.groups.messages import (
+    CommittedOffset,
+    Effects,
+    JoinReply,
+    Now,
+    Offsets,
+    Record,
+    Reply,
+    SyncReply,
+    Token,
+)
 from broker.groups.records import encode_offset_key, encode_offset_value
-from broker.groups.replies import Effects, JoinReply, Record, Reply, SyncReply, Token
-from broker.groups.requests import Now
 from broker.groups.timers import Timer, Timers
 
-Waiting = dict[str, Token | None]
-"""Pending requests of one group by member id; None after the client disconnected."""
+PendingTokens = dict[str, Token | None]
+"""The tokens of a group's pending requests by member id; None after the client disconnected."""
 
 
-class Place(NamedTuple):
-    """A pending request and its reply in case it is superseded."""
+class PendingRequest(NamedTuple):
+    """A pending request of a member, and its reply in case another request supersedes it."""
 
-    waiting: Waiting
+    tokens: PendingTokens
     member_id: str
     superseded: JoinReply | SyncReply
 
 
-PendingReplies = dict[Token, Place]
+PendingRequests = dict[Token, PendingRequest]
 
 
 class Transition:
-    """A call in progress. `parked` and `timers` belong to the coordinator and outlive the call."""
+    """A call in progress. `pending` and `timers` belong to the coordinator and outlive the call."""
 
-    __slots__ = ("config", "effects", "now_ms", "parked", "timers", "wall_ms")
+    __slots__ = ("config", "effects", "now_ms", "pending", "timers", "wall_ms")
 
-    def __init__(self, config: GroupConfig, timers: Timers, parked: PendingReplies, now: Now) -> None:
+    def __init__(self, config: GroupConfig, timers: Timers, pending: PendingRequests, now: Now) -> None:
         self.config = config
         self.timers = timers
-        self.parked = parked
+        self.pending = pending
         self.now_ms = now.ms
         self.wall_ms = now.wall_ms
         self.effects = Effects()
@@ -43,22 +51,24 @@ class Transition:
     def reply(self, token: Token, reply: Reply) -> None:
         self.effects.replies.append((token, reply))
 
-    def park(self, waiting: Waiting, member_id: str, token: Token, superseded: JoinReply | SyncReply) -> None:
-        """Keep the request pending until `answer`.
+    def add_pending(
+        self, tokens: PendingTokens, member_id: str, token: Token, superseded: JoinReply | SyncReply
+    ) -> None:
+        """Keep the request pending until `complete_pending`.
 
-        Answers an earlier pending request of the member with `superseded`.
+        Completes an earlier pending request of the member with `superseded`.
         """
-        self.answer(waiting, member_id, superseded)
-        waiting[member_id] = token
-        self.parked[token] = Place(waiting, member_id, superseded)
+        self.complete_pending(tokens, member_id, superseded)
+        tokens[member_id] = token
+        self.pending[token] = PendingRequest(tokens, member_id, superseded)
 
-    def answer(self, waiting: Waiting, member_id: str, reply: Reply) -> bool:
-        """Answer the member's pending request. Return False if there is none."""
-        if member_id not in waiting:
+    def complete_pending(self, tokens: PendingTokens, member_id: str, reply: Reply) -> bool:
+        """Complete the member's pending request. Return False if there is none."""
+        if member_id not in tokens:
             return False
-        token = waiting.pop(member_id)
+        token = tokens.pop(member_id)
         if token is not None:
-            del self.parked[token]
+            del self.pending[token]
             self.effects.replies.append((token, reply))
         return True
 

@@ -10,14 +10,11 @@ thread, for every job:
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Protocol
 
 from broker.log import disk
 from broker.log.disk import OpenFile
-
-if TYPE_CHECKING:
-    from broker.log.segmented import SegmentedLog
 
 
 class BackgroundJob(Protocol):
@@ -35,6 +32,18 @@ class BackgroundJob(Protocol):
         """Apply the result. Does not block."""
 
 
+class FlushedLog(Hashable, Protocol):
+    """The partition of a Flush."""
+
+    directory: str
+    deleted: bool
+    has_new_names: bool
+
+    def flushed(self, end_offset: int, now_ms: int, *, names_too: bool) -> None: ...
+
+    def go_offline(self, error: OSError) -> None: ...
+
+
 class Flush:
     """Flushes everything of a partition below `end_offset`.
 
@@ -44,7 +53,7 @@ class Flush:
 
     def __init__(
         self,
-        partition: "SegmentedLog",
+        partition: FlushedLog,
         files: Sequence[OpenFile],
         end_offset: int,
         now_ms: int,

@@ -29,9 +29,17 @@ def offsets_text(offsets: dict[PartitionKey, int]) -> bytes:
 
 
 def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
+    """Return the offsets; none if the count or any line is invalid."""
     offsets: dict[PartitionKey, int] = {}
-    for words in _entries(content, 3):
-        offsets[words[0], int(words[1])] = int(words[2])
+    try:
+        version, count, *lines = (content or b"").decode().splitlines()
+        if version != "0" or int(count) != len(lines):
+            return {}
+        for line in lines:
+            topic, index, offset = line.split(" ")
+            offsets[topic, int(index)] = int(offset)
+    except ValueError:
+        return {}
     return offsets
 
 
@@ -39,22 +47,6 @@ def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
     """Format `leader-epoch-checkpoint`: the start offset of each leader epoch."""
     lines = ["0", str(len(epochs))] + [f"{epoch} {offset}" for epoch, offset in epochs]
     return ("\n".join(lines) + "\n").encode()
-
-
-def parse_epochs(content: bytes | None) -> list[tuple[int, int]]:
-    return [(int(words[0]), int(words[1])) for words in _entries(content, 2)]
-
-
-def _entries(content: bytes | None, width: int) -> list[list[str]]:
-    """Return the lines after the header; nothing if the header's count or any line is invalid."""
-    try:
-        version, count, *lines = (content or b"").decode().splitlines()
-        entries = [line.split(" ") for line in lines]
-        good = version == "0" and int(count) == len(entries)
-        good = good and all(len(words) == width and [int(word) for word in words[-2:]] for words in entries)
-    except ValueError:
-        return []
-    return entries if good else []
 
 
 def partition_text(topic_id: bytes) -> bytes:
@@ -88,10 +80,10 @@ class OffsetFile:
 
     def keep(self, keys: Container[PartitionKey]) -> None:
         """Remove all other keys. Raises OSError."""
-        kept = {key: offset for key, offset in self.offsets.items() if key in keys}
-        if kept != self.offsets:
-            self.offsets = kept
-            disk.replace_file(self.path, offsets_text(kept))
+        remaining = {key: offset for key, offset in self.offsets.items() if key in keys}
+        if remaining != self.offsets:
+            self.offsets = remaining
+            disk.replace_file(self.path, offsets_text(remaining))
 
     def drop(self, key: PartitionKey) -> None:
         """Remove a key. Raises OSError."""

@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
 
-FEWEST_OPEN: Final = 8
+MIN_OPEN_FILES: Final = 8
 """Files kept open even if the process runs out of descriptors."""
 
 _MAX_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: the maximum number of buffers per writev."""
 
-_COPIED_TOGETHER: Final = 1_048_576
+_COPY_CHUNK: Final = 1_048_576
 
 _CANNOT_TELL: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
 
@@ -39,8 +39,8 @@ _one_byte: Final = bytearray(1)
 
 _serials = count(1)
 
-_FILE_MODE: Final = 0o640
-_FOLDER_MODE: Final = 0o750
+MAX_FILE_MODE: Final = 0o640
+MAX_FOLDER_MODE: Final = 0o750
 """Maximum modes, reduced further by the umask. Other users of the machine cannot read records."""
 
 
@@ -61,13 +61,13 @@ class OpenFile:
             os.close(self.fd)
 
 
-NOTHING: Final = OpenFile(-1)
+NO_FILE: Final = OpenFile(-1)
 """For a slice without bytes."""
 
 
 def open_file(path: str, *, make: bool = False) -> OpenFile:
     """Open for reading and writing; `make` creates a missing file. Raises OSError."""
-    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), _FILE_MODE))
+    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), MAX_FILE_MODE))
 
 
 class OpenFiles:
@@ -105,10 +105,12 @@ class OpenFiles:
 
     def shrink(self, error: OSError) -> None:
         """Halve the capacity after the process ran out of descriptors."""
-        capacity = max(len(self._files) // 2, FEWEST_OPEN)
+        capacity = max(len(self._files) // 2, MIN_OPEN_FILES)
         if capacity < self.capacity:
-            words = {"held": len(self._files), "now": capacity, "reason": str(error)}
-            logger.warning("out of file descriptors: fewer segment files are kept open", extra=words)
+            logger.warning(
+                "out of file descriptors: fewer segment files are kept open",
+                extra={"held": len(self._files), "now": capacity, "reason": str(error)},
+            )
             self.capacity = capacity
         while len(self._files) > self.capacity:
             self._files.popitem(last=False)
@@ -327,7 +329,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
     except FileNotFoundError:
         return
     with open(source, "rb", buffering=0) as old, open(to, "wb", buffering=0, opener=_private) as new:
-        while piece := old.read(_COPIED_TOGETHER):
+        while piece := old.read(_COPY_CHUNK):
             new.write(piece)
         if flushed:
             os.fdatasync(new.fileno())
@@ -351,18 +353,18 @@ def lock_directory(path: str) -> OpenFile:
 
     Raises BlockingIOError when another process holds the lock.
     """
-    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MAX_FILE_MODE))
     fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
 
 
 def make_directory(path: str) -> None:
     """Create the directory and missing parents; only the last one gets a restricted mode. Raises OSError."""
-    os.makedirs(path, _FOLDER_MODE, exist_ok=True)
+    os.makedirs(path, MAX_FOLDER_MODE, exist_ok=True)
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, _FILE_MODE)
+    return os.open(path, flags, MAX_FILE_MODE)
 
 
 def rename(old: str, new: str) -> None:

@@ -23,7 +23,7 @@ from broker.log.disk import OpenFiles
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 
-WRITTEN_TOGETHER: Final = 256
+ENTRIES_PER_WRITE: Final = 256
 _first = itemgetter(0)
 
 RESIDENT_ENTRIES: Final = 1_048_576
@@ -170,7 +170,7 @@ class SparseIndex:
             self._unwritten = []
             _resident.extend(self, unwritten)
 
-    def let_go(self) -> None:
+    def evict(self) -> None:
         """Drop the cached entries of a deleted segment."""
         _resident.forget(self)
 

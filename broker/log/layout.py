@@ -21,7 +21,7 @@ START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 
-_LONGEST_NAME: Final = 255
+_MAX_NAME_BYTES: Final = 255
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<index>\d{1,10})")
 _FUTURE = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}" + FUTURE_DIRECTORY)
@@ -50,7 +50,7 @@ def future_directory(topic: str, index: int, unique: str) -> str:
     Raises ValueError if the name is too long.
     """
     name = f"{partition_directory(topic, index)}.{unique}{FUTURE_DIRECTORY}"
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_BYTES:
         raise ValueError("The topic name is too long.")
     return name
 
@@ -60,11 +60,11 @@ def parse_future(directory: str) -> tuple[str, int] | None:
     return parse_partition(found["name"]) if found else None
 
 
-def aside_directory(directory: str, unique: str, suffix: str) -> str:
+def renamed_directory(directory: str, unique: str, suffix: str) -> str:
     """Return another name in the same parent directory, with the old name truncated to the length limit."""
     parent, name = os.path.split(directory)
     behind = f".{unique}{suffix}"
-    return os.path.join(parent, name[: _LONGEST_NAME - len(behind)] + behind)
+    return os.path.join(parent, name[: _MAX_NAME_BYTES - len(behind)] + behind)
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

@@ -1,63 +1,105 @@
-"""State shared by all partitions of a store: descriptors, the transfer to sockets, and lists of pending work.
+"""State shared by all partitions of a store: descriptors, the transfer to sockets, the limits of cached
+positions, and lists of pending work.
 
-Created by the store and passed to every partition. Used only from the event loop's thread.
+Created by the store and passed to every partition. Used only from the event loop's thread. Independent of
+what a partition does: the type of the partitions is a parameter.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Final, Generic, NamedTuple
 
 from broker.log.disk import OpenFiles
-from broker.log.marks import MAX_APPENDED_MARKS, MAX_READ_MARKS, MarkLimit
-from broker.log.staged import FailedAppend
+from broker.log.segment import Segment
+from broker.log.staged import FailedAppend, Partition
 from broker.log.windows import Transfer
 
-if TYPE_CHECKING:
-    from broker.log.partition import PartitionLog
-    from broker.log.segmented import SegmentedLog
+
+class CachedPosition(NamedTuple):
+    """Cached start position for reads at one offset, so that most reads need no index.
+
+    A PartitionLog keeps them in two dictionaries by offset.
+    """
+
+    segment: Segment
+    position: int
+    batch_bytes: int
 
 
-class LogContext:
+MAX_READ_POSITIONS: Final = 16_384
+"""Maximum number of cached positions of offsets that readers have asked for, over all partitions: about 4 MB.
+Readers of one partition often ask for the same offsets, one group after the other.
+"""
+
+MAX_APPENDED_POSITIONS: Final = 4_096
+"""The same for appended batches, which readers at the end of a log ask for next. A broker with forty appends
+a second reaches it in two minutes, with readers or without.
+"""
+
+
+class PositionLimit:
+    """Counts the cached positions of all partitions and drops all of them at the limit."""
+
+    __slots__ = ("_count", "_limit", "_used")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+        self._used: dict[int, dict[int, CachedPosition]] = {}
+
+    def add(self, positions: dict[int, CachedPosition], offset: int, position: CachedPosition) -> None:
+        """Cache the position of an offset in `positions`, which belongs to a partition."""
+        if self._count >= self._limit:
+            for each in self._used.values():
+                each.clear()
+            self._used.clear()
+            self._count = 0
+        self._count += 1
+        self._used[id(positions)] = positions
+        positions[offset] = position
+
+
+class LogContext(Generic[Partition]):
     """Shared state and work lists.
 
     `dirty`: partitions with staged batches. `unflushed`: partitions with records that their topic's settings
     flush, with the time of the oldest. `overdue`: partitions with more unflushed records than the topic
     allows. `rolled`: partitions with a closed, unflushed segment. `offline`: partitions that are unusable
-    until the next start; `went_offline` is called once for each. `gapped`: partitions with missing records.
-    `inspected`: records read since the last commit by checks before staging.
+    until the next start; the `offline_listeners` are called once for each. `gapped`: partitions with missing
+    records. `inspected`: records read since the last commit by checks before staging.
     """
 
     __slots__ = (
-        "appended_marks",
+        "appended_positions",
         "dirty",
         "failed",
         "files",
         "gapped",
         "inspected",
         "offline",
+        "offline_listeners",
         "overdue",
-        "read_marks",
+        "read_positions",
         "rolled",
         "transfer",
         "unflushed",
-        "went_offline",
     )
 
     def __init__(self, files: OpenFiles, transfer: Transfer) -> None:
         self.files = files
         self.transfer = transfer
-        self.dirty: list[PartitionLog] = []
-        self.failed: list[FailedAppend] = []
-        self.unflushed: dict[SegmentedLog, int] = {}
-        self.overdue: dict[SegmentedLog, None] = {}
-        self.rolled: dict[SegmentedLog, None] = {}
-        self.offline: dict[SegmentedLog, None] = {}
-        self.gapped: dict[SegmentedLog, None] = {}
-        self.went_offline: Callable[[SegmentedLog], None] | None = None
-        self.read_marks = MarkLimit(MAX_READ_MARKS)
-        self.appended_marks = MarkLimit(MAX_APPENDED_MARKS)
+        self.dirty: list[Partition] = []
+        self.failed: list[FailedAppend[Partition]] = []
+        self.unflushed: dict[Partition, int] = {}
+        self.overdue: dict[Partition, None] = {}
+        self.rolled: dict[Partition, None] = {}
+        self.offline: dict[Partition, None] = {}
+        self.offline_listeners: list[Callable[[Partition], None]] = []
+        self.gapped: dict[Partition, None] = {}
+        self.read_positions = PositionLimit(MAX_READ_POSITIONS)
+        self.appended_positions = PositionLimit(MAX_APPENDED_POSITIONS)
         self.inspected = 0
 
-    def forget(self, partition: "SegmentedLog") -> None:
+    def forget(self, partition: Partition) -> None:
         """Remove a deleted or offline partition from the work lists."""
         self.unflushed.pop(partition, None)
         self.overdue.pop(partition, None)

@@ -1,4 +1,5 @@
-"""One partition's log: appends batches and reads slices (Kafka's UnifiedLog without replication).
+"""One partition's log: appends batches, reads slices and manages its segments. (Kafka: UnifiedLog without
+replication)
 
 Called by the Produce and Fetch handlers through the store, and by the services that own internal topics.
 Independent of requests, tasks and clocks.
@@ -8,63 +9,126 @@ queue with one system call and makes it visible to readers. In between, `next_of
 `high_watermark`. A failed commit is rolled back completely.
 """
 
+import os
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from errno import EMFILE, ENFILE, ENOMEM
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
+from broker.log import disk, retention, timestamps
+from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
-from broker.log.log_context import LogContext
-from broker.log.marks import Mark
-from broker.log.producers import TakenBatch, sequence_after
+from broker.log.layout import DELETED, SNAPSHOT, segment_file
+from broker.log.log_context import CachedPosition, LogContext
+from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
-from broker.log.segment import HalfWritten
-from broker.log.segmented import Place, SegmentedLog
-from broker.log.slice import CHECKED_ABOVE, EMPTY, FileSlice
+from broker.log.segment import HalfWritten, Segment
+from broker.log.slice import EMPTY, MAX_UNCHECKED_BYTES, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
 from broker.records.header import (
-    APPEND_TIME_FLAG,
     CODEC_MASK,
-    CONTROL_FLAG,
     LENGTH_OVERHEAD,
     PREFIX,
-    TRANSACTIONAL_FLAG,
-    HeaderFields,
     codec_of,
+    stamp_append_time,
+    stamp_max_timestamp,
 )
 from broker.records.inspect import UNBOUNDED, RecordRules, check_records
-from broker.records.rewrite import stamp_append_time, stamp_max_timestamp
 from broker.records.slices import Slices, run_through
-from broker.records.validate import check_batch
+from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
-_SPECIAL_FLAGS: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
+OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
+"""Errors of opening and reading that do not indicate a disk failure."""
+
 _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 """Largest distance of an offset from its segment's base offset: indexes store it in four bytes."""
 _UNLIMITED: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
 
-INSPECTED_AT_ONCE: Final = 2_048
+MAX_INSPECTED_RECORDS: Final = 2_048
 """Records read between two commits without a pause; ours. They take a millisecond."""
 
-BYTES_AS_A_RECORD: Final = 128
+BYTES_PER_RECORD: Final = 128
 """Compressed bytes that take as long to decompress as one record takes to read; ours."""
 
 _base_offset = attrgetter("base_offset")
 _write_prefix = PREFIX.pack_into
 
 
-class PartitionLog(SegmentedLog):
-    """A partition's log. Used only from the event loop's thread."""
+class Place(NamedTuple):
+    """Identity and location of a partition's log.
 
-    def __init__(self, place: Place, settings: TopicSettings, context: LogContext, loaded: Loaded) -> None:
-        super().__init__(place, settings, context, loaded)
+    `topic_id` has 16 bytes; `starts` holds the log start offsets of the log directory that contains
+    `directory`.
+    """
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    directory: str
+    starts: OffsetFile
+
+
+class PartitionMetrics:
+    """Counters of a partition since its log was opened. (Kafka: BrokerTopicMetrics)
+
+    Appenders and readers increment them; `services.partitions` exports them. `appends` counts batches
+    written, `failed_appends` batches that were refused or could not be written, `reads` fetch reads,
+    `failed_reads` fetch reads that failed through the broker's fault. The log derives records and bytes in
+    from its offsets and sizes.
+    """
+
+    __slots__ = ("appends", "bytes_out", "failed_appends", "failed_reads", "reads")
+
+    def __init__(self) -> None:
+        self.appends = 0
+        self.failed_appends = 0
+        self.reads = 0
+        self.failed_reads = 0
+        self.bytes_out = 0
+
+
+class PartitionLog:
+    """A partition's log. Used only from the event loop's thread.
+
+    `recovery_point`: this process has flushed everything before it. `gaps` are reported until the log start
+    offset passes them.
+    """
+
+    def __init__(
+        self, place: Place, settings: TopicSettings, context: "LogContext[PartitionLog]", loaded: Loaded
+    ) -> None:
+        self.topic, self.index, self.topic_id, self.directory, self._starts = place
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.high_watermark = loaded.end_offset
+        self.next_offset = loaded.end_offset
+        self.recovery_point = loaded.recovery_point
+        self.has_new_names = loaded.is_new
+        self.offline: OSError | None = None
+        self.deleted = False
+        self.adopted = False
+        self.metrics = PartitionMetrics()
+        self._context = context
+        self._read_positions: dict[int, CachedPosition] = {}
+        self._appended_positions: dict[int, CachedPosition] = {}
+        self._snapshot_at = loaded.snapshot_at
+        self._end_at_opening = loaded.end_offset
+        self.gaps = list(loaded.gaps)
+        if self.gaps:
+            context.gapped[self] = None
+        self._bytes_before = self.size
+        """Size at opening, less the bytes that retention has removed since."""
         self._staged: list[Staged] = []
         self._buffers: list[memoryview] = []
-        self._repeats: list[Staged] = []
+        self._duplicates: list[Staged] = []
         self._staged_ms = 0
-        self._end = self.segments[-1].size
+        self._staged_end = self.segments[-1].size
         self._first_ms = _UNKNOWN
         self.configure(settings)
 
@@ -78,9 +142,9 @@ class PartitionLog(SegmentedLog):
         self.settings = settings
         self._max_bytes = settings.max_message_bytes
         self._max_records = settings.max_message_records
-        self._stamps = settings.uses_append_time
-        self._ahead_ms = _UNLIMITED if self._stamps else settings.message_timestamp_after_max_ms
-        bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._stamps
+        self._uses_append_time = settings.uses_append_time
+        self._max_ahead_ms = _UNLIMITED if self._uses_append_time else settings.message_timestamp_after_max_ms
+        bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._uses_append_time
         if settings.compacts or bounded or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
         elif settings.record_validation == "compressed":
@@ -88,10 +152,44 @@ class PartitionLog(SegmentedLog):
         else:
             self.inspects_from = CODEC_MASK + 1
         self._flushes = settings.flush_ms < _UNLIMITED or settings.flush_messages < _UNLIMITED
-        if self._flushes and self.high_watermark > self.recovery_point:
-            self._note_unflushed()
+        self._note_unflushed()
         # The next append computes the limits of the active segment.
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
+
+    @property
+    def log_end_offset(self) -> int:
+        """One past the last record that is visible to readers."""
+        return self.high_watermark
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def messages_in(self) -> int:
+        """Offsets assigned since the log was opened."""
+        return self.high_watermark - self._end_at_opening
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes written since the log was opened."""
+        return self.size - self._bytes_before
+
+    @property
+    def missing(self) -> int:
+        """Number of offsets whose records are missing."""
+        return sum(gap.end - gap.start for gap in self.gaps)
+
+    def past_gap(self, offset: int) -> int:
+        """Return the end of the gap that contains `offset`, or `offset` itself."""
+        return next((gap.end for gap in self.gaps if gap.start <= offset < gap.end), offset)
+
+    def _forget_passed_gaps(self) -> None:
+        if self.gaps:
+            self.gaps = [gap for gap in self.gaps if gap.end > self.log_start_offset]
+            if not self.gaps:
+                self._context.gapped.pop(self, None)
 
     def stage(
         self,
@@ -120,21 +218,21 @@ class PartitionLog(SegmentedLog):
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
-        if base_offset or attributes & _SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._ahead_ms:
-            self._check_unusual(header, internal)
+        if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
+            check_flags(header, internal=internal)
             self._check_latest(max_timestamp, now_wall_ms)
         if producer_id >= 0:
-            taken = self.producers.check(producer_id, epoch, sequence, delta)
-            if taken is not None:
-                return self._repeat(taken)
+            original = self.producers.check(producer_id, epoch, sequence, delta)
+            if original is not None:
+                return self._duplicate_of(original)
         stamp = -1
-        if self._stamps:
+        if self._uses_append_time:
             stamp = max_timestamp = now_wall_ms
         size = length + LENGTH_OVERHEAD
         offset = self.next_offset
         last_offset = offset + delta
         if (
-            self._end + size > self._roll_bytes
+            self._staged_end + size > self._roll_bytes
             or max_timestamp > self._roll_ms
             or last_offset > self._roll_offset
         ):
@@ -146,7 +244,7 @@ class PartitionLog(SegmentedLog):
         _write_prefix(records, 0, offset, length, leader_epoch)
         if producer_id >= 0:
             last_sequence = sequence_after(sequence, delta)
-            batch = TakenBatch(sequence, last_sequence, offset, last_offset, max_timestamp)
+            batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
             self.producers.add(producer_id, epoch, batch, now_wall_ms)
         staged = Staged(offset, last_offset, self.log_start_offset, stamp, max_timestamp, size)
         if not self._staged:
@@ -154,8 +252,57 @@ class PartitionLog(SegmentedLog):
             self._staged_ms = now_wall_ms
         self._staged.append(staged)
         self._buffers.append(records)
-        self._end += size
+        self._staged_end += size
         self.next_offset = last_offset + 1
+        return staged
+
+    def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
+        """Check every record of a batch before `stage`.
+
+        Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
+        the writable batch where its header differs, as Kafka does, and changes nothing else. Raises ApiError
+        from records.validate and records.inspect.
+
+        Starts with a pause if many records were read since the last commit, so that the batches of one event
+        loop turn do not delay other tasks.
+        """
+        header = check_batch(records, self._max_bytes, self._max_records)
+        if header[0] or header[5] & SPECIAL_FLAGS:
+            check_flags(header, internal=False)
+        context = self._context
+        if context.inspected > MAX_INSPECTED_RECORDS:
+            yield None
+        context.inspected += header[12] + len(records) // BYTES_PER_RECORD
+        settings = self.settings
+        earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
+        if not self._uses_append_time:
+            earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
+            latest_ms = min(now_wall_ms + self._max_ahead_ms, _UNLIMITED)
+        rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
+        largest = yield from check_records(records, rules)
+        if largest != header[8] and not self._uses_append_time:
+            stamp_max_timestamp(records, largest)
+
+    def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
+        if max_timestamp - now_wall_ms > self._max_ahead_ms:
+            raise ApiError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"Timestamp {max_timestamp} is more than {self._max_ahead_ms} ms ahead of the broker's clock",
+            )
+
+    def _duplicate_of(self, original: BatchMetadata) -> Staged:
+        staged = Staged(
+            original.base_offset,
+            original.last_offset,
+            self.log_start_offset,
+            original.max_timestamp if self._uses_append_time else -1,
+            original.max_timestamp,
+            size=0,
+            duplicate=True,
+        )
+        if original.base_offset >= self.high_watermark:
+            # The original batch is still staged: both succeed or both fail.
+            self._duplicates.append(staged)
         return staged
 
     def commit(self) -> bool:
@@ -179,19 +326,92 @@ class PartitionLog(SegmentedLog):
             self._roll_back(staged, error)
             return False
         self.producers.settle()
-        if self._repeats:
-            self._repeats = []
+        if self._duplicates:
+            self._duplicates = []
         self.high_watermark = self.next_offset
-        self.traffic.appends += len(staged)
+        self.metrics.appends += len(staged)
         first = staged[0]
-        self._context.appended_marks.add(
-            self._appended_marks, first.base_offset, Mark(segment, position, first.size)
+        self._context.appended_positions.add(
+            self._appended_positions, first.base_offset, CachedPosition(segment, position, first.size)
         )
         if segment.index_bytes >= self.settings.segment_index_bytes:
             self._roll_bytes = -1
         if self._flushes:
             self._note_unflushed()
         return True
+
+    def _roll_back(self, staged: list[Staged], error: OSError) -> None:
+        for each in (*staged, *self._duplicates):
+            each.error = ErrorCode.KAFKA_STORAGE_ERROR
+        self._duplicates = []
+        self.producers.undo()
+        self.next_offset = self.high_watermark
+        self._staged_end = self.segments[-1].size
+        self._roll_bytes = -1
+        self._first_ms = _UNKNOWN
+        self._context.failed.append(FailedAppend(self, staged, error))
+
+    def _make_space(self, size: int, max_timestamp: int, delta: int) -> None:
+        """Roll if the active segment cannot take the batch. Raises ApiError."""
+        settings = self.settings
+        if size > settings.segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"A batch of {size} bytes does not fit into a segment of {settings.segment_bytes}",
+            )
+        active = self.segments[-1]
+        try:
+            active.prepare()
+            if self._staged_end and self._first_ms == _UNKNOWN:
+                first = next(active.batches(), None)
+                self._first_ms = max_timestamp if first is None else first.header.max_timestamp
+        except OSError as error:
+            raise self.unreadable(error) from error
+        if self._staged_end == 0:
+            self._first_ms = max_timestamp
+        self._roll_bytes = settings.segment_bytes
+        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
+        self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
+        if self._staged_end and (
+            active.index_bytes >= settings.segment_index_bytes
+            or self._staged_end + size > self._roll_bytes
+            or max_timestamp > self._roll_ms
+            or self.next_offset + delta > self._roll_offset
+        ):
+            self.roll()
+            self._make_space(size, max_timestamp, delta)
+
+    def roll(self) -> None:
+        """Write the staged batches, close the active segment if it has records, and open the next one.
+
+        Raises ApiError KAFKA_STORAGE_ERROR and then leaves the active segment as it is.
+        """
+        if not self.commit():
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Earlier batches could not be written")
+        active = self.segments[-1]
+        if not active.size:
+            return
+        try:
+            active.seal()
+            self._write_snapshot()
+            fresh = Segment(self._context.files, self.directory, self.high_watermark)
+            fresh.open(make=True)
+        except OSError as error:
+            raise storage_error(error) from error
+        self.segments.append(fresh)
+        self.has_new_names = True
+        self._context.rolled[self] = None
+        self._staged_end = 0
+        self._first_ms = _UNKNOWN
+        self._roll_bytes = -1
+
+    def _write_snapshot(self) -> None:
+        offset = self.high_watermark
+        if offset != self._snapshot_at:
+            disk.replace_file(
+                os.path.join(self.directory, segment_file(offset, SNAPSHOT)), snapshot(self.producers)
+            )
+            self._snapshot_at = offset
 
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
         """Return bytes from the batch that holds `offset` on, at most `max_bytes`.
@@ -201,10 +421,10 @@ class PartitionLog(SegmentedLog):
         page cache lacks them (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE,
         UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
-        mark = self._read_marks.get(offset) or self._appended_marks.get(offset)
-        if mark is None:
+        cached = self._read_positions.get(offset) or self._appended_positions.get(offset)
+        if cached is None:
             return self._read_found(offset, max_bytes, min_one_batch)
-        segment, position, batch_bytes = mark
+        segment, position, batch_bytes = cached
         length = segment.size - position
         if length > max_bytes:
             length = max_bytes
@@ -214,10 +434,10 @@ class PartitionLog(SegmentedLog):
             length = batch_bytes
         context = self._context
         try:
-            if segment.verified.doubtful:
+            if segment.verified.needs_clipping:
                 _, length = segment.verified.clip(segment, position, length)
             found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
-            if length > CHECKED_ABOVE:
+            if length > MAX_UNCHECKED_BYTES:
                 found.check_readable(batch_bytes)
         except OSError as error:
             raise self.unreadable(error) from error
@@ -231,21 +451,11 @@ class PartitionLog(SegmentedLog):
         if self._find(offset) is None:
             return EMPTY
         found = self.read(offset, max_bytes, min_one_batch=min_one_batch)
-        if 0 < len(found) <= CHECKED_ABOVE:
-            self.check_lent(found)
+        if 0 < len(found) <= MAX_UNCHECKED_BYTES:
+            self.check_readable(found)
         return found
 
-    def check_lent(self, lent: FileSlice) -> None:
-        """Check a small slice before its response is sent, so that a disk error is known in time.
-
-        Raises ApiError KAFKA_STORAGE_ERROR.
-        """
-        try:
-            lent.check_readable(len(lent))
-        except OSError as error:
-            raise self.unreadable(error) from error
-
-    def _find(self, offset: int) -> Mark | None:
+    def _find(self, offset: int) -> CachedPosition | None:
         if self.offline is not None or self.deleted:
             raise self.refusal()
         if not self.log_start_offset <= offset <= self.high_watermark:
@@ -257,163 +467,257 @@ class PartitionLog(SegmentedLog):
             return None
         for gap in self.gaps:
             if gap.start <= offset < gap.end:
-                words = f"the records from {gap.start} to {gap.end} are missing"
-                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, words)
+                raise ApiError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the records from {gap.start} to {gap.end} are missing",
+                )
         segments = self.segments
         try:
             for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
                 found = segment.locate(offset)
                 if found is not None:
-                    mark = Mark(segment, *found)
-                    self._context.read_marks.add(self._read_marks, offset, mark)
-                    return mark
+                    cached = CachedPosition(segment, *found)
+                    self._context.read_positions.add(self._read_positions, offset, cached)
+                    return cached
         except OSError as error:
             raise self.unreadable(error) from error
         return None
 
-    def delete(self) -> None:
-        """Refuse all further use and fail the staged batches. The store removes the files."""
-        for each in (*self._staged, *self._repeats):
-            each.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._staged, self._buffers, self._repeats = [], [], []
-        super().delete()
-
-    def _repeat(self, taken: TakenBatch) -> Staged:
-        stamp = taken.max_timestamp if self._stamps else -1
-        start = self.log_start_offset
-        staged = Staged(taken.base_offset, taken.last_offset, start, stamp, taken.max_timestamp, 0, True)
-        if taken.base_offset >= self.high_watermark:
-            # The original batch is still staged: both succeed or both fail.
-            self._repeats.append(staged)
-        return staged
-
-    def _check_unusual(self, header: HeaderFields, internal: bool) -> None:
-        base_offset, attributes = header[0], header[5]
-        if base_offset != 0:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD,
-                f"The base offset of a produced batch should be 0, but it is {base_offset}",
-            )
-        if attributes & APPEND_TIME_FLAG:
-            raise ApiError(
-                ErrorCode.INVALID_TIMESTAMP,
-                "Producers are not allowed to set the timestamp type LogAppendTime",
-            )
-        if attributes & CONTROL_FLAG and not internal:
-            raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
-        if attributes & TRANSACTIONAL_FLAG and not internal:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
-
-    def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
-        if max_timestamp - now_wall_ms > self._ahead_ms:
-            raise ApiError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"Timestamp {max_timestamp} is more than {self._ahead_ms} ms ahead of the broker's clock",
-            )
-
-    def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
-        """Check every record of a batch before `stage`.
-
-        Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
-        the writable batch where its header differs, as Kafka does, and changes nothing else. Raises ApiError
-        from records.validate and records.inspect.
-
-        Starts with a pause if many records were read since the last commit, so that the batches of one event
-        loop turn do not delay other tasks.
-        """
-        header = check_batch(records, self._max_bytes, self._max_records)
-        if header[0] or header[5] & _SPECIAL_FLAGS:
-            self._check_unusual(header, internal=False)
-        context = self._context
-        if context.inspected > INSPECTED_AT_ONCE:
-            yield None
-        context.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
-        settings = self.settings
-        earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
-        if not self._stamps:
-            earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
-            latest_ms = min(now_wall_ms + self._ahead_ms, _UNLIMITED)
-        rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
-        largest = yield from check_records(records, rules)
-        if largest != header[8] and not self._stamps:
-            stamp_max_timestamp(records, largest)
-
-    def _make_space(self, size: int, max_timestamp: int, delta: int) -> None:
-        """Roll if the active segment cannot take the batch. Raises ApiError."""
-        settings = self.settings
-        if size > settings.segment_bytes:
-            raise ApiError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"A batch of {size} bytes does not fit into a segment of {settings.segment_bytes}",
-            )
-        active = self.segments[-1]
-        try:
-            active.prepare()
-            if self._end and self._first_ms == _UNKNOWN:
-                first = next(active.batches(), None)
-                self._first_ms = max_timestamp if first is None else first.header.max_timestamp
-        except OSError as error:
-            raise self.unreadable(error) from error
-        if self._end == 0:
-            self._first_ms = max_timestamp
-        self._roll_bytes = settings.segment_bytes
-        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
-        self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
-        if self._end and (
-            active.index_bytes >= settings.segment_index_bytes
-            or self._end + size > self._roll_bytes
-            or max_timestamp > self._roll_ms
-            or self.next_offset + delta > self._roll_offset
-        ):
-            self.roll()
-            self._make_space(size, max_timestamp, delta)
-
-    def roll(self) -> None:
-        """Write the staged batches, close the active segment and open the next one.
+    def check_readable(self, records: FileSlice) -> None:
+        """Check a small slice before its response is sent, so that a disk error is known in time.
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
-        if not self.commit():
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Earlier batches could not be written")
-        if self.segments[-1].size:
-            super().roll()
-            self._end = 0
-            self._first_ms = _UNKNOWN
-            self._roll_bytes = -1
-
-    def _roll_back(self, staged: list[Staged], error: OSError) -> None:
-        for each in (*staged, *self._repeats):
-            each.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self._repeats = []
-        self.producers.undo()
-        self.next_offset = self.high_watermark
-        self._end = self.segments[-1].size
-        self._roll_bytes = -1
-        self._first_ms = _UNKNOWN
-        self._context.failed.append(FailedAppend(self, staged, error))
-
-    def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
-        super().move_to(directory, starts, flushed_offset)
-        if self._flushes and self.high_watermark > self.recovery_point:
-            self._note_unflushed()
-
-    def _note_unflushed(self) -> None:
-        context, settings = self._context, self.settings
-        context.unflushed.setdefault(self, self._staged_ms)
-        if self.high_watermark - self.recovery_point >= settings.flush_messages:
-            context.overdue[self] = None
+        try:
+            records.check_readable(len(records))
+        except OSError as error:
+            raise self.unreadable(error) from error
 
     def slice_failed(self, error: OSError) -> None:
         """Count a slice whose bytes could not be read while its response was sent.
 
         Rare, because `read` reads large slices ahead if they are not in the page cache.
         """
-        self.traffic.failed_reads += 1
+        self.metrics.failed_reads += 1
         self.unreadable(error)
 
+    def offset_for_timestamp(self, timestamp: int) -> Slices[tuple[int, int] | None]:
+        """Find (offset, timestamp) of the first record with at least this timestamp. Raises ApiError."""
+        return self._lookup(
+            lambda segments: timestamps.first_at_or_after(segments, timestamp, self.log_start_offset)
+        )
+
+    def max_timestamp(self) -> Slices[tuple[int, int] | None]:
+        """Find (offset, timestamp) of the record with the greatest timestamp; None if no record has one.
+
+        Raises ApiError.
+        """
+        return self._lookup(timestamps.newest)
+
+    def _lookup(
+        self, search: Callable[[Sequence[Segment]], Slices[tuple[int, int] | None]]
+    ) -> Slices[tuple[int, int] | None]:
+        while True:
+            self.check_usable()
+            segments = tuple(self.segments)
+            try:
+                return (yield from search(segments))
+            except OSError as error:
+                self.check_usable()
+                if set(segments) <= set(self.segments):
+                    raise self.unreadable(error) from error
+                # Retention removed a segment between two slices; search again.
+
+    def delete_records_before(self, offset: int) -> int:
+        """Advance the log start offset durably and return the low watermark.
+
+        The next retention removes the files. Raises ApiError: OFFSET_OUT_OF_RANGE,
+        UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
+        """
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
+        if not 0 <= offset <= self.high_watermark:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is out of range: expected 0 to {self.high_watermark}",
+            )
+        if offset > self.log_start_offset:
+            try:
+                self._starts.set((self.topic, self.index), offset)
+            except OSError as error:
+                raise storage_error(error) from error
+            self.log_start_offset = offset
+            self._forget_positions()
+            self._forget_passed_gaps()
+        return self.log_start_offset
+
+    def retire(self, now_wall_ms: int) -> list[str]:
+        """Remove the segments that retention no longer keeps, and return their renamed files for removal.
+
+        Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        if self.offline is not None:
+            return []
+        try:
+            count = retention.expired(
+                self.segments, self.settings, log_start_offset=self.log_start_offset, now_wall_ms=now_wall_ms
+            )
+        except OSError as error:
+            raise self.unreadable(error) from error
+        try:
+            if count == len(self.segments):
+                self.roll()
+            return self._remove_oldest(count)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _remove_oldest(self, count: int) -> list[str]:
+        expired = self.segments[:count]
+        if not expired:
+            return []
+        del self.segments[:count]
+        self._bytes_before -= sum(segment.size for segment in expired)
+        self._forget_positions()
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        self._forget_passed_gaps()
+        removable = []
+        for segment in expired:
+            self._forget_files(segment)
+            for path in segment.paths:
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED)
+                    removable.append(path + DELETED)
+        return removable
+
+    @property
+    def needs_flush(self) -> bool:
+        return self.has_new_names or self.recovery_point != self.high_watermark
+
+    def flush(self, now_ms: int, *, sealed_only: bool = False) -> Flush:
+        """Return a flush job for everything visible to readers, or for the closed segments only."""
+        *sealed, active = self.segments
+        paths = [path for segment in self._sealed_unflushed(sealed, active) for path in segment.durable_paths]
+        if not sealed_only:
+            paths.append(active.path)
+        end_offset = active.base_offset if sealed_only else self.high_watermark
+        try:
+            files = [self._context.files.get(path) for path in paths]
+        except OSError as error:
+            return Flush(self, [], end_offset, now_ms, not_begun=error)
+        return Flush(self, files, end_offset, now_ms)
+
+    def _sealed_unflushed(self, sealed: list[Segment], active: Segment) -> list[Segment]:
+        ends = [segment.base_offset for segment in (*sealed, active)][1:]
+        return [segment for segment, end in zip(sealed, ends, strict=True) if end > self.recovery_point]
+
+    def flushed(self, end_offset: int, now_ms: int, *, names_too: bool) -> None:
+        """Record a successful Flush. Records appended after `now_ms` wait for the next one."""
+        self.recovery_point = max(self.recovery_point, end_offset)
+        if names_too:
+            self.has_new_names = False
+        unflushed = self._context.unflushed
+        if self in unflushed:
+            if self.recovery_point == self.high_watermark:
+                del unflushed[self]
+            else:
+                unflushed[self] = now_ms
+
+    def _note_unflushed(self) -> None:
+        """Schedule a flush if the topic's settings flush and records are unflushed."""
+        if self._flushes and self.high_watermark > self.recovery_point:
+            context = self._context
+            context.unflushed.setdefault(self, self._staged_ms)
+            if self.high_watermark - self.recovery_point >= self.settings.flush_messages:
+                context.overdue[self] = None
+
+    def seal(self) -> None:
+        """Write the indexes and the producer snapshot for a clean shutdown.
+
+        Blocks for many files. Raises OSError.
+        """
+        for segment in self.segments:
+            segment.seal()
+        if self.high_watermark > self.log_start_offset or len(self.producers):
+            self._write_snapshot()
+
+    def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
+        """Switch to the same files in another log directory.
+
+        The disk has everything before `flushed_offset`. Existing slices still read the old files.
+        """
+        for segment in self.segments:
+            self._forget_files(segment)
+            segment.move_to(directory)
+        self.directory, self._starts = directory, starts
+        self.recovery_point = min(self.recovery_point, flushed_offset)
+        self.has_new_names = True
+        self._snapshot_at = -1
+        self._note_unflushed()
+
+    def delete(self) -> None:
+        """Refuse all further use and fail the staged batches. The store removes the files."""
+        self._fail_staged(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.deleted = True
+        self._forget_positions()
+        self._context.offline.pop(self, None)
+        self._context.gapped.pop(self, None)
+        self._context.forget(self)
+        for segment in self.segments:
+            self._forget_files(segment)
+
+    def _fail_staged(self, code: ErrorCode) -> None:
+        for each in (*self._staged, *self._duplicates):
+            each.error = code
+        self._staged, self._buffers, self._duplicates = [], [], []
+
+    def _forget_files(self, segment: Segment) -> None:
+        segment.offsets.evict()
+        for path in segment.paths:
+            self._context.files.forget(path)
+
+    def _forget_positions(self) -> None:
+        self._read_positions.clear()
+        self._appended_positions.clear()
+
+    def refusal(self) -> ApiError:
+        """Return the error for a deleted or offline partition."""
+        if self.deleted:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.index} was deleted")
+        why = f"{self.topic}-{self.index} is offline: {self.offline}"
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+
+    def check_usable(self) -> None:
+        """Raise ApiError if the partition is offline or deleted.
+
+        The codes are KAFKA_STORAGE_ERROR and UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
+
+    def unreadable(self, error: OSError) -> ApiError:
+        """Return the error for a failed read, and take the partition offline.
+
+        The partition stays online for errors that do not indicate a disk failure: without descriptors or
+        memory, the next read may succeed.
+        """
+        if error.errno not in OUT_OF_RESOURCES and not self.deleted and self.offline is None:
+            self.go_offline(error)
+        return storage_error(error)
+
     def go_offline(self, error: OSError) -> None:
-        for each in (*self._staged, *self._repeats):
-            each.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self._staged, self._buffers, self._repeats = [], [], []
+        """Refuse appends and reads until the next start has recovered what is on disk."""
+        self._fail_staged(ErrorCode.KAFKA_STORAGE_ERROR)
         self.next_offset = self.high_watermark
-        super().go_offline(error)
+        was_online = self.offline is None
+        self.offline = error
+        self._forget_positions()
+        context = self._context
+        context.forget(self)
+        if was_online and not self.deleted:
+            context.offline[self] = None
+            for listener in context.offline_listeners:
+                listener(self)
+
+
+def storage_error(error: OSError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.log import layout
-
-MAX_FILE_MODE: Final = 0o640
-MAX_FOLDER_MODE: Final = 0o750
+from broker.log.disk import MAX_FILE_MODE, MAX_FOLDER_MODE
 
 _OURS: Final = frozenset({layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.CLEAN_SHUTDOWN, layout.LOCK})
 _ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY_DIRECTORY)

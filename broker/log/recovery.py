@@ -1,8 +1,8 @@
-"""Recovers a partition's directory when the broker starts (Kafka's LogLoader).
+"""Recovers a partition's directory when the broker starts (Kafka's LogLoader), and reports what it found.
 
-Called by the store for each directory, before any append or read. After a clean shutdown only the tail is
-checked; otherwise every segment from the recovery point on is read and checked batch by batch, its indexes
-are rebuilt, and an incomplete batch at the end is cut off.
+Called by the log directories for each partition, before any append or read; the composition root logs the
+report. After a clean shutdown only the tail is checked; otherwise every segment from the recovery point on is
+read and checked batch by batch, its indexes are rebuilt, and an incomplete batch at the end is cut off.
 
 Damaged bytes before good batches stay in place, are reported, and are never sent to a reader: cutting there,
 as Kafka does, would lose acknowledged records and assign their offsets again.
@@ -10,6 +10,7 @@ as Kafka does, would lose acknowledged records and assign their offsets again.
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from broker.log import disk
@@ -23,10 +24,10 @@ from broker.log.layout import (
     parse_segment_file,
     segment_file,
 )
-from broker.log.producers import Producers, TakenBatch, sequence_after
+from broker.log.permissions import Exposure
+from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
-from broker.log.snapshot import parse_snapshot
 from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
 
 _MAX_RECOVERY_POINT: Final = 1 << 62
@@ -50,6 +51,70 @@ class Gap(NamedTuple):
     end: int
 
 
+class TruncatedTail(NamedTuple):
+    """A partition that lost an incomplete batch at its end; it now ends at `end_offset`."""
+
+    topic: str
+    partition: int
+    end_offset: int
+    bytes_cut: int
+
+
+class UnreadablePartition(NamedTuple):
+    """A partition that stays offline until the next start."""
+
+    topic: str
+    partition: int
+    error: OSError
+
+
+class Missing(NamedTuple):
+    """Flushed records of a partition that are missing, from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class OfflineDirectory(NamedTuple):
+    """A log directory that stays offline until the next start."""
+
+    directory: str
+    error: OSError
+
+
+class DuplicatePartition(NamedTuple):
+    """A partition found in two log directories after an interrupted move. The copy in `directory` is
+    used; the other one was renamed.
+    """
+
+    topic: str
+    partition: int
+    directory: str
+    renamed_to: str
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The result of opening all log directories.
+
+    `unclean` lists log directories without a clean shutdown. `damage` lists byte ranges that stay on disk and
+    are not served.
+    """
+
+    partitions: int = 0
+    scanned_bytes: int = 0
+    unclean: list[str] = field(default_factory=list)
+    truncated: list[TruncatedTail] = field(default_factory=list)
+    damage: list[DamagedStretch] = field(default_factory=list)
+    unreadable: list[UnreadablePartition] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    offline: list[OfflineDirectory] = field(default_factory=list)
+    duplicates: list[DuplicatePartition] = field(default_factory=list)
+    exposed: list[Exposure] = field(default_factory=list)
+
+
 class Loaded(NamedTuple):
     """The recovered state of a partition.
 
@@ -59,7 +124,7 @@ class Loaded(NamedTuple):
     """
 
     segments: list[Segment]
-    producers: Producers
+    producers: ProducerStates
     log_start_offset: int
     end_offset: int
     recovery_point: int
@@ -89,7 +154,7 @@ def load(
     if not bases:
         segment = Segment(files, directory, start_offset)
         segment.open(make=True)
-        return Loaded([segment], Producers(), start_offset, start_offset, start_offset, is_new=True)
+        return Loaded([segment], ProducerStates(), start_offset, start_offset, start_offset, is_new=True)
     start_offset = max(start_offset, bases[0])
     segments = [
         Segment(
@@ -227,7 +292,7 @@ def _ends_at(active: Segment, end_offset: int) -> bool:
     return position == active.size and offset == end_offset and not active.verified.damage
 
 
-def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
+def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[ProducerStates, int]:
     """Return the newest readable snapshot up to `latest` and its offset; (no producers, 0) without one."""
     for offset in reversed(snapshots):
         if offset <= latest:
@@ -235,14 +300,14 @@ def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Produce
             producers = parse_snapshot(content or b"")
             if producers is not None:
                 return producers, offset
-    return Producers(), 0
+    return ProducerStates(), 0
 
 
-def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
+def _replay(producers: ProducerStates, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
     if header.producer_id < 0 or header.base_offset < from_offset or header.is_control:
         return
     last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
-    batch = TakenBatch(
+    batch = BatchMetadata(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )
     producers.add(header.producer_id, header.producer_epoch, batch, max(header.max_timestamp, seen_ms))
@@ -251,7 +316,7 @@ def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms
 
 def _recover(
     segment: Segment,
-    producers: Producers,
+    producers: ProducerStates,
     replayed_from: int,
     next_offset: int,
     ceiling: int | None,

@@ -24,7 +24,7 @@ from broker.records.header import (
 )
 
 _CHUNK: Final = 262_144
-_LARGEST_BATCH: Final = 268_435_456
+_MAX_BATCH_BYTES: Final = 268_435_456
 """More than any request can carry: a larger length is damage and is not read."""
 
 _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
@@ -119,7 +119,7 @@ class _Window:
         size = length + LENGTH_OVERHEAD
         if (
             magic != MAGIC
-            or not HEADER_BYTES <= size <= min(self._end - position, _LARGEST_BATCH)
+            or not HEADER_BYTES <= size <= min(self._end - position, _MAX_BATCH_BYTES)
             or not expected <= base_offset <= expected + _MAX_RELATIVE_OFFSET
             or delta < 0
         ):

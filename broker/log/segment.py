@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from broker.log import disk
 from broker.log.disk import OpenFile, OpenFiles
-from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, WRITTEN_TOGETHER, SparseIndex
+from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
 from broker.log.staged import Staged
 from broker.log.verified_ranges import VerifiedRanges
@@ -182,7 +182,7 @@ class Segment:
             self._index_time()
             self._count_index_bytes()
             self._since_index = 0
-            if self.offsets.unwritten >= WRITTEN_TOGETHER:
+            if self.offsets.unwritten >= ENTRIES_PER_WRITE:
                 self._spill()
         self.size += size
         self._since_index += size
@@ -222,7 +222,7 @@ class Segment:
         Raises OSError.
         """
         position, likely = self.offsets.around(offset - self.base_offset)
-        if self.verified.doubtful:
+        if self.verified.needs_clipping:
             for found in self.batches(self._checked_position(position, offset)):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
@@ -301,7 +301,7 @@ class Segment:
         file = self._files.get(self.path)
         start, chunk = position, b""
         while True:
-            if self.verified.doubtful:
+            if self.verified.needs_clipping:
                 position, _ = self.verified.clip(self, position, HEADER_BYTES)
             if self.size - position < HEADER_BYTES:
                 return

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from broker.errors import UnreadableRegion
 from broker.log import disk
-from broker.log.disk import NOTHING, OpenFile, Sender
-from broker.log.windows import COPIED, IN_COPIES, NEVER_MAPPED, Transfer
+from broker.log.disk import NO_FILE, OpenFile, Sender
+from broker.log.windows import BY_COPY, MAX_COPIED_BYTES, MAX_UNMAPPED_BYTES, Transfer
 
 DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 """Errors that sendfile reports for the file; no socket operation fails with one of these."""
@@ -18,7 +18,7 @@ DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 READ_AHEAD: Final = 1_048_576
 """Uncached bytes read at once before a response promises them; the default of max.partition.fetch.bytes."""
 
-CHECKED_ABOVE: Final = NEVER_MAPPED
+MAX_UNCHECKED_BYTES: Final = MAX_UNMAPPED_BYTES
 """Slices up to this size are copied before the first byte of their response is sent, unless many bytes
 precede them.
 """
@@ -26,11 +26,11 @@ precede them.
 _SAMPLED: Final = 262_144
 """The kernel reads and evicts pages in runs, so one byte per 256 KiB tells whether they are cached."""
 
-_read_ahead: Final = memoryview(bytearray(COPIED))
+_read_ahead: Final = memoryview(bytearray(MAX_COPIED_BYTES))
 """Buffer for bytes that are read only to check that they are readable."""
 
 
-class Lender(Protocol):
+class SliceOwner(Protocol):
     """The log that owns a slice."""
 
     def slice_failed(self, error: OSError) -> None:
@@ -40,19 +40,19 @@ class Lender(Protocol):
 class FileSlice:
     """Bytes of a segment file.
 
-    Reports read errors to its lender.
+    Reports read errors to its owner.
 
     `len(slice)` and `remaining` are the unsent bytes; an empty slice is false. The bytes stay readable as
     long as the slice exists, even if the segment is deleted.
     """
 
-    __slots__ = ("_file", "_lender", "_transfer", "position", "remaining")
+    __slots__ = ("_file", "_owner", "_transfer", "position", "remaining")
 
     def __init__(
-        self, file: OpenFile, position: int, length: int, transfer: Transfer, lender: Lender | None = None
+        self, file: OpenFile, position: int, length: int, transfer: Transfer, owner: SliceOwner | None = None
     ) -> None:
         self._file = file
-        self._lender = lender
+        self._owner = owner
         self._transfer = transfer
         self.position = position
         self.remaining = length
@@ -108,7 +108,7 @@ class FileSlice:
     def is_readable(self) -> bool:
         """Return whether the bytes are readable, as far as `check_readable` reads them.
 
-        Reports a failure to the lender.
+        Reports a failure to the owner.
         """
         try:
             self.check_readable(self.remaining)
@@ -118,11 +118,9 @@ class FileSlice:
         return True
 
     def _unreadable(self, error: OSError) -> UnreadableRegion:
-        if self._lender is not None:
-            self._lender.slice_failed(error)
-        unreadable = UnreadableRegion(error.errno, error.strerror or str(error))
-        unreadable.region = self
-        return unreadable
+        if self._owner is not None:
+            self._owner.slice_failed(error)
+        return UnreadableRegion(error.errno, error.strerror or str(error), self)
 
     def advance(self, sent: int) -> None:
         """Skip the bytes sent from the last piece."""
@@ -141,14 +139,14 @@ class FileSlice:
 
         Required if the sender reads them in this process: an unreadable page of a mapping would kill it.
         """
-        self._transfer = IN_COPIES
+        self._transfer = BY_COPY
 
     def check_readable(self, least: int) -> None:
         """Bring the bytes into the page cache, so that a disk error is known before a response promises them.
 
         Reads `READ_AHEAD` uncached bytes and shortens the slice to end after them, but not within its first
         `least` bytes: the reader requests the others next. Reads nothing if the file system cannot tell what
-        is cached. Raises OSError without reporting it to the lender.
+        is cached. Raises OSError without reporting it to the owner.
         """
         file, position = self._file, self.position
         end = position + self.remaining
@@ -179,5 +177,5 @@ class FileSlice:
             raise self._unreadable(error) from error
 
 
-EMPTY: Final = FileSlice(NOTHING, 0, 0, IN_COPIES)
+EMPTY: Final = FileSlice(NO_FILE, 0, 0, BY_COPY)
 """The result of a read at the end of the log."""

@@ -3,12 +3,11 @@
 Created by PartitionLog, read by the Produce handler and by internal appenders.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from broker.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from broker.log.partition import PartitionLog
+Partition = TypeVar("Partition")
 
 
 class Staged:
@@ -49,9 +48,9 @@ class Staged:
         self.error: ErrorCode | None = None
 
 
-class FailedAppend(NamedTuple):
+class FailedAppend(NamedTuple, Generic[Partition]):
     """Staged batches that a commit could not write and rolled back."""
 
-    partition: "PartitionLog"
+    partition: Partition
     staged: list[Staged]
     error: OSError

@@ -14,21 +14,18 @@ from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
-from broker.log.clock_steps import ClockSteps
-from broker.log.directories import Found, LogDirectories
-from broker.log.directory import NO_TOPIC_ID, LogDirectory
+from broker.log.directories import NO_TOPIC_ID, Found, LogDirectories, LogDirectory
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.log_context import LogContext
-from broker.log.move import Move, Step
-from broker.log.moves import Moves
-from broker.log.partition import PartitionLog
-from broker.log.report import Missing, Recovery
-from broker.log.segmented import SegmentedLog, storage_error
+from broker.log.moves import Move, Moves, Step
+from broker.log.partition import PartitionLog, storage_error
+from broker.log.recovery import Missing, Recovery
+from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
 
-_NONE_FAILED: Final[tuple[FailedAppend, ...]] = ()
+_NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 
 
 class LogStore:
@@ -44,8 +41,10 @@ class LogStore:
         transfer: Transfer = (
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
-        most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
-        self._context = LogContext(OpenFiles(most), transfer)
+        max_files = config.max_open_files
+        if descriptors is not None:
+            max_files = min(max_files, descriptors // 2)
+        self._context: LogContext[PartitionLog] = LogContext(OpenFiles(max_files), transfer)
         self.directories = LogDirectories(config.dirs, self._context)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -78,17 +77,17 @@ class LogStore:
         """Apply a new producer.id.expiration.ms from the next `retention` on. Other keys are static."""
         self.config = config
 
-    def on_offline(self, callback: Callable[[SegmentedLog], None]) -> None:
-        """Set the callback for each partition that goes offline."""
-        self._context.went_offline = callback
+    def on_offline(self, callback: Callable[[PartitionLog], None]) -> None:
+        """Register a callback for each partition that goes offline."""
+        self._context.offline_listeners.append(callback)
 
     @property
-    def gapped(self) -> Collection[SegmentedLog]:
+    def gapped(self) -> Collection[PartitionLog]:
         """Partitions with missing records."""
         return self._context.gapped.keys()
 
     @property
-    def offline(self) -> Collection[SegmentedLog]:
+    def offline(self) -> Collection[PartitionLog]:
         """Partitions that are unusable until the next start."""
         return self._context.offline.keys()
 
@@ -106,7 +105,7 @@ class LogStore:
     ) -> PartitionLog:
         """Return the partition with these settings, creating it if missing.
 
-        A log of this name with another topic id is put aside first. Raises ApiError KAFKA_STORAGE_ERROR.
+        A log of this name with another topic id is renamed first. Raises ApiError KAFKA_STORAGE_ERROR.
         """
         try:
             known = self._open_or_make(topic, topic_id, index, settings)
@@ -137,20 +136,20 @@ class LogStore:
         if known is None or known.topic_id == topic_id or known.offline is not None:
             return known
         if known.topic_id == NO_TOPIC_ID:
-            self.directories.of(known).name(known, topic_id)
+            self.directories.of(known).set_topic_id(known, topic_id)
             return known
         # Its topic may be deleted, or its partition.metadata damaged: neither justifies deleting records.
-        self._put_aside(known, STRAY_DIRECTORY)
+        self._rename_away(known, STRAY_DIRECTORY)
         return None
 
-    def give_up(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
+    def mark_missing_offline(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
         """Mark a partition as offline if no readable directory has it but an offline one may.
 
         A new log would start at offset 0.
         """
-        lost = self.directories.lost
-        if lost is not None and (topic, index) not in self._partitions:
-            self._partitions[topic, index] = lost.placeholder(topic, topic_id, index, settings)
+        directory = self.directories.first_offline
+        if directory is not None and (topic, index) not in self._partitions:
+            self._partitions[topic, index] = directory.placeholder(topic, topic_id, index, settings)
 
     def restore_absent(
         self, topic: str, topic_id: bytes, count: int, settings: TopicSettings
@@ -194,9 +193,9 @@ class LogStore:
         except OSError as error:
             raise storage_error(error) from error
 
-    def next_step_of(self, move: Move, most: int) -> Step | None:
+    def next_step_of(self, move: Move, max_bytes: int) -> Step | None:
         """Return `Moves.next_step`."""
-        return self.moves.next_step(move, most, self.directories.of(move.partition))
+        return self.moves.next_step(move, max_bytes, self.directories.of(move.partition))
 
     def delete_partition(self, topic: str, index: int) -> None:
         """Delete the partition for every caller at once.
@@ -205,25 +204,25 @@ class LogStore:
 
         Slices on their way to readers stay readable; the next `retention` removes the files.
         """
-        gone = self._partitions.get((topic, index))
-        if gone is None:
+        partition = self._partitions.get((topic, index))
+        if partition is None:
             return
-        if self.directories.of(gone).offline is not None:
+        if self.directories.of(partition).offline is not None:
             del self._partitions[topic, index]
-            gone.delete()
+            partition.delete()
             return
         try:
-            self._removable.append((0, [self._put_aside(gone, DELETED_DIRECTORY)]))
+            self._removable.append((0, [self._rename_away(partition, DELETED_DIRECTORY)]))
         except OSError as error:
             raise storage_error(error) from error
 
-    def _put_aside(self, partition: PartitionLog, suffix: str) -> str:
+    def _rename_away(self, partition: PartitionLog, suffix: str) -> str:
         """Forget the partition and rename its directory so that no start opens it. Raises OSError."""
         del self._partitions[partition.topic, partition.index]
         self.moves.forget(partition)
-        return self.directories.put_aside(partition, suffix)
+        return self.directories.rename_away(partition, suffix)
 
-    def commit(self) -> Sequence[FailedAppend]:
+    def commit(self) -> Sequence[FailedAppend[PartitionLog]]:
         """Write everything that is staged, one system call per partition, and return the failed appends."""
         context = self._context
         dirty, failed = context.dirty, context.failed
@@ -260,13 +259,6 @@ class LogStore:
         due += [partition.flush(now_wall_ms, sealed_only=True) for partition in context.rolled]
         context.rolled.clear()
         return due
-
-    def next_flush_ms(self) -> int | None:
-        """Return the wall clock time of the next `due_flushes`; None if nothing is unflushed."""
-        if self._context.rolled:
-            return 0
-        waiting = self._context.unflushed.items()
-        return min((since_ms + partition.settings.flush_ms for partition, since_ms in waiting), default=None)
 
     def expire_producers(self, now_wall_ms: int) -> None:
         """Remove producers that were idle for `producer.id.expiration.ms`."""

@@ -6,21 +6,29 @@ offsets, as in a compacted log, and the operator a report.
 """
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.log.disk import OpenFile
 from broker.log.scan import Damage, scan
 from broker.records.header import LENGTH_OVERHEAD
 
-if TYPE_CHECKING:
-    from broker.log.segment import Segment
-
 logger = logging.getLogger(__name__)
 
-_CHECKED_TOGETHER: Final = 262_144
+_MIN_CHECKED_BYTES: Final = 262_144
+
+
+class SegmentFile(Protocol):
+    """The part of a Segment that a check reads."""
+
+    path: str
+    base_offset: int
+    size: int
+
+    def open(self) -> OpenFile: ...
 
 
 class VerifiedRanges:
-    """While `doubtful`, a slice must be clipped before it is sent.
+    """While `needs_clipping`, a slice must be clipped before it is sent.
 
     `damage` is sorted; its ranges do not touch.
     """
@@ -33,7 +41,7 @@ class VerifiedRanges:
         "_good_from",
         "_good_to",
         "damage",
-        "doubtful",
+        "needs_clipping",
     )
 
     def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
@@ -48,20 +56,20 @@ class VerifiedRanges:
         self._ceiling = ceiling
         self._checked = (0, 0)
         self.damage: list[Damage] = []
-        self.doubtful = unproven > 0
+        self.needs_clipping = unproven > 0
 
     def note_damage(self, found: Damage) -> None:
         if found not in self.damage:
             self.damage.append(found)
             self.damage.sort()
-        self.doubtful = True
+        self.needs_clipping = True
 
     def forget_tail(self, size: int) -> None:
         """Drop damage beyond `size`, to which the segment was truncated."""
         self.damage = [stretch for stretch in self.damage if stretch.start < size]
-        self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
+        self.needs_clipping = self.needs_clipping and (bool(self.damage) or self._good_to < self._good_from)
 
-    def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
+    def clip(self, segment: SegmentFile, position: int, length: int) -> tuple[int, int]:
         """Return (position, length) of the first undamaged part of a slice.
 
         The length is 0 at the segment's end. `position` is an expected batch start; it moves past damage
@@ -79,7 +87,7 @@ class VerifiedRanges:
             else:
                 return position, max(end - position, 0)
 
-    def _check(self, segment: "Segment", position: int, end: int) -> None:
+    def _check(self, segment: SegmentFile, position: int, end: int) -> None:
         """Verify the batches from `position` to past `end`, unless already verified."""
         checked_from, checked_to = self._checked
         if (
@@ -88,7 +96,7 @@ class VerifiedRanges:
             or checked_from <= position < end <= checked_to
         ):
             return
-        enough = min(max(end, position + _CHECKED_TOGETHER), self._good_from)
+        enough = min(max(end, position + _MIN_CHECKED_BYTES), self._good_from)
         in_order = position <= self._good_to
         if in_order:
             position = self._good_to
@@ -114,4 +122,4 @@ class VerifiedRanges:
         if in_order:
             self._good_to, self._expected, self._exact = position, expected, exact
             if position >= self._good_from:
-                self.doubtful = bool(self.damage)
+                self.needs_clipping = bool(self.damage)

@@ -25,24 +25,24 @@ The kernel maps pages on first access, so a large window costs no more than the 
 system calls.
 """
 
-NEVER_MAPPED: Final = 65_536
+MAX_UNMAPPED_BYTES: Final = 65_536
 """Slices up to this many bytes never use a mapping."""
 
 _LARGE: Final = 262_144
 """Slices of at least this many bytes create a mapping, because it pays off even for a single slice.
 
-Slices between NEVER_MAPPED and this size use an existing window but create none: many readers at many
+Slices between MAX_UNMAPPED_BYTES and this size use an existing window but create none: many readers at many
 positions would map and unmap for every response.
 """
 
 
-COPIED: Final = 131_072
+MAX_COPIED_BYTES: Final = 131_072
 """Slices up to this many bytes are copied into memory and sent in one system call with their neighbours.
 
 The copy costs less than the two system calls and two reader wake-ups that it saves.
 """
 
-_copied: Final = memoryview(bytearray(COPIED))
+_copied: Final = memoryview(bytearray(MAX_COPIED_BYTES))
 """Shared by all slices, because pieces are sent before new ones are read.
 
 A fresh buffer would page-fault each time.
@@ -55,9 +55,9 @@ class Transfer(Protocol):
 
         Raises OSError.
 
-        Pieces sent in one system call share `COPIED` bytes; `used` is the number of bytes that earlier pieces
-        take. Returns None if the rest is too small. The caller drops all pieces before it calls with `used` 0
-        again.
+        Pieces sent in one system call share `MAX_COPIED_BYTES`; `used` is the number of bytes that earlier
+        pieces take. Returns None if the rest is too small. The caller drops all pieces before it calls with
+        `used` 0 again.
         """
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
@@ -75,7 +75,7 @@ class Sendfile:
     __slots__ = ()
 
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
-        return _copy(file, position, length, used) if used + length <= COPIED else None
+        return _copy(file, position, length, used) if used + length <= MAX_COPIED_BYTES else None
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
         return _send_file(sender, file, position, length)
@@ -110,10 +110,10 @@ class MappedWindows:
             piece.release()
 
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
-        if used or length <= NEVER_MAPPED:
+        if used or length <= MAX_UNMAPPED_BYTES:
             # All pieces of one call are read before the first is sent; a mapping is only read during the
             # send.
-            return _copy(file, position, length, used) if used + length <= COPIED else None
+            return _copy(file, position, length, used) if used + length <= MAX_COPIED_BYTES else None
         number = position // WINDOW_BYTES
         start = position - number * WINDOW_BYTES
         end = min(start + length, WINDOW_BYTES)
@@ -124,7 +124,7 @@ class MappedWindows:
         elif length >= _LARGE:
             found = self._map(file, key, end)
         else:
-            return _copy(file, position, length) if length <= COPIED else None
+            return _copy(file, position, length) if length <= MAX_COPIED_BYTES else None
         return found[1][start:end]
 
     def _map(self, file: OpenFile, key: tuple[int, int], end: int) -> tuple[mmap.mmap, memoryview]:
@@ -146,13 +146,13 @@ class MappedWindows:
             _unmap(self._windows.popitem()[1])
 
 
-IN_COPIES: Final[Transfer] = Sendfile()
+BY_COPY: Final[Transfer] = Sendfile()
 """For readers in this process: maps nothing; a sender without a descriptor gets copies."""
 
 
 def _send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
     if sender.fileno() < 0:  # TLS: the kernel has no plaintext to send
-        return sender.send(_copy(file, position, min(length, COPIED)))
+        return sender.send(_copy(file, position, min(length, MAX_COPIED_BYTES)))
     return disk.send_file(sender, file, position, length)
 
 

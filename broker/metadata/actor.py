@@ -35,7 +35,7 @@ class Actor:
     name: str
     role: Role
     address: str
-    door: ChangeOrigin
+    origin: ChangeOrigin
 
 
 BROKER_ITSELF = Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER)

@@ -1,24 +1,26 @@
-"""Changes: one value of one key of one entity, as text.
+"""Changes: one value of one key of one entity, as text; and their rows in the audit trail.
 
 Planned by broker.control, written by broker.metadata.store, interpreted by broker.metadata.image.
+`MetadataStore.history` returns the rows of the metadata log, with the actor, time, address and interface of
+each change; the console shows them through broker.control.views.
 
-| kind | entity | keys | | --- | --- | --- | | cluster | empty | id | | topic | its name | id (hexadecimal),
-partitions | | topic-config | its name | the topic's own settings | | client-quota | its pairs as JSON | the
-four limits, or an address's; shadow if only measured | | broker-config | a node id; empty for all brokers |
-dynamic settings | | client-metrics | a subscription's name | its settings | | producer-ids | empty | next:
-the first unallocated id | | connection | its id | closed: the client id, when an operator closed it; for the
-audit trail only | | user-scram | a user's name | by mechanism: salt, iterations and keys as JSON | |
-admin-token | its name | token: role, salt, digest, expiry as JSON; password: its hash as JSON |
+    kind            entity                   keys
+    cluster         empty                    id
+    topic           its name                 id (hexadecimal), partitions
+    topic-config    its name                 the topic's own settings
+    client-quota    its pairs as JSON        the four limits, or an address's; shadow if only measured
+    broker-config   a node id; empty: all    dynamic settings
+    client-metrics  a subscription's name    its settings
+    producer-ids    empty                    next: the first unallocated id
+    connection      its id                   closed: the client id, after an operator closed it
+    user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
+    admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.steps import Steps, finished
 
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None means the default of that type."""
@@ -54,73 +56,45 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaChange:
-    """A change of one limit of one entity, for subscribers; `value` None: removed."""
+class AuditRow:
+    """One change. `seq` increases by one per row; `batch` is the first `seq` of the same commit.
 
-    entity: EntityPairs
+    `time_ms` is wall-clock. `old` None: no previous value; `new` None: the value was removed. Kinds, entities
+    and keys are those of broker.metadata.changes. Rows are never modified or deleted: an undo is a new row.
+    """
+
+    seq: int
+    batch: int
+    time_ms: int
+    actor: str
+    role: str
+    address: str
+    origin: str
+    kind: str
+    entity: str
     key: str
-    value: float | None
+    old: str | None
+    new: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class ShadowChange:
-    """A change of one entity's shadow mode: its limits are measured only, or enforced again."""
+class AuditFilter:
+    """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
+    matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
+    continues after the last row of the previous page; `limit` is 1 to 1,000.
+    """
 
-    entity: EntityPairs
-    is_shadow: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
-
-    topics: frozenset[str]
-    quotas: tuple[QuotaChange, ...]
-    shadows: tuple[ShadowChange, ...]
-    broker_configs: bool
-    client_metrics: frozenset[str]
-    actor: Actor = BROKER_ITSELF
-    scram: frozenset[str] = frozenset()
-    """Users with changed SCRAM credentials."""
-
-    @classmethod
-    def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
-        return finished(cls.in_steps(changes, actor))
-
-    @classmethod
-    def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":
-        """As `of`, one change per step."""
-        topics: list[str] = []
-        quotas: list[QuotaChange] = []
-        shadows: list[ShadowChange] = []
-        subscriptions: list[str] = []
-        users: list[str] = []
-        broker_configs = False
-        for each in changes:
-            match each.kind:
-                case Kind.TOPIC | Kind.TOPIC_CONFIG:
-                    topics.append(each.entity)
-                case Kind.CLIENT_QUOTA if each.key == SHADOW:
-                    shadows.append(ShadowChange(read_pairs(each.entity), each.new is not None))
-                case Kind.CLIENT_QUOTA:
-                    value = None if each.new is None else float(each.new)
-                    quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
-                case Kind.BROKER_CONFIG:
-                    broker_configs = True
-                case Kind.CLIENT_METRICS:
-                    subscriptions.append(each.entity)
-                case Kind.USER_SCRAM:
-                    users.append(each.entity)
-            yield
-        return cls(
-            frozenset(topics),
-            tuple(quotas),
-            tuple(shadows),
-            broker_configs,
-            frozenset(subscriptions),
-            actor,
-            frozenset(users),
-        )
+    kind: str | None = None
+    entity: str | None = None
+    actor: str | None = None
+    origin: str | None = None
+    not_origin: str | None = None
+    search: str | None = None
+    seq: int | None = None
+    before_seq: int | None = None
+    after_seq: int | None = None
+    oldest_first: bool = False
+    limit: int = 100
 
 
 def write_pairs(pairs: EntityPairs) -> str:

@@ -261,10 +261,10 @@ def _token(name: str, stamps: Mapping[str, Stamp]) -> AdminToken | None:
     role, expires_at_ms = Role[parts["role"]], parts.get("expires_at_ms")
     version = max(each.seq for each in stamps.values())
     token = AdminToken(name, role, salt, digest, stamp.time_ms, stamp.actor, version, expires_at_ms)
-    kept = stamps.get("password")
-    if kept is None or kept.value is None:
+    password = stamps.get("password")
+    if password is None or password.value is None:
         return token
-    return replace(token, password=_password(kept.value), password_at_ms=kept.time_ms)
+    return replace(token, password=_password(password.value), password_at_ms=password.time_ms)
 
 
 def _password(text: str) -> PasswordHash:

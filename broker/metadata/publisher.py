@@ -1,15 +1,87 @@
-"""The current image and its subscribers.
+"""The publication of a commit: its changes by entity, the current image, and the subscribers.
 
-Owned by broker.control, which publishes each commit before its response. broker.server subscribes the quotas,
-the partitions and the caches of responses that depend on the image.
+broker.control owns the Publisher and publishes each commit before its response. broker.server subscribes the
+quotas, the partitions and the caches of responses that depend on the image.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import Change, Delta
+from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
 from broker.metadata.image import Image
 from broker.steps import Steps, finished
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """A change of one limit of one entity, for subscribers; `value` None: removed."""
+
+    entity: EntityPairs
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowChange:
+    """A change of one entity's shadow mode: its limits are measured only, or enforced again."""
+
+    entity: EntityPairs
+    is_shadow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
+
+    topics: frozenset[str]
+    quotas: tuple[QuotaChange, ...]
+    shadows: tuple[ShadowChange, ...]
+    broker_configs: bool
+    client_metrics: frozenset[str]
+    actor: Actor = BROKER_ITSELF
+    scram: frozenset[str] = frozenset()
+    """Users with changed SCRAM credentials."""
+
+    @classmethod
+    def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
+        return finished(cls.in_steps(changes, actor))
+
+    @classmethod
+    def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":
+        """As `of`, one change per step."""
+        topics: list[str] = []
+        quotas: list[QuotaChange] = []
+        shadows: list[ShadowChange] = []
+        subscriptions: list[str] = []
+        users: list[str] = []
+        broker_configs = False
+        for each in changes:
+            match each.kind:
+                case Kind.TOPIC | Kind.TOPIC_CONFIG:
+                    topics.append(each.entity)
+                case Kind.CLIENT_QUOTA if each.key == SHADOW:
+                    shadows.append(ShadowChange(read_pairs(each.entity), each.new is not None))
+                case Kind.CLIENT_QUOTA:
+                    value = None if each.new is None else float(each.new)
+                    quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
+                case Kind.BROKER_CONFIG:
+                    broker_configs = True
+                case Kind.CLIENT_METRICS:
+                    subscriptions.append(each.entity)
+                case Kind.USER_SCRAM:
+                    users.append(each.entity)
+            yield
+        return cls(
+            frozenset(topics),
+            tuple(quotas),
+            tuple(shadows),
+            broker_configs,
+            frozenset(subscriptions),
+            actor,
+            frozenset(users),
+        )
+
 
 Subscriber = Callable[[Image, Image, Delta], Iterator[None] | None]
 """Called as (old, new, changes) on the event loop, in order of subscription; must neither block nor raise.

@@ -24,24 +24,26 @@ from typing import Any, Final
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
-from broker.metadata.wal import unread_commits
+from broker.metadata.wal import MetadataUnusable, check_wal, keep_damaged_wal, wal_of
 
-_FORMAT: Final = 2
-"""1: secret settings are not encrypted yet, or free pages can still contain them."""
+_FORMAT: Final = 3
+"""2: the column `origin` is named `door`. 1: the same, and secret settings are not encrypted yet, or free
+pages can still contain them.
+"""
 
 _UNENCRYPTED: Final = 1
-_LARGEST_PAGE: Final = 1_000
-_WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
-_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
+_OLD_COLUMN: Final = 2
+_MAX_PAGE_ROWS: Final = 1_000
+_SEARCHED: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
+_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
 # After a failed fsync, the state on disk is unknown. A full disk is harmless.
-_DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
+_STATE_UNKNOWN: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 _SCHEMA: Final = f"""
 BEGIN;
@@ -52,7 +54,7 @@ CREATE TABLE change (
     actor   TEXT NOT NULL,
     role    TEXT NOT NULL,
     address TEXT NOT NULL,
-    door    TEXT NOT NULL,
+    origin    TEXT NOT NULL,
     kind    TEXT NOT NULL,
     entity  TEXT NOT NULL,
     key     TEXT NOT NULL,
@@ -67,23 +69,12 @@ COMMIT;
 """
 _RANDOM: Final = "CREATE TABLE IF NOT EXISTS random (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT"
 
-_WAL: Final = "-wal"
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 _LATEST: Final = """
 SELECT kind, entity, key, new, seq, time_ms, actor FROM change
 WHERE seq IN (SELECT max(seq) FROM change GROUP BY kind, entity, key) ORDER BY seq
 """
-
-
-WAY_OUT: Final = (
-    "Restore a backup of the file and of its -wal, or start once with --rebuild-metadata, which adopts the "
-    "existing topic folders (docs/operations.md, Recovering metadata), or start with a new directory"
-)
-
-
-class MetadataUnusable(OSError):  # noqa: N818 - describes the file
-    """The file has another format, is damaged, or is locked by another broker. Stops the start."""
 
 
 class MetadataStore:
@@ -121,11 +112,9 @@ class MetadataStore:
         Raises MetadataUnusable, ConfigError for wrong keys, OSError.
         """
         if salvage:
-            _keep_damaged_log(path)
+            keep_damaged_wal(path)
         else:
-            # Check before SQLite opens it: on close, SQLite deletes the log of an empty or damaged file.
-            _check_main_file(path)
-            _check_log(path)
+            check_wal(path)
         _create_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
@@ -133,7 +122,7 @@ class MetadataStore:
             keys = keys or KeyFiles(path.with_name(DEFAULT_FILE))
             seals = open_seals(connection, keys, forget)
             connection.execute(_RANDOM)
-            if encrypt_rows(connection, path, seals, is_finished=found == _FORMAT):
+            if encrypt_rows(connection, path, seals, is_finished=found != _UNENCRYPTED) or found != _FORMAT:
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
             store = cls(connection, seals)
             connection.execute(_CHECKPOINT).fetchone()
@@ -142,7 +131,7 @@ class MetadataStore:
             raise
         except (sqlite3.Error, ValueError, KeyError) as error:
             connection.close()
-            raise MetadataUnusable(f"{path}: {_in_words(error)}") from error
+            raise MetadataUnusable(f"{path}: {_describe(error)}") from error
         except BaseException:
             connection.close()
             raise
@@ -157,9 +146,9 @@ class MetadataStore:
         if self._broken is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
         batch, written = self.image.version + 1, self._seals.written
-        origin = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.door.value)
+        common = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.origin.value)
         rows = [
-            (seq, *origin, *place, written(*place, self._current(each)), written(*place, each.new))
+            (seq, *common, *place, written(*place, self._current(each)), written(*place, each.new))
             for seq, each in enumerate(changes, batch)
             for place in ((each.kind.value, each.entity, each.key),)
         ]
@@ -178,16 +167,16 @@ class MetadataStore:
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
             "actor = ?": wanted.actor,
-            "door = ?": wanted.door,
-            "door != ?": wanted.not_door,
-            f"instr(lower({_WORDS}), lower(?))": wanted.search,
+            "origin = ?": wanted.origin,
+            "origin != ?": wanted.not_origin,
+            f"instr(lower({_SEARCHED}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,
             "seq > ?": wanted.after_seq,
         }
         given = {term: value for term, value in terms.items() if value is not None}
         where = f"WHERE {' AND '.join(given)}" if given else ""
-        limit = max(1, min(wanted.limit, _LARGEST_PAGE))
+        limit = max(1, min(wanted.limit, _MAX_PAGE_ROWS))
         # Only the constant terms above become part of the text.
         order = "ASC" if wanted.oldest_first else "DESC"
         query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
@@ -217,11 +206,11 @@ class MetadataStore:
             self._connection.executemany(_INSERT, rows)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            words = f"cannot write the metadata: {error}"
-            if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
-                self._broken = words
+            reason = f"cannot write the metadata: {error}"
+            if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
+                self._broken = reason
             self._roll_back()
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, words) from error
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
         except BaseException:
             self._roll_back()
             raise
@@ -231,7 +220,7 @@ class MetadataStore:
         try:
             self._connection.execute(_CHECKPOINT).fetchone()
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
+            if getattr(error, "sqlite_errorname", "") in _STATE_UNKNOWN:
                 self._broken = f"cannot write the metadata: {error}"
 
     def _roll_back(self) -> None:
@@ -247,7 +236,7 @@ def _create_private(path: Path) -> None:
     # SQLite gives its journal the mode of this file.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     # A restored copy and its log have the mode that the copying gave them.
-    for each in (path, path.with_name(path.name + _WAL)):
+    for each in (path, wal_of(path)):
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if each.stat().st_mode & 0o077:
                 each.chmod(0o600)
@@ -258,34 +247,8 @@ def _create_private(path: Path) -> None:
         os.close(directory)
 
 
-def _check_main_file(path: Path) -> None:
-    """Check for an empty file: SQLite would delete its log. Raises MetadataUnusable, OSError."""
-    log = path.with_name(path.name + _WAL)
-    if log.exists() and log.stat().st_size and not (path.exists() and path.stat().st_size):
-        raise MetadataUnusable(f"{path} is missing or empty, but {log.name} beside it is not. {WAY_OUT}")
-
-
-def _check_log(path: Path) -> None:
-    """Check for a damaged write-ahead log. Raises MetadataUnusable, OSError."""
-    log = path.with_name(path.name + _WAL)
-    unread = unread_commits(log.read_bytes()) if log.exists() else 0
-    if unread > 1:
-        raise MetadataUnusable(f"{log} is damaged: {unread} changes in it cannot be read. {WAY_OUT}")
-
-
-def _keep_damaged_log(path: Path) -> None:
-    """Copy the log before the checkpoint empties it, unreadable frames included. Raises OSError."""
-    log = path.with_name(path.name + _WAL)
-    content = log.read_bytes() if log.exists() else b""
-    if not content or (path.exists() and path.stat().st_size and not unread_commits(content)):
-        return
-    kept = log.with_name(log.name + ".damaged")
-    os.close(os.open(kept, os.O_WRONLY | os.O_CREAT, 0o600))
-    kept.write_bytes(content)
-
-
 def _prepare(connection: sqlite3.Connection) -> int:
-    """Return the format of the file."""
+    """Create the tables or rename the old column. Return the format that the file had."""
     # Exclusive: the start of a second broker on the directory fails; also avoids shared memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
@@ -295,8 +258,10 @@ def _prepare(connection: sqlite3.Connection) -> int:
     if found == 0 and tables == 0:
         connection.executescript(_SCHEMA)
         found = _FORMAT
-    elif found not in (_UNENCRYPTED, _FORMAT):
+    elif found not in (_UNENCRYPTED, _OLD_COLUMN, _FORMAT):
         raise MetadataUnusable(f"metadata has format {found}; this broker reads format {_FORMAT}")
+    elif "door" in {column for _, column, *_ in connection.execute("PRAGMA table_info(change)")}:
+        connection.execute("ALTER TABLE change RENAME COLUMN door TO origin")
     connection.execute(_CHECKPOINT).fetchone()
     return int(found)
 
@@ -310,7 +275,7 @@ def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
     return fresh
 
 
-def _in_words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
         return "another broker uses this directory"
     return str(error)

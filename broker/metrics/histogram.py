@@ -72,7 +72,7 @@ def quantiles(counts: Sequence[int], qs: Iterable[float]) -> list[int] | None:
     return [top_of(bisect_left(sums, q * total)) for q in qs]
 
 
-class Recent:
+class RecentHistogram:
     """The part of growing counts from the last five minutes, or since the previous call if that is longer."""
 
     __slots__ = ("_snapshots",)

@@ -1,36 +1,14 @@
-"""The bound on a measured value, and the throttle time of a violation. (Kafka: Quota,
-QuotaViolationException, QuotaUtils)
+"""The throttle time of a violated quota, with Java's arithmetic. (Kafka: QuotaUtils)
 
-Called by sensors, by the quota managers and by connection quotas. A violation is an expected outcome, so it
-is a value and not an exception.
+Called by the quota managers, by the token bucket and by connection quotas.
 """
 
-from dataclasses import dataclass
 from math import floor, inf, isnan, nan
 from typing import Final
 
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 INT_MAX: Final = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """At most `bound` if `upper`, else at least `bound`; the bound itself is allowed."""
-
-    bound: float
-    upper: bool = True
-
-    def acceptable(self, value: float) -> bool:
-        return value <= self.bound if self.upper else value >= self.bound
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """The observed value and the bound that it violates."""
-
-    observed: float
-    bound: float
 
 
 def java_round(value: float) -> int:

@@ -1,12 +1,17 @@
 """Rates per second. (Kafka: Rate, SimpleRate, Meter)
 
 `Rate` is for byte, request and connection quotas; `SimpleRate` is for the replication throttle and does not
-assume idle windows before the first one. Used by quotas, by the memory pool and by the console's metrics.
+assume idle windows before the first one. `CounterRate` is for the console and /metrics. Used by quotas, by
+the memory pool and by the console's metrics. No clock: `now_ms` and `now_ns` are arguments.
 """
 
 from copy import copy
+from typing import Final
 
 from broker.metrics.window import SampledStat, Window
+
+WINDOW_NS: Final = 1_000_000_000
+"""The window of `CounterRate`."""
 
 
 class Rate(SampledStat):
@@ -76,3 +81,33 @@ class Meter:
     def record(self, value: float, now_ms: int) -> None:
         self.rate.record(value, now_ms)
         self.total += value
+
+
+class CounterRate:
+    """Rates of monotonic totals over the last whole window of `WINDOW_NS`, computed when read: a request only
+    adds to a plain total. The first `update` after a window's end closes it.
+
+    Each reader needs its own.
+    """
+
+    __slots__ = ("_before", "_since", "rates")
+
+    def __init__(self, since_ns: int) -> None:
+        """Start with totals of 0 at `since_ns`."""
+        self._since = since_ns
+        self._before: tuple[float, ...] = ()
+        self.rates: tuple[float, ...] = ()
+
+    def update(self, now_ns: int, totals: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the rates per second of the last closed window, one for each of `totals`.
+
+        The first update closes the first window, however short, so that an unused broker has rates of 0 and
+        not none. A total that fell, because its subject is gone, has a rate of 0.
+        """
+        elapsed = max(now_ns - self._since, 1)
+        if elapsed >= WINDOW_NS or not self.rates:
+            before = self._before or (0,) * len(totals)
+            grown = [max(now - then, 0) for now, then in zip(totals, before, strict=True)]
+            self.rates = tuple(each * 1e9 / elapsed for each in grown)
+            self._before, self._since = totals, now_ns
+        return self.rates

@@ -9,7 +9,7 @@ samples * window_ms`.
 """
 
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf, isnan, nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,22 @@ class Window:
 
 
 class SampledStat:
-    """Sums recorded values; subclasses differ in the value of a sample and in how samples are combined."""
+    """The sum of the recorded values; subclasses differ in the value of a sample and in how samples are
+    combined.
+    """
 
     __slots__ = (
-        *("_counts", "_current", "_expire_ms", "_lasts", "_oldest_start", "_quiet_since", "_ring", "_starts"),
-        *("_values", "_window_ms", "window"),
+        "_counts",
+        "_current",
+        "_expire_ms",
+        "_lasts",
+        "_oldest_start",
+        "_quiet_since",
+        "_ring",
+        "_starts",
+        "_values",
+        "_window_ms",
+        "window",
     )
 
     INITIAL = 0.0
@@ -69,6 +80,11 @@ class SampledStat:
             total += value
         return total
 
+    def measure_or_zero(self, now_ms: int) -> float:
+        """Return `measure`, with 0 instead of NaN: metrics and JSON show no events as 0."""
+        value = self.measure(now_ms)
+        return 0.0 if isnan(value) else value
+
     def forget(self, now_ms: int) -> None:
         """Reset every sample whose last event is `samples * window_ms` ago or longer."""
         # No sample is older than _quiet_since, so most calls end here.
@@ -84,11 +100,6 @@ class SampledStat:
         if not self._starts:
             self._open(now_ms)
         return self._oldest_start
-
-    @property
-    def live_samples(self) -> int:
-        """The number of samples with at least one event."""
-        return sum(1 for count in self._counts if count)
 
     @property
     def events(self) -> int:
@@ -123,21 +134,6 @@ class SampledStat:
             self._quiet_since = min(self._lasts)
 
 
-class WindowedSum(SampledStat):
-    """The sum of the live samples; 0 without events."""
-
-    __slots__ = ()
-
-
-class WindowedCount(SampledStat):
-    """The number of events in the live samples; 0 without events."""
-
-    __slots__ = ()
-
-    def record(self, value: float, now_ms: int) -> None:
-        super().record(1.0, now_ms)
-
-
 class Avg(SampledStat):
     """The mean of the live events; NaN without events."""
 
@@ -163,19 +159,3 @@ class Max(SampledStat):
     def measure(self, now_ms: int) -> float:
         self.forget(now_ms)
         return max(self._values) if self.events else nan
-
-
-class Min(SampledStat):
-    """The smallest live event; NaN without events."""
-
-    __slots__ = ()
-
-    INITIAL = inf
-
-    def record(self, value: float, now_ms: int) -> None:
-        super().record(0.0, now_ms)
-        self._values[self._current] = min(self._values[self._current], value)
-
-    def measure(self, now_ms: int) -> float:
-        self.forget(now_ms)
-        return min(self._values) if self.events else nan

@@ -1,7 +1,7 @@
 """The network layer: sockets to requests, responses to sockets. (Kafka: kafka.network and common.network)
 
     acceptor      listening sockets and connection limits, applied before a processor takes a connection
-    connection    one connection: receive, send, mute state, expiry
+    connection    one connection: receive, send, mute state, authentication
     memory        bounds the bytes of requests in memory (KIP-72)
     tls           TLS for a connection
     handling      requests, the request channel, routes and handlers

@@ -7,7 +7,7 @@ Observers must neither wait nor raise.
 from typing import Protocol
 
 from broker.network.connection.channel import Channel
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 
 
 class ConnectionObserver(Protocol):

@@ -9,30 +9,27 @@ import contextlib
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import trio
 
-from broker.api.logins import Logins
+from broker.api.client_security import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, has_arrivals
-from broker.network.connection.connection_ids import ConnectionIds
-from broker.network.connection.expiry import FailedLogins, LateLogins, expire_idle
+from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
+from broker.network.connection.channel import Channel, ConnectionIds, has_arrivals
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
-from broker.network.connection.sessions import Sessions
 from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
-from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
-from broker.network.memory.leased_receive import receiving
+from broker.network.memory.leased_receive import polling, receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
-from broker.network.selector import BROKEN, READ, WRITE, Selector
+from broker.network.selector import BROKEN, READ, WRITE, Selector, expire_idle
 from broker.network.supervisor import TaskStarter
 from broker.network.tls.handshakes import Handshakes
 from broker.network.tls.tls_socket import TlsError
@@ -46,7 +43,12 @@ HEAD: Final = struct.Struct(">Ii")
 NEW_CONNECTIONS: Final = 20
 """Accepted sockets waiting for this processor (Kafka: Processor.ConnectionQueueSize, 20)."""
 
+BUFFERED: Final = 1 << 25
+"""The mask of a channel whose next frame may have been read already; no epoll event has this bit."""
+
 Accepted = tuple[socket.socket, tuple[str, int]]
+Event = tuple[int, int]
+"""A descriptor and its mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,100 +114,108 @@ class Processor:
         self.selector = Selector(on_close, failures)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
         self.responder = self._make_responder()
-        self.responder.copies = settings.certificates is not None
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
         self._sessions = Sessions(self.selector, settings.max_frame_before_login)
-        if settings.logins_end:
-            self._admit = self._admit_in_session  # type: ignore[method-assign]
         self._ids = ConnectionIds(processor_id)
         self._reading = True
         self._request_time: RequestTime | None = None
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
+        self._poll = polling(frames, self.selector)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Measure the thread time of each connection, or stop doing so (None)."""
-        self._request_time = self.responder.request_time = request_time
+        self._request_time = request_time
+        self.responder.measure(request_time)
 
     async def run(self) -> None:
         """Serve until cancelled, then close every connection."""
         clock, selector, channels = self._clock, self.selector, self.selector.channels
         now_of, base_ms = clock.ns, clock.base_ms
         responder = self.responder
-        epoll_fd, poll = selector.fileno(), selector.poll
+        epoll_fd, poll = selector.fileno(), self._poll
+        admit = self._admit_in_session if self._settings.logins_end else self._admit
         self.started = now_of()
-        ready: list[tuple[int, int]] = []
+        ready: list[Event] = []
+        events: Iterable[Event] = ready
+        is_polled = True
         try:
             while True:
-                self._configure_new_connections()
+                if is_polled:
+                    self._configure_new_connections()
                 if responder.responses:
                     responder.flush()
-                if responder.buffered:
-                    await self._submit_buffered()
-                asleep = now_of()
-                if ready:
-                    # Under load the next requests have arrived by the time the handlers have run, and a poll
-                    # costs a tenth of a wake-up.
-                    await trio.lowlevel.checkpoint()
-                    ready = poll(0, 4096)
-                if not ready:
-                    self._asleep_since = asleep
-                    await trio.lowlevel.wait_readable(epoll_fd)
-                    self._asleep_since = None
-                    ready = poll(0, 4096)
-                now = now_of()
+                if is_polled and responder.buffered:
+                    is_polled = False
+                    events, now = self._buffered_events(), now_of()
+                else:
+                    is_polled = True
+                    asleep = now_of()
+                    if ready:
+                        # Under load the next requests have arrived by the time the handlers have run, and a
+                        # poll costs a tenth of a wake-up.
+                        await trio.lowlevel.checkpoint()
+                        ready = poll(0, 4096)
+                    if not ready:
+                        self._asleep_since = asleep
+                        await trio.lowlevel.wait_readable(epoll_fd)
+                        self._asleep_since = None
+                        ready = poll(0, 4096)
+                    events, now = ready, now_of()
+                    self.idle += now - asleep
+                    self.polls += 1
                 now_ms = now // 1_000_000 + base_ms
-                self.idle += now - asleep
-                self.polls += 1
                 if self._request_time is not None:
-                    await self._serve_measured(ready, now)
-                    continue
-                for fd, mask in ready:
+                    events = self._timed(events, now)
+                for fd, mask in events:
                     channel = channels.get(fd)
                     if channel is None:
-                        selector.woken(fd)
+                        selector.reset_wakeup(fd)
                         continue
                     try:
                         if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
                             frame = channel.read(channel.sock)
-                            if frame is None:
-                                continue
-                            channel.last_active_ms = now_ms
-                            request = self._admit(channel, frame, now)
+                        elif mask == BUFFERED and channel.mute_state is NOT_MUTED and self._reading:
+                            frame = channel.receive.next_buffered()
                         else:
-                            request = self._on_event(channel, mask, now)
-                    except Exception as error:  # noqa: BLE001 - sorted by `_broken`
-                        self._broken(channel, error)
+                            frame = self._on_event(channel, mask)
+                        if frame is None:
+                            continue
+                        channel.last_active_ms = now_ms
+                        request = admit(channel, frame, now)
+                    except Exception as error:  # noqa: BLE001 - sorted by `_close_on_error`
+                        self._end_lap(channel)
+                        self._close_on_error(channel, error)
                         continue
                     if request is not None:
                         await self._wait_for_space(request)
         finally:
             self.close()
 
-    async def _serve_measured(self, ready: list[tuple[int, int]], now: int) -> None:
-        """Serve the connections of one poll and measure the thread time of each step."""
-        channels = self.selector.channels
-        lap = now
-        for fd, mask in ready:
-            channel = channels.get(fd)
-            if channel is None:
-                self.selector.woken(fd)
+    def _buffered_events(self) -> Iterator[Event]:
+        """Yield an event for each unmuted channel with bytes that were already read."""
+        buffered, self.responder.buffered = self.responder.buffered, []
+        for channel in dict.fromkeys(buffered):  # a channel may have been added twice: one receive each
+            if channel.fd >= 0:
+                yield channel.fd, BUFFERED
+
+    def _timed(self, events: Iterable[Event], now: int) -> Iterator[Event]:
+        """Yield the events, and measure the thread time that each takes: the first from `now` on."""
+        channels, began = self.selector.channels, now
+        for event in events:
+            channel, time = channels.get(event[0]), self._request_time
+            if channel is None or time is None:
+                yield event
                 continue
-            time = self._request_time
-            if time is not None:
-                time.begin_at(lap or self._clock.ns())
-                lap = 0
-            try:
-                request = self._on_event(channel, mask, now)
-            except Exception as error:  # noqa: BLE001 - sorted by `_broken`
-                if time is not None:
-                    time.add_network(channel)
-                self._broken(channel, error)
-                continue
-            if time is not None:
-                time.add_network(channel)
-            if request is not None:
-                await self._wait_for_space(request)
+            time.begin_at(began or self._clock.ns())
+            began = 0
+            yield event
+            time.add_network(channel)
+
+    def _end_lap(self, channel: Channel) -> None:
+        """End the measured lap of a channel that is about to close, which records its time."""
+        if self._request_time is not None:
+            self._request_time.add_network(channel)
 
     def close(self) -> None:
         """Close all connections, including unregistered ones. An acceptor that is sending to
@@ -241,14 +251,11 @@ class Processor:
         deadline.
         """
         self._reading = False
-        if self.responder.drained is None:
-            self.responder.drained = trio.Event()
-        self.responder.settled()
-        await self.responder.drained.wait()
+        await self.responder.drain()
 
     # Receives
 
-    def _broken(self, channel: Channel, error: Exception) -> None:
+    def _close_on_error(self, channel: Channel, error: Exception) -> None:
         """Close the connection for an exception. Sorts expected errors of the peer from unexpected ones."""
         match error:
             case ProtocolViolation():
@@ -261,12 +268,7 @@ class Processor:
             case OSError():
                 self.selector.close_channel(channel, str(error))
             case _:
-                self._fail(channel, Place.RECEIVE, error)
-
-    def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
-        """Report an unexpected exception and close only the connection that it concerns."""
-        self._failures.report(place, error, connection=channel.id)
-        self.selector.close_broken(channel, error)
+                self.responder.fail(channel, Place.RECEIVE, error)
 
     def _on_reset(self, channel: Channel) -> None:
         """Handle a connection that the peer has reset. Requests that have already arrived are still served in
@@ -276,12 +278,12 @@ class Processor:
         may_be_read = channel.mute_state is NOT_MUTED and not channel.receive.waits_for_memory
         is_over = may_be_read or channel.waiting is not None
         if not is_over and (channel.receive.has_buffered or has_arrivals(channel)):
-            self.selector.set_aside(channel)
+            self.selector.stop_watching(channel)
         else:
             self.selector.close_channel(channel, "connection reset by the peer")
 
-    def _on_event(self, channel: Channel, mask: int, now: int) -> Request | None:
-        """Handle an epoll event. Returns a request for which the request queue has no space."""
+    def _on_event(self, channel: Channel, mask: int) -> Frame | None:
+        """Handle any event but a read of an unmuted channel. Returns a complete frame, if any."""
         if mask & WRITE:
             self.responder.continue_send(channel)
         if channel.fd < 0:
@@ -291,37 +293,9 @@ class Processor:
                 self._on_reset(channel)
             return None
         if channel.mute_state is not NOT_MUTED or not self._reading:
-            self.selector.want(channel, channel.interest & ~READ)
+            self.selector.set_interest(channel, channel.interest & ~READ)
             return None
-        return self._take(channel, channel.read(channel.sock), now)
-
-    def _take(self, channel: Channel, frame: Frame | None, now: int) -> Request | None:
-        """Admit a complete frame."""
-        if frame is None:
-            return None
-        channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
-        return self._admit(channel, frame, now)
-
-    async def _submit_buffered(self) -> None:
-        now = self._clock.ns()
-        waiting, self.responder.buffered = self.responder.buffered, []
-        for channel in dict.fromkeys(waiting):  # a channel may have been added twice: one receive each
-            if channel.fd < 0 or channel.mute_state is not NOT_MUTED or not self._reading:
-                continue
-            time = self._request_time
-            if time is not None:
-                time.begin()
-            try:
-                request = self._take(channel, channel.receive.next_buffered(), now)
-            except Exception as error:  # noqa: BLE001 - sorted by `_broken`
-                if time is not None:
-                    time.add_network(channel)
-                self._broken(channel, error)
-                continue
-            if time is not None:
-                time.add_network(channel)
-            if request is not None:
-                await self._wait_for_space(request)
+        return channel.read(channel.sock)
 
     def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Mute the channel and queue the request. Returns the request if the request queue is full: the
@@ -345,15 +319,15 @@ class Processor:
                     self._unauthenticated.admit(channel)
                 except OverLimit as over:
                     self._drop(frame)
-                    self._broken(channel, over)
+                    self._close_on_error(channel, over)
                     return None
             channel.requests += 1
             size += 4
             channel.bytes_in += size
-            if route.answers and frame.__class__ is bytes:
-                kept = route.answers.get(frame[8:])
-                if kept is not None:
-                    self.responder.answer_kept(channel, route, kept, frame, now)
+            if route.cached_responses and frame.__class__ is bytes:
+                cached = route.cached_responses.get(frame[8:])
+                if cached is not None:
+                    self.responder.send_cached(channel, route, cached, frame, now)
                     return None
             channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
             request = Request(self.responder, channel, route, frame, correlation_id, now)
@@ -363,26 +337,31 @@ class Processor:
                 return request
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self._drop(frame)
-            self._fail(channel, Place.ADMIT, error)
+            self.responder.fail(channel, Place.ADMIT, error)
         return None
 
     def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Admit a frame on a listener where logins expire."""
         reason = self._sessions.refusal(channel, frame, now // 1_000_000 + self._clock.base_ms)
         if reason is None:
-            return Processor._admit(self, channel, frame, now)
+            return self._admit(channel, frame, now)
         self._drop(frame)
         self.selector.close_channel(channel, reason, logging.INFO)
         return None
 
     async def _wait_for_space(self, request: Request) -> None:
-        """Wait for space in the request queue. If cancelled, drops the request."""
+        """Wait for space in the request queue, unmeasured. If cancelled, drops the request."""
+        time = self._request_time
+        if time is not None:
+            time.add_network(request.channel)
         try:
             await self._requests.put(request)
         except trio.Cancelled:
             assert request.frame is not None
             self._drop(request.frame)
             raise
+        if time is not None:
+            time.begin()
 
     def _drop(self, frame: Frame) -> None:
         if isinstance(frame, memoryview):
@@ -391,7 +370,7 @@ class Processor:
     def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
         """Close the connection of a request that is not served."""
         self._drop(frame)
-        self._broken(channel, ProtocolViolation(reason))
+        self._close_on_error(channel, ProtocolViolation(reason))
 
     # Connections
 
@@ -404,7 +383,7 @@ class Processor:
             self.selector,
             self.responder,
             self._clock,
-            self._broken,
+            self._close_on_error,
             self._logins,
             self._unauthenticated.meter,
             names_users=not settings.requires_login,
@@ -412,7 +391,12 @@ class Processor:
 
     def _make_responder(self) -> Responder:
         return Responder(
-            self.selector, self._clock, self._failed_logins, self._settings.max_frame, self._failures
+            self.selector,
+            self._clock,
+            self._failed_logins,
+            self._settings.max_frame,
+            self._failures,
+            copies_regions=self._settings.certificates is not None,
         )
 
     def _configure_new_connections(self) -> None:
@@ -442,7 +426,7 @@ class Processor:
                     self._late_logins.add(channel)
                     self._unauthenticated.add(channel, self.selector)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._fail(channel, Place.REGISTER, error)
+                self.responder.fail(channel, Place.REGISTER, error)
 
     def _drop_accepted(self, accepted: Accepted) -> None:
         address, port = accepted[1]

@@ -14,19 +14,16 @@ import trio
 from broker.api.outcome import Login
 from broker.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
-from broker.network.connection.authentication import log_authenticated
+from broker.network.connection.authentication import FailedLogins, log_authenticated
 from broker.network.connection.channel import Channel
-from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request, ResponseSend
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import KeptAnswer, Route
-from broker.network.paced_warning import PacedWarning
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
-from broker.network.unreadable_records import without_unreadable
-from broker.network.unsendable import UnsendableResponses
+from broker.network.unsendable import RateLimitedWarning, UnsendableResponses, without_unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +39,8 @@ PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 class Responder:
     """`frame_limit` is the maximum request size after login. `buffered` holds unmuted channels with bytes
     already read: their processor must read them without waiting for epoll. `request_time` is set while a
-    request quota exists.
+    request quota exists. `copies_regions` says whether transports copy file regions in user space, as TLS
+    does.
     """
 
     def __init__(
@@ -52,6 +50,8 @@ class Responder:
         failed_logins: FailedLogins,
         frame_limit: int,
         failures: Failures,
+        *,
+        copies_regions: bool = False,
     ) -> None:
         self.responses: deque[Request] = deque()
         self.peak = 0
@@ -60,15 +60,14 @@ class Responder:
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
-        self.copies = False
-        """Whether transports copy file regions in user space, as TLS does."""
+        self._copies_regions = copies_regions
         self._failures = failures
         self._selector = selector
         self._clock = clock
         self._failed_logins = failed_logins
         self._frame_limit = frame_limit
         self._unsendable = UnsendableResponses()
-        self._cut_off = PacedWarning(logger)
+        self._cut_off = RateLimitedWarning(logger)
 
     def flush(self) -> None:
         """Write every queued response as far as its socket takes it. Synchronous; called by handlers and by
@@ -103,7 +102,7 @@ class Responder:
                         except BlockingIOError:
                             n = 0
                         if n != size:
-                            self._start_send(channel, Send([reply], n, request), now)
+                            self._start_send(channel, ResponseSend(request, [reply], n), now)
                             if time is not None:
                                 time.add_network(channel)
                             continue
@@ -145,20 +144,20 @@ class Responder:
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self.fail(channel, Place.SEND, error)
 
-    def answer_kept(
-        self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
+    def send_cached(
+        self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
     ) -> None:
         """Write a cached response: it needs no handler, so the channel is not muted for it.
 
         It becomes a request with a send in progress only if the socket does not take all of it at once.
         """
-        if kept.imprint is not None:
-            kept.imprint(channel)
-        channel.client_id = kept.client_id
-        answer = b"".join((kept.head, frame[4:8], kept.tail))
-        size = len(answer)
+        if cached.update_connection is not None:
+            cached.update_connection(channel)
+        channel.client_id = cached.client_id
+        response = b"".join((cached.head, frame[4:8], cached.tail))
+        size = len(response)
         try:
-            n = channel.sock.send(answer)
+            n = channel.sock.send(response)
         except BlockingIOError:
             n = 0
         except OSError as error:
@@ -167,12 +166,12 @@ class Responder:
         if n != size:
             channel.mute_state = PENDING
             request = Request(self, channel, route, frame, 0, received)
-            request.client_id = kept.client_id
+            request.client_id = cached.client_id
             request.dequeued = request.completed = received
-            self._start_send(channel, Send([answer], n, request), self._clock.ns())
+            self._start_send(channel, ResponseSend(request, [response], n), self._clock.ns())
             return
         channel.bytes_out += size
-        route.metrics.kept += 1
+        route.metrics.cached += 1
         if channel.receive.has_buffered:
             self._after_unmute(channel)
 
@@ -215,7 +214,7 @@ class Responder:
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
             self.fail(channel, Place.UNMUTE, error)
 
-    def reopen(self, channel: Channel) -> None:
+    def resume_reading(self, channel: Channel) -> None:
         """Read again from a channel that waited for memory. A channel muted for a response or by a throttle
         stays muted, and is read when that ends.
         """
@@ -227,10 +226,10 @@ class Responder:
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """Return the size of the response if all of it was written, or -1 if its send is in progress."""
-        if self.copies:
+        if self._copies_regions:
             copy_regions(parts)
         if len(parts) > IOV_MAX:
-            send = Send(parts, 0, request)
+            send = ResponseSend(request, parts)
             if self._write(send, channel):
                 return send.written
             self._start_send(channel, send, taken)
@@ -241,15 +240,15 @@ class Responder:
         except BlockingIOError:
             written = 0
         except UnreadableRegion as error:
-            send = Send(parts, 0, request)
-            self._answer_unreadable(send, error)
+            send = ResponseSend(request, parts)
+            self._replace_unreadable(send, error)
             if self._write(send, channel):
                 return send.written
             self._start_send(channel, send, taken)
             return -1
         if written == wanted:
             return wanted
-        send = Send(parts, max(written, 0), request)
+        send = ResponseSend(request, parts, max(written, 0))
         if written < 0 and self._write(send, channel):
             return send.written
         self._start_send(channel, send, taken)
@@ -263,32 +262,31 @@ class Responder:
             try:
                 return send.write(channel.sock)
             except UnreadableRegion as error:
-                self._answer_unreadable(send, error)
+                self._replace_unreadable(send, error)
 
-    def _answer_unreadable(self, send: Send, error: UnreadableRegion) -> None:
+    def _replace_unreadable(self, send: Send, error: UnreadableRegion) -> None:
         """Replace unreadable partitions by an error. Raises the error if part of the response has been
         written.
         """
         parts = None
-        if not send.written and send.request is not None:
+        if not send.written and isinstance(send, ResponseSend):
             parts = without_unreadable(send.request, send.unsent, error.region)
         if parts is None:
             raise error
         send.replace(parts)
 
-    def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
+    def _start_send(self, channel: Channel, send: ResponseSend, taken: int) -> None:
         """Start a send for the rest of a response that was dequeued at `taken`."""
         if channel.send is not None:
             raise BrokerBug(f"{channel.id}: a send is already in progress")
-        assert send.request is not None
         send.request.taken = taken
         channel.send = send
-        self._selector.want(channel, channel.interest | WRITE)
+        self._selector.set_interest(channel, channel.interest | WRITE)
 
     def continue_send(self, channel: Channel) -> None:
         send = channel.send
         if send is None:
-            self._selector.want(channel, channel.interest & ~WRITE)
+            self._selector.set_interest(channel, channel.interest & ~WRITE)
             return
         written = send.written
         time = self.request_time
@@ -305,12 +303,12 @@ class Responder:
             channel.last_active_ms = self._clock.ms()
         if not is_whole:
             return
-        request = send.request
         channel.send = None
-        self._selector.want(channel, channel.interest & ~WRITE)
-        if request is None:  # a Flight has no request
+        self._selector.set_interest(channel, channel.interest & ~WRITE)
+        if not isinstance(send, ResponseSend):  # a HandshakeSend has no response
             self._after_unmute(channel)
             return
+        request = send.request
         if time is not None:
             time.settle(request)
         now = self._clock.ns()
@@ -320,7 +318,18 @@ class Responder:
             return
         self._after_response(channel)
 
-    def settled(self) -> None:
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Measure the thread time of each connection, or stop doing so (None)."""
+        self.request_time = request_time
+
+    async def drain(self) -> None:
+        """Wait until no request is in flight. The caller sets a deadline."""
+        if self.drained is None:
+            self.drained = trio.Event()
+        self.check_drained()
+        await self.drained.wait()
+
+    def check_drained(self) -> None:
         """Complete the drain if no request is in flight; called when a connection has answered or closed."""
         if self.drained is not None and not self._selector.in_flight():
             self.drained.set()
@@ -330,13 +339,13 @@ class Responder:
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:
-            self.settled()
+            self.check_drained()
 
     def _after_unmute(self, channel: Channel) -> None:
         if self.drained is not None:
-            self.settled()
+            self.check_drained()
         if not channel.interest & READ:
-            self._selector.want(channel, channel.interest | READ)
+            self._selector.set_interest(channel, channel.interest | READ)
         if channel.receive.has_buffered:
             if not self.buffered:
                 self._selector.wakeup()
@@ -361,6 +370,8 @@ class Responder:
                 counts.logins_without_reauth += 1
         elif channel.session is not None:
             counts.renewals += 1
-            counts.renewal_ms.add(channel.session.latency_ms, self._clock.ns() // 1_000_000)
+            now_ms = self._clock.ns() // 1_000_000
+            counts.renewal_ms_avg.record(channel.session.latency_ms, now_ms)
+            counts.renewal_ms_max.record(channel.session.latency_ms, now_ms)
         channel.receive.limit = self._frame_limit
         return True

@@ -11,8 +11,12 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.metrics.lately import Lately
-from broker.network.connection.channel import Channel
+import trio
+
+from broker.metrics.window import Avg, Max, Window
+from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.mute import MuteState
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
@@ -28,7 +32,7 @@ BUG: Final = "an unexpected exception in the broker"
 NO_MEMORY: Final = "no memory is left for its request"
 """Close reason after a MemoryError, for which the failure report is the only log line."""
 
-ASIDE: Final = 1 << 24
+UNWATCHED: Final = 1 << 24
 """The interest of a connection that epoll does not watch; no epoll event has this bit."""
 
 Poll = Callable[[float, int], list[tuple[int, int]]]
@@ -39,15 +43,27 @@ class ConnectionCounts:
     """Counters of a selector's connections since its creation. `closed_...` are the bytes and requests of
     closed connections; `unanswered` counts requests not answered in full because their connection closed.
     `logins_without_reauth` counts clients that do not support re-authentication (KIP-368), `renewals`
-    re-authentications, `renewal_ms` their duration, `expired` connections closed after their login expired,
-    `oversized` connections closed for the size of a request, `cut_off` connections closed within a response
-    whose records could not be read.
+    re-authentications, `renewal_ms_avg` and `renewal_ms_max` their recent durations, `expired` connections
+    closed after their login expired, `oversized` connections closed for the size of a request, `cut_off`
+    connections closed within a response whose records could not be read.
     """
 
     __slots__ = (
-        *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
-        *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms"),
-        *("cut_off", "renewals"),
+        "closed",
+        "closed_bytes_in",
+        "closed_bytes_out",
+        "closed_requests",
+        "cut_off",
+        "expired",
+        "failed_logins",
+        "failed_renewals",
+        "logins",
+        "logins_without_reauth",
+        "opened",
+        "oversized",
+        "renewal_ms_avg",
+        "renewal_ms_max",
+        "renewals",
         "unanswered",
     )
 
@@ -58,7 +74,7 @@ class ConnectionCounts:
         self.logins = self.failed_logins = self.logins_without_reauth = 0
         self.renewals = self.failed_renewals = self.expired = self.oversized = 0
         self.cut_off = 0
-        self.renewal_ms = Lately()
+        self.renewal_ms_avg, self.renewal_ms_max = Avg(Window()), Max(Window())
 
 
 class Selector:
@@ -90,7 +106,7 @@ class Selector:
         """Make the task that waits for `fileno` run another turn."""
         os.eventfd_write(self._wake_fd, 1)
 
-    def woken(self, fd: int) -> None:
+    def reset_wakeup(self, fd: int) -> None:
         """Reset a wake-up, so that it is not reported again. Ignores the descriptor of a channel that has
         closed.
         """
@@ -105,26 +121,26 @@ class Selector:
         self.ids.add(channel.id)
         self.counts.opened += 1
 
-    def want(self, channel: Channel, interest: int) -> None:
+    def set_interest(self, channel: Channel, interest: int) -> None:
         """Change the events that epoll reports for an open channel."""
         if interest != channel.interest and channel.fd >= 0:
-            if interest & ASIDE:
-                interest &= ~ASIDE
+            if interest & UNWATCHED:
+                interest &= ~UNWATCHED
                 self._epoll.register(channel.fd, interest)
             else:
                 self._epoll.modify(channel.fd, interest)
             channel.interest = interest
 
-    def set_aside(self, channel: Channel) -> None:
+    def stop_watching(self, channel: Channel) -> None:
         """Stop watching a connection whose peer is gone, which epoll would report every turn, until the next
-        `want`. (Kafka: Selector.closingChannels)
+        `set_interest`. (Kafka: Selector.closingChannels)
         """
         self._epoll.unregister(channel.fd)
-        channel.interest = ASIDE
+        channel.interest = UNWATCHED
 
     def in_flight(self) -> int:
         """Return the number of requests received and not yet answered in full."""
-        return sum(channel.in_hand for channel in self.channels.values())
+        return sum(channel.requests_in_flight for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
         """Close a connection, once. Its queued and later responses are dropped."""
@@ -140,7 +156,7 @@ class Selector:
         self.ids.discard(channel.id)
         channel.fd = -1
         attempt = self.failures.attempt
-        if channel.interest != ASIDE:
+        if channel.interest != UNWATCHED:
             attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
         attempt(Place.CLOSE, channel.id, channel.receive.close)
         attempt(Place.CLOSE, channel.id, channel.sock.close)
@@ -149,7 +165,7 @@ class Selector:
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
         # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
-        channel.read = channel.receive.read
+        channel.read_frames()
 
     def close_broken(self, channel: Channel, error: Exception) -> None:
         """Close the connection of a step that raised an unexpected, already reported exception."""
@@ -164,7 +180,7 @@ class Selector:
         counts.closed_bytes_in += channel.bytes_in
         counts.closed_bytes_out += channel.bytes_out
         counts.closed_requests += channel.requests
-        counts.unanswered += channel.in_hand
+        counts.unanswered += channel.requests_in_flight
 
     def close(self) -> None:
         """Close every connection and the epoll object."""
@@ -172,3 +188,51 @@ class Selector:
             self.close_channel(channel, "shutdown")
         self._epoll.close()
         os.close(self._wake_fd)
+
+
+async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
+    """Close every connection that has been idle for `connections.max.idle.ms`. Returns immediately if that is
+    negative, which means never. (Kafka: Selector has no IdleExpiryManager then,
+    maybeCloseOldestConnection)
+
+    A connection is not idle while a request is being served, it is throttled, it waits for memory, or the
+    kernel holds unread bytes. It is idle while it takes none of its response, or its request never completes.
+    The least recently used connection closes first, one per turn of the loop.
+    """
+    if limit_ms < 0:
+        return
+    while True:
+        now_ms = clock.ms()
+        next_ms = now_ms + limit_ms
+        due = []
+        for channel in selector:
+            due_ms = channel.last_active_ms + limit_ms
+            if due_ms > now_ms:
+                next_ms = min(next_ms, due_ms)
+            else:
+                due.append(channel)
+        for channel in sorted(due, key=lambda each: each.last_active_ms):
+            if channel.last_active_ms + limit_ms > now_ms:
+                continue
+            try:
+                is_used = channel.fd >= 0 and _is_used(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                selector.failures.report(Place.EXPIRE, error, connection=channel.id)
+                is_used = False
+            if is_used:
+                channel.last_active_ms = now_ms
+                continue
+            selector.close_channel(channel, f"idle for {limit_ms} ms")
+            await trio.lowlevel.checkpoint()
+        await trio.sleep(max(next_ms - clock.ms(), 0) / 1000)
+
+
+def _is_used(channel: Channel) -> bool:
+    if channel.send is not None:
+        return False
+    if channel.mute_state is not MuteState.NOT_MUTED:
+        return True
+    if channel.requests_in_flight or channel.receive.waits_for_memory:
+        return True
+    # After a pause of the whole process the deadline has passed before the waiting requests are read.
+    return has_arrivals(channel)

@@ -2,23 +2,31 @@
 and its acceptors)
 
 Used only by `socket_server`, at the start and for every listener added later. Starts no task; creating a
-listener binds its port.
+listener binds its port. `ServerMode` has the classes that a socket server is built of; `server` chooses one:
+Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.server.mode`).
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from broker.api.broker import Broker, Endpoint
+from broker.api.callbacks import Callbacks
+from broker.api.client_security import ClientSecurity
+from broker.api.registry import Registry
+from broker.api.services import Endpoint, Endpoints, HandlerServices
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
-from broker.config.sections import NetworkConfig, TlsConfig
+from broker.config.sections import NetworkConfig, NodeConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import Acceptor, SocketOptions
+from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
+from broker.network.handling.handler_pool import Completion, HandlerPool
+from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes, Wrapper
 from broker.network.listener import Listener
@@ -26,27 +34,104 @@ from broker.network.metrics.client_usage import ClientUsage
 from broker.network.metrics.request_log import RequestLog
 from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
-from broker.network.plane import (
-    CONTROL_PLANE_HANDLERS,
-    CONTROL_PLANE_PROCESSORS,
-    CONTROL_PLANE_QUEUE,
-    Plane,
-    served_by,
-)
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
-from broker.network.server_mode import ServerMode
 from broker.network.server_resources import ServerResources
+from broker.network.throttling import Throttling
 from broker.network.tls.handshakes import certificates_of
+from broker.protocol.api_key import ApiKey
+from broker.quotas.client_quotas import ClientQuotas
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMode:
+    """`requests` and `callbacks` take `queued.max.requests` and the number of handlers; the other fields take
+    the arguments of the classes in this package. `resizable` says whether the number of handlers may change
+    at run time.
+    """
+
+    requests: Callable[[int, int], Requests]
+    callbacks: Callable[[int, int], Callbacks]
+    processor: Callable[..., Processor]
+    handlers: type[HandlerPool]
+    throttling: type[Throttling]
+    resizable: bool = True
+
+
+KAFKA: Final = ServerMode(
+    lambda capacity, _handlers: RequestChannel(capacity),
+    lambda capacity, _handlers: Callbacks(capacity),
+    Processor,
+    HandlerPool,
+    Throttling,
+)
+
+CONTROL_PLANE_QUEUE: Final = 20
+CONTROL_PLANE_HANDLERS: Final = 1
+CONTROL_PLANE_PROCESSORS: Final = 1
+"""Kafka's values, which are constants there (SocketServer.scala of 3.9: `new RequestChannel(20, ...)`)."""
+
+CONTROLLER_APIS: Final = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_CLUSTER,
+    }
+)
+"""The served APIs among those that Kafka's messages mark with `"listeners": ["controller"]`. Fetch is left
+out: there it reads only the metadata log, for other brokers, and Weir has none.
+"""
+
+
+class Plane:
+    """`processors` is the number per listener; None means num.network.threads."""
+
+    def __init__(
+        self,
+        name: PlaneName,
+        requests: Requests,
+        handlers: HandlerPool,
+        registry: Registry,
+        processors: int | None,
+    ) -> None:
+        self.name = name
+        self.requests = requests
+        self.handlers = handlers
+        self.registry = registry
+        self.processors = processors
+
+
+def served_by(name: PlaneName, registry: Registry) -> Registry:
+    """Return the APIs that a plane serves."""
+    return registry.only(CONTROLLER_APIS) if name is PlaneName.CONTROLLER else registry
+
 
 LOOPBACK: Final = "127.0.0.1"
 """The advertised host of a listener on all addresses that sets none."""
 
 
-class Departed:
+@dataclass(frozen=True, slots=True)
+class ServedApis:
+    """The APIs that clients can call, the services of their handlers, and the addresses of the listeners."""
+
+    registry: Registry
+    services: HandlerServices
+    endpoints: Endpoints
+
+
+class EndedProcessors:
     """The bytes received and sent by processors that have ended."""
 
     __slots__ = ("bytes_in", "bytes_out")
@@ -65,7 +150,12 @@ class ServerFactory:
         config: NetworkConfig,
         tls: TlsConfig,
         max_receive_before_login: int,
-        broker: Broker,
+        node: NodeConfig,
+        apis: ServedApis,
+        completion: Completion,
+        security: ClientSecurity,
+        quotas: ClientQuotas,
+        logins: UserGates,
         clock: TrioClock,
         *,
         resources: Mapping[Server, ServerResources],
@@ -80,20 +170,25 @@ class ServerFactory:
         """Set while a request quota exists."""
         self.config = config
         self.tls = tls
-        self.broker = broker
+        self.endpoints = apis.endpoints
+        self._node = node
+        self._apis = apis
+        self._completion = completion
+        self._security = security
+        self._logins = logins
         self.request_log = RequestLog(clock)
         self.client_usage = ClientUsage()
         self.metrics = AllMetrics(self._taps)
-        self.throttling = mode.throttling(broker.quotas, clock, observers, failures)
+        self.throttling = mode.throttling(quotas, clock, observers, failures)
         self.responders: list[Responder] = []
-        self.departed = Departed()
+        self.ended_processors = EndedProcessors()
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._resources = resources
         self._reapers = reapers
         self._mode = mode
         self._on_close = on_close
-        self._watchers = observers
+        self._observers = observers
         self.cache_allowed = True
         """Whether requests may be served from caches, without a handler; see `Routes`."""
         self.wrapper: Wrapper | None = None
@@ -112,15 +207,15 @@ class ServerFactory:
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
-            Routes(self.planes[endpoint.plane].registry, self.metrics.of),
+            Routes(self.planes[endpoint.plane].registry, self._apis.services, self.metrics.of),
             self._processor,
             self._forget_processor,
-            self.broker.config.drain_timeout_ms / 1000,
+            self._node.drain_timeout_ms / 1000,
             certificates,
         )
         listener.routes.wrap_handlers(self.wrapper)
         listener.routes.allow_cache(self.cache_allowed)
-        self.tell(listener, endpoint)
+        self.advertise(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
         return listener
@@ -134,10 +229,11 @@ class ServerFactory:
             gate.remove_listener(endpoint.name)
             raise
 
-    def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
+    def advertise(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
-        self.broker.endpoints[endpoint.name] = Endpoint(
+        self._logins.add_listener(endpoint.name, self._resources[endpoint.plane.server].users)
+        self.endpoints[endpoint.name] = Endpoint(
             endpoint.advertised_host or LOOPBACK,
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,
@@ -158,7 +254,7 @@ class ServerFactory:
             name,
             size,
             requests,
-            self.broker,
+            self._completion,
             responders=self.responders,
             reapers=self._reapers,
             throttling=self.throttling,
@@ -167,7 +263,7 @@ class ServerFactory:
             failures=self.failures,
             main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
         )
-        registry = served_by(name, self.broker.registry)
+        registry = served_by(name, self._apis.registry)
         return Plane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
 
     def _processor(self, listener: Listener) -> Processor:
@@ -175,7 +271,7 @@ class ServerFactory:
         plane = self.planes[listener.endpoint.plane]
         resources = self._resources[plane.name.server]
         processor_id, self._next_id = self._next_id, self._next_id + 1
-        node = self.broker.config.node_id
+        node = self._node.node_id
         processor = self._mode.processor(
             processor_id,
             f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
@@ -187,7 +283,7 @@ class ServerFactory:
                 max_idle_ms=config.connections_max_idle_ms,
                 failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
                 authentication_timeout_ms=config.connection_authentication_timeout_ms,
-                logins_end=self.broker.security_config.logins_end(listener.name),
+                logins_end=self._security.config.logins_end(listener.name),
                 certificates=listener.certificates,
             ),
             routes=listener.routes,
@@ -197,7 +293,7 @@ class ServerFactory:
             logins=resources.users,
             unauthenticated=resources.unauthenticated,
             failures=self.failures,
-            on_open=self._watchers.opened,
+            on_open=self._observers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,
         )
@@ -213,8 +309,8 @@ class ServerFactory:
     def _forget_processor(self, processor: Processor) -> None:
         """Remove a processor's responder; later responses are dropped with their requests."""
         self.responders.remove(processor.responder)
-        self.departed.bytes_in += processor.selector.counts.closed_bytes_in
-        self.departed.bytes_out += processor.selector.counts.closed_bytes_out
+        self.ended_processors.bytes_in += processor.selector.counts.closed_bytes_in
+        self.ended_processors.bytes_out += processor.selector.counts.closed_bytes_out
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

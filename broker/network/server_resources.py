@@ -18,7 +18,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.unauthenticated import UnauthenticatedConnections
 from broker.network.failures import Failures
-from broker.network.memory.leased_frames import LeasedFrames
+from broker.network.memory.leased_receive import LeasedFrames
 from broker.network.memory.memory_limit import memory_limit
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.observers import ConnectionObservers
@@ -47,7 +47,7 @@ class ServerResources:
         deliver: Callable[[], None],
     ) -> None:
         self.name = name
-        prefix = task_prefix(name)
+        prefix = task_name_prefix(name)
         self.gate = ConnectionGate(quotas, clock, selectors, observers, failures, prefix)
         self.users = UserGate(self.gate, deliver, prefix)
         self.unauthenticated = UnauthenticatedConnections(
@@ -58,7 +58,7 @@ class ServerResources:
         self.gate_task = f"{prefix}connection-quotas"
 
 
-def task_prefix(name: Server) -> str:
+def task_name_prefix(name: Server) -> str:
     """Return the prefix of the names of a server's tasks."""
     return "" if name is Server.BROKER else f"{name}-"
 

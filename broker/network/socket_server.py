@@ -12,29 +12,31 @@ from functools import partial
 
 import trio
 
-from broker.api.broker import Broker
+from broker.api.client_security import ClientSecurity
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
-from broker.config.sections import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
+from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor.acceptor import check_bindable
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
+from broker.network.handling.handler_pool import Completion
+from broker.network.handling.request_channel import ResponseSend
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
-from broker.network.metrics.client_accounts import ClientAccounts
+from broker.network.metrics.client_usage import ClientAccounts
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
-from broker.network.server_factory import ServerFactory, socket_options
-from broker.network.server_mode import KAFKA, ServerMode
+from broker.network.server_factory import KAFKA, ServedApis, ServerFactory, ServerMode, socket_options
 from broker.network.server_resources import ServerResources
 from broker.network.supervisor import Supervisor, TaskStarter
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
@@ -58,17 +60,25 @@ class SocketServer:
         config: NetworkConfig,
         tls: TlsConfig,
         max_receive_before_login: int,
-        broker: Broker,
+        node: NodeConfig,
+        apis: ServedApis,
+        completion: Completion,
+        security: ClientSecurity,
+        quotas: ClientQuotas,
         connections: Mapping[Server, ConnectionQuotas],
+        logins: UserGates,
+        failures: Failures,
         clock: TrioClock,
         reapers: Sequence[Reaper],
+        disconnected: Callable[[str], None],
         mode: ServerMode = KAFKA,
     ) -> None:
-        """Bind every port. `connections` maps every server that has a listener to its quotas. Raises
-        ConfigError with the listener's name if a port cannot be bound.
+        """Bind every port. `connections` maps every server that has a listener to its quotas. `disconnected`
+        is called with the id of each closed connection. Raises ConfigError with the listener's name if a port
+        cannot be bound.
         """
         self.observers = ConnectionObservers()
-        self.failures = Failures()
+        self.failures = failures
         self.resources = {
             name: ServerResources(
                 name,
@@ -77,33 +87,38 @@ class SocketServer:
                 clock,
                 selectors=partial(self.selectors, name),
                 observers=self.observers,
-                failures=self.failures,
+                failures=failures,
                 deliver=lambda: self.handlers.deliver(),
             )
             for name, quotas in connections.items()
         }
         own = self.resources[Server.BROKER]
         self.gate, self.users, self.memory, self.frames = own.gate, own.users, own.memory, own.frames
-        broker.logins = UserGates(lambda listener: self._resources_of(listener).users)
         self._clock = clock
         self.listeners: list[Listener] = []
-        self._broker = broker
+        self._quotas = quotas
+        self._disconnected = disconnected
         self._mode = mode
         self._factory = factory = ServerFactory(
             config,
             tls,
             max_receive_before_login,
-            broker,
+            node,
+            apis,
+            completion,
+            security,
+            quotas,
+            logins,
             clock,
             resources=self.resources,
             reapers=reapers,
             on_close=self._closed,
             observers=self.observers,
             mode=mode,
-            failures=self.failures,
+            failures=failures,
         )
         self.metrics = factory.metrics
-        self.departed = factory.departed
+        self.ended_processors = factory.ended_processors
         self.request_log = factory.request_log
         self.client_usage = factory.client_usage
         self.throttling = factory.throttling
@@ -112,8 +127,8 @@ class SocketServer:
         self.planes = factory.planes
         self.requests = self.planes[PlaneName.DATA].requests
         self.handlers = self.planes[PlaneName.DATA].handlers
-        self._back: TaskStarter | None = None
-        self._front: TaskStarter | None = None
+        self._processor_nursery: TaskStarter | None = None
+        self._acceptor_nursery: TaskStarter | None = None
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
             for endpoint in config.resolved_listeners():
@@ -128,7 +143,7 @@ class SocketServer:
             plane.handlers.start(nursery)
 
     def start_processors(self, nursery: TaskStarter) -> None:
-        self._back = nursery
+        self._processor_nursery = nursery
         for each in self.resources.values():
             if each.memory is not None:
                 nursery.start_soon(each.memory.reaper.run, name=each.memory.reaper.name)
@@ -147,7 +162,7 @@ class SocketServer:
         port is bound, and wait. (Kafka: enableRequestProcessing)
         """
         logger.info("Enabling request processing.")
-        self._front, self._ready = nursery, ready
+        self._acceptor_nursery, self._ready = nursery, ready
         for listener in self.listeners:
             self._accept(listener, nursery)
 
@@ -156,10 +171,10 @@ class SocketServer:
         for listener in list(self.listeners):
             await listener.started.wait()
 
-    def remove_config_listeners(self) -> None:
+    def stop_reconfiguring(self) -> None:
         """Stop adding and removing listeners; called before the acceptors are cancelled."""
         logger.info("Stopping socket server request processors")
-        self._front = None
+        self._acceptor_nursery = None
 
     async def drain(self) -> None:
         """Stop reading and wait until all requests in flight are answered. The caller sets the deadline."""
@@ -219,7 +234,7 @@ class SocketServer:
         """Apply the settings. The caller then invalidates the cached responses. If a port has been taken
         since `check_reconfigure`, only its listener is missing.
         """
-        if self._back is None or self._front is None:
+        if self._processor_nursery is None or self._acceptor_nursery is None:
             return  # the broker is stopping; the next start reads the new settings
         self._factory.config = new
         removed, added = self._changes(old, new)
@@ -230,7 +245,7 @@ class SocketServer:
         endpoints = {endpoint.name: endpoint for endpoint in new.resolved_listeners()}
         for listener in self.listeners:
             if not listener.ending:
-                self._factory.tell(listener, endpoints[listener.name])
+                self._factory.advertise(listener, endpoints[listener.name])
                 listener.resize(self._factory.processors_of(listener.name))
         for endpoint in added:
             try:
@@ -240,8 +255,8 @@ class SocketServer:
                 continue
             self.listeners.append(listener)
             logger.info("listener added", extra=_log_fields(listener))
-            self._serve(listener, self._back)
-            self._accept(listener, self._front)
+            self._serve(listener, self._processor_nursery)
+            self._accept(listener, self._acceptor_nursery)
         for plane in self.planes.values():
             if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
@@ -264,7 +279,7 @@ class SocketServer:
 
     def bootstrap(self) -> tuple[str, ...]:
         """Return the advertised host:port of each data plane listener."""
-        endpoints = self._broker.endpoints
+        endpoints = self._factory.endpoints
         return tuple(
             f"{endpoints[each.name].host}:{endpoints[each.name].port}"
             for each in self.listeners
@@ -289,6 +304,21 @@ class SocketServer:
             for processor in listener.all_processors():
                 yield listener.name, processor.selector
 
+    def client_of(self, connection_id: str) -> str | None:
+        """Return the client id of an open connection, or ""; None if there is no such connection."""
+        for channel in self.channels():
+            if channel.id == connection_id:
+                return channel.client_id or ""
+        return None
+
+    def close_connection(self, connection_id: str) -> None:
+        """Close a connection for an operator, if it is still open."""
+        for _, selector in self.selectors():
+            for channel in selector:
+                if channel.id == connection_id:
+                    selector.close_channel(channel, "closed by an operator", logging.INFO)
+                    return
+
     def limit_connections(self, config: ConnectionConfig) -> None:
         """Apply connection limits on each server."""
         for each in self.resources.values():
@@ -298,18 +328,18 @@ class SocketServer:
         """Set which requests are written to the log."""
         self.request_log.configure(config)
         for listener in self.listeners:
-            listener.routes.recount()
+            listener.routes.renew_metrics()
 
     def count_by_client(self, is_wanted: bool) -> None:
         """Turn `client_usage` on or off."""
-        if is_wanted is not self.client_usage.is_kept:
-            self.client_usage.is_kept = is_wanted
+        if is_wanted is not self.client_usage.is_enabled:
+            self.client_usage.is_enabled = is_wanted
             for listener in self.listeners:
-                listener.routes.recount()
+                listener.routes.renew_metrics()
 
     def time_requests(self, is_timed: bool) -> None:
         """Turn request time measurement, which the request quota needs, on or off."""
-        quota = self._broker.quotas.request
+        quota = self._quotas.request
         # If the inter-broker listener is only the default one, clients use it too.
         named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
@@ -332,10 +362,10 @@ class SocketServer:
         for listener in self.listeners:
             listener.routes.wrap_handlers(wrapper)
 
-    def forget_answers(self) -> None:
+    def clear_caches(self) -> None:
         """Invalidate cached responses; called when the metadata image changes."""
         for listener in self.listeners:
-            listener.routes.forget_answers()
+            listener.routes.clear_caches()
 
     # Tasks
 
@@ -346,7 +376,7 @@ class SocketServer:
         await listener.serve()
         self.listeners.remove(listener)
         if listener.name not in {each.name for each in self.listeners}:
-            del self._broker.endpoints[listener.name]
+            del self._factory.endpoints[listener.name]
             self.resources[listener.endpoint.plane.server].gate.remove_listener(listener.name)
 
     def _accept(self, listener: Listener, nursery: TaskStarter) -> None:
@@ -365,15 +395,15 @@ class SocketServer:
         attempt(self.observers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
-        attempt(self._broker.telemetry.manager.disconnected, channel.id)
+        attempt(self._disconnected, channel.id)
         attempt(self.accounts.closed, channel)
         attempt(channel.abandon)
-        attempt(channel.responder.settled)
+        attempt(channel.responder.check_drained)
 
     def _end_send(self, channel: Channel) -> None:
         """Record the response in progress as slow, and charge the connection's remaining thread time."""
         send = channel.send
-        if send is not None and send.request is not None:
+        if isinstance(send, ResponseSend):
             request = send.request
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
         if self._factory.request_time is not None:

@@ -107,7 +107,7 @@ class LastError:
         self._error: FatalExitError | None = None
         self._reported = trio.Event()
 
-    def tell(self, error: FatalExitError) -> None:
+    def report(self, error: FatalExitError) -> None:
         """Stop the broker with `error`, in the name of the calling task. Only the first error counts."""
         _set_task(error, trio.lowlevel.current_task().name)
         self._error = self._error or error

@@ -12,7 +12,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.failures import Failures, Place
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
@@ -20,10 +20,9 @@ from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.throttle_compliance import Watch
-from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.throttle_compliance import WatchedChannel
+from broker.quotas.throttled import Throttle, ThrottledChannels
 from broker.quotas.usage import Client
-from broker.quotas.verdict import Throttle
 from broker.steps import Steps
 
 REAPERS: Final = {
@@ -55,13 +54,13 @@ class Throttling:
     ) -> None:
         self._quotas = quotas
         self._clock = clock
-        self._watchers = observers
+        self._observers = observers
         self._failures = failures
         self._reapers = {
             kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
         }
         for kind, manager in quotas.managers.items():
-            manager.throttled.on_change = self._reapers[kind].poke
+            manager.throttled.watch(self._reapers[kind].poke)
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0
@@ -69,9 +68,9 @@ class Throttling:
             THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
         )
 
-    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
-        """Throttle the request's channel. Called while its response is pending; `is_told` says whether that
-        response reports the throttle to the client.
+    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
+        """Throttle the request's channel. Called while its response is pending; `is_reported` says whether
+        that response reports the throttle to the client.
         """
         request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
@@ -81,9 +80,9 @@ class Throttling:
         self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
-        self._watchers.throttled(channel, throttle)
+        self._observers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
-        if is_told:
+        if is_reported:
             throttle_compliance = self._quotas.throttle_compliance
             throttle_compliance.throttled(
                 channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)
@@ -147,18 +146,18 @@ class Throttling:
             assert isinstance(channel, Channel)
             self._failures.attempt(Place.UNMUTE, channel.id, self._check_channel, channel, watch, now_ms)
 
-    def _check_channel(self, channel: Channel, watch: Watch, now_ms: int) -> None:
+    def _check_channel(self, channel: Channel, watch: WatchedChannel, now_ms: int) -> None:
         throttle_compliance = self._quotas.throttle_compliance
         if channel.mute_state not in THROTTLED:
             throttle_compliance.released(watch)
-        elif extra_ms := throttle_compliance.looked(watch, now_ms, waiting=bytes_waiting(channel)):
+        elif extra_ms := throttle_compliance.checked(watch, now_ms, waiting=bytes_waiting(channel)):
             self._quotas.extend(channel, extra_ms)
 
-    def _reaper(self, name: str, held: ThrottledChannels) -> Reaper:
+    def _reaper(self, name: str, throttled: ThrottledChannels) -> Reaper:
         def free(now_ms: int) -> None:
-            while (channel := held.pop_expired(now_ms)) is not None:
+            while (channel := throttled.pop_expired(now_ms)) is not None:
                 assert isinstance(channel, Channel)
                 self.ended += 1
                 channel.responder.end_throttling(channel)
 
-        return Reaper(name, held.next_deadline, free, self._clock)
+        return Reaper(name, throttled.next_deadline, free, self._clock)

@@ -1,11 +1,20 @@
-"""Metrics of the request handlers and their queues. (Kafka: RequestChannel, KafkaRequestHandlerPool)"""
+"""Metrics of the request handlers, their queues, and the memory of requests. (Kafka: RequestChannel,
+KafkaRequestHandlerPool, SocketServer's MemoryPoolAvailable and MemoryPoolUsed, the Meter of its
+memoryPoolSensor)
 
-from collections.abc import Iterator
+Without a memory bound the values of the memory pool are those of Kafka's MemoryPool.NONE.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from broker.config.listeners import Plane as PlaneName
 from broker.metrics.families import FamilySamples, Kind, Sample
+from broker.network.automq.handler_queues import RequestQueues
+from broker.network.handling.request_channel import Requests
+from broker.network.memory.leased_receive import LeasedFrames
 from broker.network.socket_server import SocketServer
+from broker.quotas.connection_metrics import label_of
 
 CHANNEL: Final = "kafka_network_requestchannel"
 POOL: Final = "kafka_server_kafkarequesthandlerpool"
@@ -18,18 +27,12 @@ POOLS: Final = {
 """The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
 
-class HandlerFamilies:
-    """Reads the socket server on each scrape."""
-
-    def __init__(self, server: SocketServer) -> None:
-        self._server = server
-
-    def families(self, idle: float) -> Iterator[FamilySamples]:
-        """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
-        yield from _queues(self._server)
-        yield _share("requesthandleravgidle", "all pools", idle)
-        for name in self._server.planes:
-            yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
+def handler_families(server: SocketServer, idle: float) -> Iterator[FamilySamples]:
+    """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
+    yield from _queues(server)
+    yield _share("requesthandleravgidle", "all pools", idle)
+    for name in server.planes:
+        yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
 
 
 def _share(name: str, whose: str, idle: float) -> FamilySamples:
@@ -53,3 +56,66 @@ def _queues(server: SocketServer) -> Iterator[FamilySamples]:
             *(Sample((("processor", name),), count) for name, count in waiting),
         ],
     )
+
+
+def automq_families(requests: Requests) -> Iterator[FamilySamples]:
+    """Yield the permits of the size semaphore, and the depth of each handler's queue."""
+    if not isinstance(requests, RequestQueues):
+        return
+    yield FamilySamples(
+        "kafka_network_requestchannel_availablerequestsize",
+        "Bytes of requests that may still come to wait for a handler",
+        Kind.GAUGE,
+        [Sample((), requests.sizes.available)],
+    )
+    yield FamilySamples(
+        "kafka_network_requestchannel_handlerqueuesize",
+        "Requests waiting, by handler",
+        Kind.GAUGE,
+        [Sample((("handler", str(index)),), depth) for index, depth in enumerate(requests.depths())],
+    )
+
+
+ENDLESS: Final = 2**63 - 1
+"""The available memory of MemoryPool.NONE."""
+
+
+FAMILIES: Final = (
+    (
+        "kafka_network_socketserver_memorypoolavailable",
+        "Free bytes of the request memory pool",
+        Kind.GAUGE,
+    ),
+    ("kafka_network_socketserver_memorypoolused", "Used bytes of the request memory pool", Kind.GAUGE),
+    (
+        "kafka_server_socket_server_metrics_memorypoolavgdepletedpercent",
+        "Share of time in which the memory pool was depleted",
+        Kind.GAUGE,
+    ),
+    (
+        "kafka_server_socket_server_metrics_memorypooldepletedtimetotal",
+        "Milliseconds in which the memory pool was depleted",
+        Kind.COUNTER,
+    ),
+    ("weir_memory_pool_waiting", "Connections waiting for request memory", Kind.GAUGE),
+)
+
+
+def memory_families(servers: Mapping[str, LeasedFrames | None], now_ms: int) -> Iterator[FamilySamples]:
+    """Yield the families by socket server, a label if there are several. None: no
+    `queued.max.request.bytes`.
+    """
+    values = {name: _values(frames, now_ms) for name, frames in servers.items()}
+    for number, (name, text, kind) in enumerate(FAMILIES):
+        samples = [Sample(label_of(server, servers), each[number]) for server, each in values.items()]
+        yield FamilySamples(name, text, kind, samples)
+
+
+def _values(frames: LeasedFrames | None, now_ms: int) -> tuple[float, ...]:
+    """Return the values in the order of `FAMILIES`."""
+    if frames is None:
+        return ENDLESS, 0, 0.0, 0.0, 0
+    memory = frames.memory
+    memory.account(now_ms)
+    depleted = memory.depleted
+    return memory.available, memory.used, depleted.rate.measure(now_ms), depleted.total, frames.waiting

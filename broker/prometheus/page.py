@@ -3,29 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from broker.api.broker import Broker
-from broker.metrics.families import FamilySamples, Steps
-from broker.metrics.prometheus import pieces
-from broker.network.automq import queue_metrics as automq
-from broker.network.clock import TrioClock
-from broker.network.loop_idle import IdleShare, LoopIdle
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RetryStormGate
+from broker.metrics.families import FamilySamples, Steps, pieces
+from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
-from broker.prometheus import (
-    broker_quotas,
-    connections,
-    events,
-    failures,
-    log_directories,
-    memory,
-    requests,
-    throttle_compliance,
-    topics,
-)
-from broker.prometheus.handlers import HandlerFamilies
-from broker.prometheus.sockets import SocketFamilies
-from broker.purgatory import purgatory_metrics as purgatory
+from broker.prometheus import requests
+from broker.prometheus.handlers import automq_families, handler_families, memory_families
+from broker.prometheus.logs import event_families, log_directory_families, topic_families
+from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
+from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
+from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
-from broker.quotas import account_metrics, shadow_metrics
+from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
@@ -41,10 +31,11 @@ class PrometheusPage:
     def __init__(
         self,
         clock: TrioClock,
-        broker: Broker,
         server: SocketServer,
         loop: LoopIdle,
         client_quotas: ClientQuotas,
+        retry_storm: RetryStormGate,
+        callbacks: Callbacks,
         replication: ReplicationQuotas,
         partitions: Partitions,
         purgatories: Iterable[Purgatory[Any]],
@@ -54,12 +45,12 @@ class PrometheusPage:
     ) -> None:
         """`max_entities` returns the present quota.metrics.max.entities."""
         self._clock = clock
-        self._broker = broker
         self._server = server
         self._idle = IdleShare(loop)
         self._sockets = SocketFamilies(server, clock.ns())
-        self._handlers = HandlerFamilies(server)
         self._quotas = client_quotas
+        self._retry_storm = retry_storm
+        self._callbacks = callbacks
         self._replication = replication
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
@@ -83,23 +74,23 @@ class PrometheusPage:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._max_entities())
         yield from quotas.replication_families(self._replication, now_ms)
-        yield from broker_quotas.families(self._broker, now_ms)
-        yield from shadow_metrics.families(self._quotas)
-        yield from throttle_compliance.families(self._quotas.throttle_compliance)
-        yield from connections.families(self._server, now_ms, self._max_entities())
-        yield from account_metrics.families(self._server.accounts.look(), now_ms)
+        yield from broker_quota_families(self._quotas, self._retry_storm, now_ms)
+        yield from quotas.shadow_families(self._quotas)
+        yield from throttle_compliance_families(self._quotas.throttle_compliance)
+        yield from acceptor_families(self._server, now_ms, self._max_entities())
+        yield from accounts.families(self._server.accounts.update(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
-        idle = self._idle.look(now_ns)
+        idle = self._idle.update(now_ns)
         yield from self._sockets.families(now_ns, idle)
-        yield from self._handlers.families(idle)
-        yield from failures.families(self._server.failures)
+        yield from handler_families(self._server, idle)
+        yield from failure_families(self._server.failures)
         yield from purgatory.families(self._purgatories)
         memories = {name.value: each.memory for name, each in self._server.resources.items()}
-        yield from memory.families(memories, now_ms)
-        yield from automq.families(self._server.requests)
-        yield from broker_quotas.flow_families(self._server, self._broker, now_ms)
-        yield from topics.families(self._partitions)
-        yield from log_directories.families(self._partitions.store)
-        yield from events.families(self._events)
+        yield from memory_families(memories, now_ms)
+        yield from automq_families(self._server.requests)
+        yield from flow_families(self._server, self._callbacks, now_ms)
+        yield from topic_families(self._partitions)
+        yield from log_directory_families(self._partitions.store)
+        yield from event_families(self._events)
         yield from telemetry.families(self._telemetry, now_ms)

@@ -28,7 +28,7 @@ ABOUT: Final = {
     "TotalTimeMs": "Milliseconds from the request's last byte to the response's last",
 }
 
-NO_NUMBERS: Final = {
+ALWAYS_ZERO: Final = {
     "temporarymemorybytes": "Additional bytes to handle a request; always 0, as records stay compressed",
     "messageconversionstimems": "Milliseconds of down-conversion; always 0, only format 2 exists (KIP-724)",
 }
@@ -71,7 +71,7 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
         Kind.SUMMARY,
         (each for api in apis for each in _sizes(api, now_ms)),
     )
-    for name, about in NO_NUMBERS.items():
+    for name, about in ALWAYS_ZERO.items():
         zeros = [each for api in apis if api.name in WITH_RECORDS for each in _zeros(api)]
         yield FamilySamples(f"{PREFIX}_{name}", about, Kind.SUMMARY, zeros)
 

@@ -1,14 +1,17 @@
 """Decoders and encoders by API key and version, compiled on first use.
 
 Called by the handler pool (decode_request) and the handlers (encode_response); tests, tools and the gateway
-use the other direction. header.py reads the headers.
+use the other direction.
 """
 
+import struct
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 from broker.errors import BrokerBug, ProtocolViolation
-from broker.protocol.api_key import response_header_version
+from broker.protocol.api_key import request_header_version, response_header_version
 from broker.protocol.compile_decode import (
     Decoder,
     SlicedDecoder,
@@ -23,9 +26,12 @@ from broker.protocol.compile_encode import (
     compile_response_encoder,
     compile_response_encoder_in_slices,
 )
-from broker.protocol.header import RequestEncoder, request_framer
 from broker.protocol.messages import APIS, DATA
-from broker.protocol.schema import Message
+from broker.protocol.schema import Buffer, Message, Records
+from broker.protocol.varint import skip_tags
+
+RequestEncoder = Callable[[Any, int, str | None], list[Records]]
+"""(message, correlation id, client id) -> the whole frame, with its size, as buffers in order."""
 
 
 @cache
@@ -52,7 +58,7 @@ def decode_response(api_key: int, version: int) -> Decoder:
 @cache
 def encode_response(api_key: int, version: int) -> ResponseEncoder:
     """Return the encoder. Raises BrokerBug if no schema has this API key and version."""
-    message = _answerable(api_key, version)
+    message = _response_class(api_key, version)
     return compile_response_encoder(message, version, response_header_version(api_key, version))
 
 
@@ -62,7 +68,7 @@ def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
 
     It yields None after a bounded amount of work. Raises as encode_response.
     """
-    message = _answerable(api_key, version)
+    message = _response_class(api_key, version)
     return compile_response_encoder_in_slices(message, version, response_header_version(api_key, version))
 
 
@@ -70,7 +76,31 @@ def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
 def encode_request(api_key: int, version: int) -> RequestEncoder:
     """Return the encoder of whole request frames, as a client sends them."""
     body = compile_body_encoder(_known(request_class(api_key), version), version)
-    return request_framer(api_key, version, body)
+    header_version = request_header_version(api_key, version)
+
+    def frame(message: Any, correlation_id: int, client_id: str | None) -> list[Records]:
+        head = struct.pack(">hhi", api_key, version, correlation_id)
+        if header_version:
+            text = (client_id or "").encode()
+            head += struct.pack(">h", -1 if client_id is None else len(text)) + text
+        if header_version == 2:
+            head += b"\0"
+        parts = body(message)
+        return [struct.pack(">i", len(head) + sum(map(len, parts))) + head, *parts]
+
+    return frame
+
+
+def parse_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:
+    """Return the correlation id and the offset of the body. Raises ProtocolViolation."""
+    try:
+        (correlation_id,) = struct.unpack_from(">i", frame, 0)
+        offset = 4
+        if header_version:
+            offset = skip_tags(frame, 5, len(frame), frame[4])
+    except (struct.error, IndexError) as fault:
+        raise ProtocolViolation(f"response header: {fault}") from fault
+    return correlation_id, offset
 
 
 @cache
@@ -104,7 +134,7 @@ def known_versions(api_key: int) -> tuple[int, int]:
     return request_class(api_key).VERSIONS
 
 
-def _answerable(api_key: int, version: int) -> type[Message]:
+def _response_class(api_key: int, version: int) -> type[Message]:
     try:
         return _known(response_class(api_key), version)
     except ProtocolViolation as unknown:

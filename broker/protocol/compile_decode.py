@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.errors import ProtocolViolation
 from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
-from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct
+from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct, in_version
 from broker.protocol.varint import read_rest, read_uvarint, skip_tags
 
 Decoder = Callable[[Buffer, int], Message]
@@ -30,7 +30,7 @@ TEXT: Final[dict[type, Callable[..., str]]] = {
     bytearray: bytearray.decode,
     memoryview: lambda view: str(view, "utf-8"),
 }
-TIMES: Final = tuple(range(count) for count in range(16))
+RANGES: Final = tuple(range(count) for count in range(16))
 """Most arrays are short, and an existing range is 0.13 us cheaper than a new one."""
 
 MAX_ELEMENTS: Final = 100_000
@@ -43,7 +43,7 @@ seconds. A Fetch or an OffsetCommit for all partitions of a broker stays far bel
 SLICE_BYTES: Final = 256 * 1024
 """Bytes decoded between two yields; our own limit. Text takes a nanosecond a byte."""
 
-LONGEST_STRING: Final = 0x7FFF
+MAX_STRING_BYTES: Final = 0x7FFF
 """Longest string in bytes where its length is a varint, as in Kafka; other strings have 16-bit lengths."""
 
 
@@ -53,11 +53,6 @@ def compile_decoder(message: type[Message], version: int) -> Decoder:
 
 def compile_decoder_in_slices(message: type[Message], version: int) -> SlicedDecoder:
     return _Decoder(message, version, in_slices=True).build()  # type: ignore[no-any-return]
-
-
-def in_version(struct_type: type[Struct], version: int) -> list[Field]:
-    """Return the fields that exist in `version`, in wire order, including tagged fields."""
-    return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
 
 
 class _Decoder(Emitter):
@@ -76,7 +71,7 @@ class _Decoder(Emitter):
             skip_tags=skip_tags,
             unpack_from=struct.unpack_from,
             TEXT=TEXT,
-            TIMES=TIMES,
+            RANGES=RANGES,
         )
         with self.block("def run(buf, pos):"):
             if not in_slices:
@@ -256,7 +251,7 @@ class _Decoder(Emitter):
                 self.emit("n, start = read_rest(buf, start, n)")
                 if field.type == "string":
                     self._refuse_if(
-                        f"n > {LONGEST_STRING + 1}", f"{field.name} is longer than {LONGEST_STRING} bytes"
+                        f"n > {MAX_STRING_BYTES + 1}", f"{field.name} is longer than {MAX_STRING_BYTES} bytes"
                     )
         stop = "start + n - 1" if self.flexible else "start + n"
         value = "text(buf[start:pos])" if field.type == "string" else "view[start:pos]"
@@ -326,7 +321,7 @@ class _Decoder(Emitter):
             self.emit(f"pos += n * {size}" if size > 1 else "pos += n")
             return
         self.emit(f"{target} = {items} = []")
-        with self.block(f"for _ in TIMES[n] if n < {len(TIMES)} else range(n):"):
+        with self.block(f"for _ in RANGES[n] if n < {len(RANGES)} else range(n):"):
             if self.in_slices:
                 self._yield_if_due("1")
             if isinstance(field.type, str):

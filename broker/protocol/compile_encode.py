@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from broker.protocol.compile_decode import in_version, letters_of
+from broker.protocol.compile_decode import letters_of
 from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
-from broker.protocol.schema import FIXED, LIST, Field, Message, Records, Struct
+from broker.protocol.schema import FIXED, LIST, Field, Message, Records, Struct, in_version
 from broker.protocol.varint import uvarint
 
 ResponseEncoder = Callable[[Any, int], list[Records]]

@@ -1,7 +1,7 @@
 """Generates the modules in messages/ from kio's schemas: `python -m broker.protocol.derive [--check]`.
 
 Run by a developer after a kio upgrade; tests/protocol/test_derive.py compares the result with the committed
-files. The only module of the broker that imports kio; derive_text.py writes the text.
+files. The only module of the broker that imports kio. Writes the text as ruff formats it.
 
 Differences from kio: one class per struct instead of one per struct and version; timedelta and datetime
 fields become plain milliseconds and regain the `_ms` of their Kafka name; error codes become int, UUIDs 16
@@ -13,18 +13,24 @@ import argparse
 import dataclasses
 import datetime
 import enum
+import re
 import sys
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import kio
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial._introspect import classify_field, is_optional
 
-from broker.protocol.derive_text import UNSET, Schema, Seen, render_index, render_module
+from broker.protocol.schema import LIST, ZERO_UUID, Field, Initial
 
+UNSET = dataclasses.MISSING
+LINE = 110
+NOQA = "# ruff: noqa: RUF023, RUF100 - the slots stand in the order of the wire"
+EXPORTS = ("ZERO_UUID", "Buffer", "Field", "Message", "Records", "Struct")
 MESSAGES = Path(__file__).parent / "messages"
 HEADER = "Derived from kio {version} by `python -m broker.protocol.derive`; edits are lost."
 MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
@@ -84,6 +90,31 @@ To add an API, name it here and derive its module.
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
+class FieldVersion(NamedTuple):
+    """A field in one version of kio's schema."""
+
+    type: str
+    array: bool
+    nullable: bool
+    tag: int | None
+    default: object
+
+
+Versions = Mapping[int, Mapping[str, FieldVersion]]
+
+
+class Schema(NamedTuple):
+    """A request, response or data schema with all of its structs, including the top-level one."""
+
+    name: str
+    flexible: int | None
+    structs: dict[str, dict[int, dict[str, FieldVersion]]]
+
+    @property
+    def versions(self) -> Versions:
+        return self.structs[self.name]
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m broker.protocol.derive", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file would change")
@@ -130,7 +161,7 @@ def _read(path: Path) -> str | None:
 
 
 def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema | None:
-    structs: dict[str, dict[int, dict[str, Seen]]] = {}
+    structs: dict[str, dict[int, dict[str, FieldVersion]]] = {}
     name = ""
     flexible: list[int] = []
     for version in sorted(versions):
@@ -146,8 +177,8 @@ def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema
     return Schema(name, min(flexible, default=None), structs)
 
 
-def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, Seen]]]) -> None:
-    fields: dict[str, Seen] = {}
+def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, FieldVersion]]]) -> None:
+    fields: dict[str, FieldVersion] = {}
     for field in dataclasses.fields(entity):
         found = classify_field(field)
         kafka_type: str | None = field.metadata.get("kafka_type")
@@ -156,7 +187,7 @@ def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, S
         name = f"{field.name}_ms" if kafka_type in MILLISECONDS else field.name
         # kio has None for the zero UUID and for time -1; neither is null on the wire.
         nullable = is_optional(field) and kafka_type != "datetime_i64"
-        fields[name] = Seen(
+        fields[name] = FieldVersion(
             WIRE_TYPES.get(kafka_type, kafka_type) if kafka_type else found.type_.__name__,
             found.is_array,
             nullable and (kafka_type != "uuid" or (found.is_array and _array_is_optional(field))),
@@ -215,6 +246,215 @@ def _separate_names(request: Schema, response: Schema) -> None:
         }
         schema.structs.clear()
         schema.structs.update(renamed)
+
+
+def render_module(module: str, key: int | None, schemas: Mapping[str, Schema], header: str) -> str:
+    title = module.replace("_", " ").capitalize() + (f", API key {key}" if key is not None else "")
+    body: list[str] = []
+    written: set[str] = set()
+    for kind, schema in schemas.items():
+        for name, versions in _innermost_first(schema).items():
+            if name in written:
+                continue
+            written.add(name)
+            message = _message_lines(key, schema) if name == schema.name else []
+            body += ["", "", *_render_struct(name, versions, kind, message)]
+    text = "\n".join(body)
+    imports = [name for name in EXPORTS if re.search(rf"\b{name}\b", text)]
+    return "\n".join(
+        [
+            f'"""{title}. {header}"""',
+            "",
+            NOQA,
+            "",
+            f"from broker.protocol.schema import {', '.join(imports)}",
+            text,
+            "",
+        ]
+    )
+
+
+def _innermost_first(schema: Schema) -> dict[str, dict[int, dict[str, FieldVersion]]]:
+    order: dict[str, dict[int, dict[str, FieldVersion]]] = {}
+
+    def visit(name: str) -> None:
+        for fields in schema.structs[name].values():
+            for field in fields.values():
+                if field.type in schema.structs and field.type not in order:
+                    visit(field.type)
+        order[name] = schema.structs[name]
+
+    visit(schema.name)
+    return order
+
+
+def _message_lines(key: int | None, schema: Schema) -> list[str]:
+    lines = [] if key is None else [f"    API_KEY = {key}"]
+    lines.append(f"    VERSIONS = ({min(schema.versions)}, {max(schema.versions)})")
+    return lines if schema.flexible is None else [*lines, f"    FLEXIBLE = {schema.flexible}"]
+
+
+def _render_struct(name: str, versions: Versions, kind: str, message: list[str]) -> Iterator[str]:
+    merged = {field: _merge(field, versions) for field in _field_order(versions)}
+    yield f"class {name}({'Message' if message else 'Struct'}):"
+    yield from _fit_tuple("    __slots__ = ", [f'"{field}"' for field in merged])
+    yield from message
+    if not merged:
+        return
+    yield from _fit_tuple("    FIELDS = ", [_render_field(field) for field in merged.values()], lines=True)
+    yield ""
+    parameters = [
+        f"{field.name}: {_annotation(field, kind)} = {_parameter(field)}" for field in merged.values()
+    ]
+    yield from _fit_parameters(["self", *parameters])
+    for field in merged.values():
+        line = f"        self.{field.name} = {_initial(field)}"
+        yield from [line] if len(line) <= LINE else _wrap_value(line)
+
+
+class MergedField(NamedTuple):
+    """A field over all versions."""
+
+    name: str
+    seen: FieldVersion
+    since: int
+    until: int
+    nullable: int | None
+
+    @property
+    def is_struct(self) -> bool:
+        return self.seen.type[0].isupper()
+
+    @property
+    def field(self) -> Field:
+        """The field as in schema.py, with a nested struct's class replaced by its name."""
+        default = self.seen.default
+        given = default if isinstance(default, int | float | str | bytes) else None
+        kind = "bytes" if self.is_struct else self.seen.type
+        plain = Field(self.name, kind, self.since, self.until, self.seen.array, self.nullable, self.seen.tag)
+        return plain._replace(default=given) if given != plain.initial else plain
+
+    @property
+    def initial(self) -> Initial:
+        return None if self.is_struct and not self.seen.array else self.field.initial
+
+
+def _merge(name: str, versions: Versions) -> MergedField:
+    present = {version: fields[name] for version, fields in versions.items() if name in fields}
+    since, until = min(present), max(present)
+    nullable = min((version for version, seen in present.items() if seen.nullable), default=None)
+    seen = present[until]
+    for version in range(since, until + 1):
+        expected = seen._replace(nullable=nullable is not None and version >= nullable)
+        if present[version] != expected:
+            raise ValueError(f"{name} in version {version} is {present[version]}, expected {expected}")
+    return MergedField(name, seen, since, until, nullable)
+
+
+def _field_order(versions: Versions) -> list[str]:
+    """Return one order of all fields that is consistent with every version's own order."""
+    order: list[str] = []
+    for version in sorted(versions, reverse=True):
+        fields = list(versions[version])
+        for place, field in enumerate(fields):
+            if field not in order:
+                after = max((order.index(before) + 1 for before in fields[:place]), default=0)
+                order.insert(after, field)
+    for version, present in versions.items():
+        if [field for field in order if field in present] != list(present):
+            raise ValueError(
+                f"version {version} has its fields in an order that no other version has: {present}"
+            )
+    return order
+
+
+def _render_field(field: MergedField) -> str:
+    kind = field.seen.type if field.is_struct else f'"{field.seen.type}"'
+    parts = [f'"{field.name}"', kind, str(field.since), str(field.until)]
+    if field.seen.array:
+        parts.append("array=True")
+    if field.nullable is not None:
+        parts.append(f"nullable={field.nullable}")
+    if field.seen.tag is not None:
+        parts.append(f"tag={field.seen.tag}")
+    if field.field.default is not None:
+        parts.append(f"default={_literal(field.field.default)}")
+    return f"Field({', '.join(parts)})"
+
+
+def _literal(value: object) -> str:
+    if value == ZERO_UUID and isinstance(value, bytes):
+        return "ZERO_UUID"
+    return repr(value).replace("'", '"')
+
+
+def _element(field: MergedField, kind: str) -> str:
+    names = {"string": "str", "bytes": "Buffer", "uuid": "bytes", "bool": "bool", "float64": "float"}
+    names["records"] = "Records" if kind == "response" else "Buffer"
+    return field.seen.type if field.is_struct else names.get(field.seen.type, "int")
+
+
+def _annotation(field: MergedField, kind: str) -> str:
+    element = f"list[{_element(field, kind)}]" if field.seen.array else _element(field, kind)
+    optional = field.nullable is not None or field.seen.array or field.is_struct
+    return f"{element} | None" if optional else element
+
+
+def _parameter(field: MergedField) -> str:
+    return "None" if field.initial == LIST else _literal(field.initial)
+
+
+def _initial(field: MergedField) -> str:
+    """Return the right side of the assignment in __init__; a fresh list or struct if None is not allowed."""
+    if field.initial == LIST:
+        return f"[] if {field.name} is None else {field.name}"
+    if field.is_struct and field.nullable is None and field.seen.tag is None:
+        return f"{field.seen.type}() if {field.name} is None else {field.name}"
+    return field.name
+
+
+def _fit_tuple(start: str, parts: list[str], *, lines: bool = False) -> list[str]:
+    """Break as ruff format does: on one line, or one part to a line; `lines` forces the latter."""
+    line = f"{start}({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if len(line) <= LINE and not (lines and len(parts) > 1):
+        return [line]
+    return [f"{start}(", *(f"        {part}," for part in parts), "    )"]
+
+
+def _fit_parameters(parts: list[str]) -> list[str]:
+    line = f"    def __init__({', '.join(parts)}) -> None:"
+    if len(line) <= LINE:
+        return [line]
+    inside = f"        {', '.join(parts)}"
+    lines = [inside] if len(inside) <= LINE else [f"        {part}," for part in parts]
+    return ["    def __init__(", *lines, "    ) -> None:"]
+
+
+def _wrap_value(line: str) -> list[str]:
+    target, _, value = line.partition(" = ")
+    return [f"{target} = (", f"            {value}", "        )"]
+
+
+def render_index(apis: list[str], data: list[str], header: str) -> str:
+    return textwrap.dedent('''\
+        """The modules of the messages: module and class prefix by API key, class by data schema.
+
+        {header}
+        Imports nothing: codec imports a module on the first use of its messages.
+        """
+
+        APIS = {{
+        {apis}
+        }}
+
+        DATA = {{
+        {data}
+        }}
+    ''').format(
+        header=header,
+        apis="\n".join(f"    {line}" for line in apis),
+        data="\n".join(f"    {line}" for line in data),
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ One takes 0.5 to 2 microseconds, with its strings and empty arrays.
 Large = Struct | list[Any] | set[Any]
 
 
-def held_by(work: Generator[Any, Any, Any]) -> Iterator[Large]:
+def locals_of(work: Generator[Any, Any, Any]) -> Iterator[Large]:
     """Yield the local variables of a suspended generator and of the generators that it delegates to."""
     inner: Any = work
     while isinstance(inner, GeneratorType) and inner.gi_frame is not None:

@@ -11,9 +11,8 @@ from functools import cache
 from typing import Final
 
 from broker.protocol import codec
-from broker.protocol.compile_decode import in_version
 from broker.protocol.emitter import SLICE, Emitter
-from broker.protocol.schema import Field, Struct
+from broker.protocol.schema import Field, Struct, in_version
 
 Collector = Callable[[Struct], Mapping[int, int]]
 """The count of each error code but 0 in a response, in the order of their first occurrence on the wire."""

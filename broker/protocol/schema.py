@@ -90,6 +90,11 @@ class Struct:
         return f"{type(self).__name__}({values})"
 
 
+def in_version(struct_type: type[Struct], version: int) -> list[Field]:
+    """Return the fields that exist in `version`, in wire order, including tagged fields."""
+    return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
+
+
 class Message(Struct):
     """A top-level struct: a request, a response, or a `data` schema (API_KEY None).
 

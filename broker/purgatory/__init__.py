@@ -1,1 +1,1 @@
-"""Delayed requests. In reading order: delay_queue, timing_wheel, timer, operation, watchers, purgatory."""
+"""Delayed requests. In reading order: delay_queue, timing_wheel, timer, purgatory."""

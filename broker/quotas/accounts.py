@@ -2,15 +2,17 @@
 
 Adds no cost per request: connections keep their own counters, and the difference since the last update is
 booked on each update (the timer, the console, Prometheus) and when a connection closes. Clients choose their
-names, so at most `MAX_ACCOUNTS` accounts exist; the longest idle accounts are evicted first. Independent of
-rules and sockets.
+names, so at most `MAX_ACCOUNTS` accounts exist; the longest idle accounts are evicted first. `families` has
+the Prometheus metrics of the busiest clients. Independent of rules and sockets.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import Final, Protocol
 
-from broker.metrics.recent import Recent
+from broker.metrics.families import FamilySamples, Kind, Sample, Steps
+from broker.steps import nlargest_in_steps
 
 MAX_ACCOUNTS: Final = 1_000
 """Accounts kept. One more evicts an eighth of them: the longest idle first, and the least busy among equals.
@@ -22,6 +24,19 @@ are timed.
 """
 
 NOTHING: Final = (0, 0, 0, 0)
+
+INTERVAL_MS: Final = 5_000
+INTERVALS: Final = 60
+"""Five minutes, including the present interval."""
+
+MAX_CLIENTS: Final = 250
+"""Clients that each family includes: those that moved the most bytes in the last seconds."""
+
+FAMILIES: Final = (
+    ("kafka_server_client_incoming_bytes_total", "Bytes of requests, by client"),
+    ("kafka_server_client_outgoing_bytes_total", "Bytes of responses, by client"),
+    ("kafka_server_client_requests_total", "Requests, by client"),
+)
 
 
 class Counted(Protocol):
@@ -36,6 +51,55 @@ class Counted(Protocol):
     request_ns: int
 
 
+class RecentCounts:
+    """The counts of the last minutes in intervals of 5 s: a ring of `INTERVALS` rows of `width` integers.
+
+    There are many clients, so it is one array, however much is counted.
+    """
+
+    __slots__ = ("_newest", "_rows", "_width")
+
+    def __init__(self, width: int, now_ms: int) -> None:
+        self._width = width
+        self._rows = array("q", bytes(8 * width * INTERVALS))
+        self._newest = now_ms // INTERVAL_MS
+
+    def add(self, values: tuple[int, ...], now_ms: int) -> None:
+        """Add `values`, one for each metric, to the interval of `now_ms`."""
+        self._begin_interval(now_ms)
+        first = self._newest % INTERVALS * self._width
+        for index, value in enumerate(values, first):
+            self._rows[index] += value
+
+    def per_second(self, seen_ms: int, now_ms: int) -> list[float]:
+        """Return the rate of each metric over the present interval and the two before it.
+
+        Divides by `seen_ms` if the client is younger, and by at least a second.
+        """
+        intervals = 3
+        span_ms = now_ms % INTERVAL_MS + (intervals - 1) * INTERVAL_MS
+        seconds = max(min(span_ms, seen_ms), 1_000) / 1000.0
+        rows = self.rows(now_ms)[-intervals:]
+        return [sum(column) / seconds for column in zip(*rows, strict=True)]
+
+    def rows(self, now_ms: int) -> list[tuple[int, ...]]:
+        """Return all intervals, from the oldest to the present one."""
+        self._begin_interval(now_ms)
+        width, rows = self._width, self._rows
+        starts = ((self._newest + 1 + index) % INTERVALS * width for index in range(INTERVALS))
+        return [tuple(rows[start : start + width]) for start in starts]
+
+    def _begin_interval(self, now_ms: int) -> None:
+        """Clear the intervals that have begun since, possibly more than the ring has."""
+        now = now_ms // INTERVAL_MS
+        if now <= self._newest:
+            return
+        for interval in range(max(self._newest, now - INTERVALS) + 1, now + 1):
+            start = interval % INTERVALS * self._width
+            self._rows[start : start + self._width] = array("q", bytes(8 * self._width))
+        self._newest = now
+
+
 class Account:
     """A client's totals (`counts`) since `since_ms`, and its `connections` at the last update."""
 
@@ -48,7 +112,7 @@ class Account:
         self.last_active_ms = now_ms
         self.connections = 0
         self.counts: Counts = NOTHING
-        self.recent = Recent(len(NOTHING), now_ms)
+        self.recent = RecentCounts(len(NOTHING), now_ms)
 
     def book(self, more: Counts, now_ms: int) -> None:
         self.last_active_ms = now_ms
@@ -72,7 +136,7 @@ class Accounts:
         # The counts of each open connection at the last update.
         self._booked: dict[Counted, Counts] = {}
 
-    def look(self, connections: Iterable[Counted], now_ms: int) -> None:
+    def update(self, connections: Iterable[Counted], now_ms: int) -> None:
         """Book what `connections`, all that are open, have counted since the last update."""
         found: dict[tuple[str, str], list[int]] = {}
         booked = self._booked
@@ -137,3 +201,23 @@ class Accounts:
 
         for key in nsmallest(max(1, self._max_accounts // 8), self._accounts, key=busy):
             del self._accounts[key]
+
+
+def families(accounts: Accounts, now_ms: int) -> Steps:
+    """Yield the families of `accounts`, which must be up to date. A source for the metrics registry."""
+    known = list(accounts)
+    busiest = yield from nlargest_in_steps(
+        MAX_CLIENTS, known, lambda account: sum(account.per_second(now_ms)[:2])
+    )
+    labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
+    for column, (name, text) in enumerate(FAMILIES):
+        samples = [
+            Sample(label, account.counts[column]) for label, account in zip(labels, busiest, strict=True)
+        ]
+        yield FamilySamples(name, text, Kind.COUNTER, samples)
+    open_now = [Sample(label, account.connections) for label, account in zip(labels, busiest, strict=True)]
+    yield FamilySamples(
+        "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
+    )
+    left_out = [Sample((), len(known) - len(busiest))]
+    yield FamilySamples("weir_clients_left_out", "Clients omitted from this page", Kind.GAUGE, left_out)

@@ -11,17 +11,15 @@ from sys import float_info
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.allowance import Allowance
 from broker.quotas.entity import Governing
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
-from broker.quotas.pacing import Pace
+from broker.quotas.pacing import Allowance, Pace
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
-from broker.quotas.throttled import Held
-from broker.quotas.usage import FEW, MAX_SENSORS, Client, ClientSensor
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, ThrottledChannel
+from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor
 from broker.steps import Steps, finished
 
 
@@ -81,7 +79,7 @@ class RateSensor(ClientSensor):
 
     def debt(self, now_ms: int) -> float | None:
         """Return the debt of the sensor's clients, negative if they have credit, or None if they are not
-        paced and have not exceeded what was allowed lately.
+        paced and have not exceeded what was allowed in the windows.
         """
         if self._is_paced(now_ms):
             assert self.pace is not None
@@ -189,7 +187,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         usage = self._usage
         found: dict[RateSensor, float] = {}
         for number, (user, client_id, per_second) in enumerate(running):
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
             known = usage.find(user, client_id) if self.active else None
             if not self.active or (known is not None and known not in found and not usage.is_new(known)):
@@ -197,7 +195,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             sensor = usage.sensor(user, client_id, now_ms)
             found[sensor] = found.get(sensor, 0.0) + per_second
         for number, (sensor, per_second) in enumerate(found.items()):
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
             if sensor.rule is not None and per_second > sensor.bound:
                 self._begin_at_bound(sensor, now_ms)
@@ -219,13 +217,13 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     def wait_at(self, observed: float, bound: float) -> int:
         return min(super().wait_at(observed, bound), self.longest_ms)
 
-    def _is_withdrawn(self, held: Held, bound: float) -> bool:
+    def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:
         if not self._paced:
-            return held.throttle.observed <= bound
-        assert isinstance(held.sensor, RateSensor)
-        return held.sensor.pace is None
+            return throttled.throttle.observed <= bound
+        assert isinstance(throttled.sensor, RateSensor)
+        return throttled.sensor.pace is None
 
-    def _longest_hold_ms(self) -> int:
+    def _max_throttle_ms(self) -> int:
         return self.longest_ms
 
     def _move_debts(
@@ -237,7 +235,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         connections: Counter[RateSensor] = Counter()
         moves: Counter[tuple[RateSensor, RateSensor]] = Counter()
         for number, client in enumerate(clients):
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
             old = left.get(client) or usage.current(client)
             if old is None or usage.is_forgotten(old):
@@ -247,12 +245,12 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 moves[old, new] += 1
         before: dict[RateSensor, float | None] = {}
         for number, (old, _) in enumerate(moves):
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
             before[old] = old.debt(now_ms)
         joined = set(connections)
         for number, ((old, new), count) in enumerate(moves.items()):
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
             debt = before[old]
             if debt is None:
@@ -264,21 +262,21 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 joined.add(new)
             elif share > 0:
                 new.set_debt((new.debt(now_ms) or 0.0) + share, now_ms)
-        for number, held in enumerate(self.throttled.held()):
-            if number % FEW == FEW - 1:
+        for number, throttled in enumerate(self.throttled.all()):
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
-            client = held.channel.principal, held.channel.client_id
+            client = throttled.channel.principal, throttled.channel.client_id
             now_under = usage.current(client) if client in left else None
-            if now_under is not None and now_under is not held.sensor:
-                held.sensor = now_under
-                self._shorten(held, now_ms)
+            if now_under is not None and now_under is not throttled.sensor:
+                throttled.sensor = now_under
+                self._shorten(throttled, now_ms)
 
-    def _shorten(self, held: Held, now_ms: int) -> None:
+    def _shorten(self, throttled: ThrottledChannel, now_ms: int) -> None:
         """End a throttle no later than the sensor's debt is repaid."""
-        assert isinstance(held.sensor, RateSensor)
-        debt = held.sensor.debt(now_ms)
+        assert isinstance(throttled.sensor, RateSensor)
+        debt = throttled.sensor.debt(now_ms)
         if debt is not None:
-            self.throttled.cut(held, now_ms + max(debt, 0.0) / held.sensor.repaid * 1000)
+            self.throttled.cut(throttled, now_ms + max(debt, 0.0) / throttled.sensor.repaid * 1000)
 
     def _violated(self, sensor: RateSensor, observed: float, now_ms: int) -> Throttle | None:
         bound, rate = sensor.bound, sensor.rate

@@ -9,19 +9,17 @@ The throttle time is Kafka's formula, limited to the length of all windows, whic
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from math import isnan
 from sys import float_info
 from typing import Final, Protocol
 
-from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
 from broker.metrics.window import Window
 from broker.quotas.entity import BrokerWide
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.throttled import Throttleable, ThrottledChannels
+from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, longer
 from broker.quotas.usage import ClientSensor
-from broker.quotas.verdict import Throttle
 
 INTERNAL_CLIENT_PREFIX: Final = "__automq_client_"
 """Client ids with this prefix are exempt. (AutoMQ: INTERNAL_CLIENT_ID_PREFIX)"""
@@ -96,8 +94,17 @@ class BrokerQuota:
     """
 
     __slots__ = (
-        *("_bounds", "_client_ids", "_exempt", "_listeners", "_longest_ms", "_sensors", "_users", "_window"),
-        *("active", "measures_slow_fetches", "throttled"),
+        "_bounds",
+        "_client_ids",
+        "_exempt",
+        "_listeners",
+        "_longest_ms",
+        "_sensors",
+        "_users",
+        "_window",
+        "active",
+        "measures_slow_fetches",
+        "throttled",
     )
 
     def __init__(self, window: Window = CLIENT_QUOTA_WINDOW) -> None:
@@ -135,17 +142,17 @@ class BrokerQuota:
             self._sensors = self._fresh()
         for kind, sensor in self._sensors.items():
             sensor.set_bound(self._bounds[kind], RULES[kind])
-        for held in self.throttled.held():
-            kind, channel = held.throttle.kind, held.channel
+        for throttled in self.throttled.all():
+            kind, channel = throttled.throttle.kind, throttled.channel
             if not self.active or self.is_exempt(channel.principal, channel.client_id, channel.listener):
-                self.throttled.end_early(held)
+                self.throttled.end_early(throttled)
             elif kind in changed:
-                assert isinstance(held.throttle, BrokerThrottle)
-                end_ms = held.throttle.end_ms(self._bounds[kind], self._longest_ms)
+                assert isinstance(throttled.throttle, BrokerThrottle)
+                end_ms = throttled.throttle.end_ms(self._bounds[kind], self._longest_ms)
                 if end_ms > now_ms:
-                    self.throttled.extend(channel, end_ms - held.end_ms)
+                    self.throttled.extend(channel, end_ms - throttled.end_ms)
                 else:
-                    self.throttled.end_early(held)
+                    self.throttled.end_early(throttled)
 
     def is_exempt(self, principal: str, client_id: str | None, listener: str) -> bool:
         """Return whether the client is on a white list or has the internal prefix."""
@@ -221,19 +228,18 @@ class BrokerQuota:
 
     def mean_throttle_ms(self, kind: QuotaKind, now_ms: int) -> float:
         """Return the mean throttle time of the last minute, 0 without a throttle."""
-        mean = self._sensors[kind].throttle_time.measure(now_ms)
-        return 0.0 if isnan(mean) else mean
+        return self._sensors[kind].throttle_time.measure_or_zero(now_ms)
 
     def use(self, now_ms: int) -> list[BrokerQuotaUse]:
         """Return the current use of all four rates. Changes nothing."""
-        held = [each.throttle.kind for each in self.throttled.held()]
+        kinds = [each.throttle.kind for each in self.throttled.all()]
         return [
             BrokerQuotaUse(
                 kind,
                 RULES[kind].key,
                 sensor.observed(now_ms),
                 None if sensor.bound >= UNLIMITED else sensor.bound,
-                held.count(kind),
+                kinds.count(kind),
                 sensor.throttles,
                 sensor.total_ms,
             )
@@ -259,10 +265,3 @@ class BrokerQuota:
         if wait_ms <= 0:
             return None
         return BrokerThrottle(kind, wait_ms, RULES[kind], observed, sensor.bound, sensor, window_ms, now_ms)
-
-
-def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:
-    """Return the longer throttle, the first of equals."""
-    if first is None:
-        return second
-    return second if second is not None and second.throttle_ms > first.throttle_ms else first

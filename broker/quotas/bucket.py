@@ -15,14 +15,13 @@ from broker.metrics.token_bucket import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED, Rule
-from broker.quotas.throttled import Held
-from broker.quotas.usage import FEW, MAX_SENSORS
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, ThrottledChannel
+from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
 from broker.steps import Steps
 
 
@@ -118,26 +117,26 @@ class BucketQuotaManager(RateQuotaManager):
         """Return the time that repays the excess of `observed` over the span of a whole bucket."""
         return max(min(throttle_time_ms(observed, bound, self._burst_ms), self.longest_ms), 0)
 
-    def _is_withdrawn(self, held: Held, bound: float) -> bool:
+    def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:
         return False
 
     def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
         yield from super()._rebind(rules, now_ms)
         if self.kind is QuotaKind.FETCH and now_ms is not None:
             # A fetch that waits for a full bucket waits less for a smaller one.
-            for number, held in enumerate(self.throttled.held()):
-                if number % FEW == FEW - 1:
+            for number, throttled in enumerate(self.throttled.all()):
+                if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                     yield
-                if held.sensor.bound == held.bound:
-                    self._shorten(held, now_ms)
+                if throttled.sensor.bound == throttled.bound:
+                    self._shorten(throttled, now_ms)
 
-    def _shorten(self, held: Held, now_ms: int) -> None:
-        sensor = held.sensor
+    def _shorten(self, throttled: ThrottledChannel, now_ms: int) -> None:
+        sensor = throttled.sensor
         assert isinstance(sensor, BucketSensor)
         missing = -sensor.bucket.measure(now_ms)
         if self.kind is QuotaKind.FETCH:
             missing += sensor.bucket.burst
-        self.throttled.cut(held, now_ms + max(missing, 0.0) / sensor.repaid * 1000)
+        self.throttled.cut(throttled, now_ms + max(missing, 0.0) / sensor.repaid * 1000)
 
     def _exhausted(self, sensor: BucketSensor, tokens: float, value: float, now_ms: int) -> Throttle | None:
         bucket, bound = sensor.bucket, sensor.bound

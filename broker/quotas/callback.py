@@ -10,21 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.principal import Principal
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 
 __all__ = ["DEFAULT", "ClientQuotaCallback", "Cluster", "Entity", "Principal", "QuotaKind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The principal of a connection: "User:alice", or "User:ANONYMOUS" without a login. (KafkaPrincipal)"""
-
-    name: str
-    type: str = "User"
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,26 +7,25 @@ package empty each manager's `throttled`; the metadata image calls `apply` for e
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
-from broker.quotas.throttled import Throttleable, ThrottledChannels, ThrottledRow
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
 from broker.steps import Steps
 
 Drafts = dict[QuotaKind, RuleDraft]
 
-Holder = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
+Throttler = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
 """An object that throttles channels for its kind of quota."""
 
 
@@ -41,17 +40,17 @@ class ClientQuotas:
     """
 
     __slots__ = (
-        *(
-            "_holders",
-            "broker",
-            "callback",
-            "fetch",
-            "fetch_active",
-            "managers",
-            "mutation",
-            "throttle_compliance",
-        ),
-        *("produce", "produce_active", "request"),
+        "_throttlers",
+        "broker",
+        "callback",
+        "fetch",
+        "fetch_active",
+        "managers",
+        "mutation",
+        "produce",
+        "produce_active",
+        "request",
+        "throttle_compliance",
     )
 
     def __init__(
@@ -79,7 +78,7 @@ class ClientQuotas:
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
         }
         self.broker = BrokerQuota(window)
-        self._holders: dict[QuotaKind, Holder] = {**self.managers, **dict.fromkeys(RULES, self.broker)}
+        self._throttlers: dict[QuotaKind, Throttler] = {**self.managers, **dict.fromkeys(RULES, self.broker)}
         self._note_active()
 
     def set_longest_throttle(self, longest_ms: int | None) -> None:
@@ -166,24 +165,24 @@ class ClientQuotas:
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Throttle `channel`; the manager's `throttled` returns `token` when the throttle ends."""
-        self._holders[throttle.kind].throttle(channel, token, throttle, now_ms)
+        self._throttlers[throttle.kind].throttle(channel, token, throttle, now_ms)
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
         """Extend a throttle of the same kind to the later end. Return False if the channel has none."""
-        return self._holders[throttle.kind].prolong(channel, throttle, now_ms)
+        return self._throttlers[throttle.kind].prolong(channel, throttle, now_ms)
 
     def extend(self, channel: Throttleable, extra_ms: int) -> None:
         """Extend every throttle of the channel by `extra_ms`."""
-        for held in self.held_channels():
-            held.extend(channel, extra_ms)
+        for channels in self.throttled_channels():
+            channels.extend(channel, extra_ms)
 
     def forget(self, channel: Throttleable) -> None:
         """Remove a closed channel."""
-        for held in self.held_channels():
-            held.forget(channel)
+        for channels in self.throttled_channels():
+            channels.forget(channel)
         self.throttle_compliance.forget(channel)
 
-    def held_channels(self) -> list[ThrottledChannels]:
+    def throttled_channels(self) -> list[ThrottledChannels]:
         """Return the throttled channels of every kind of quota, the broker's last."""
         return [*(manager.throttled for manager in self.managers.values()), self.broker.throttled]
 
@@ -193,8 +192,8 @@ class ClientQuotas:
 
     def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
         """Return the rows in no order, each built when taken. Includes channels unmuted in the meantime."""
-        in_force = [held for channels in self.held_channels() for held in channels.held()]
-        return (held.row(now_ms, self.throttle_compliance.obeys(held.channel)) for held in in_force)
+        in_force = [each for channels in self.throttled_channels() for each in channels.all()]
+        return (each.row(now_ms, self.throttle_compliance.obeys(each.channel)) for each in in_force)
 
     def expire(self, now_ms: int) -> int:
         """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds."""

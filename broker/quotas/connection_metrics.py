@@ -12,10 +12,10 @@ from typing import Final
 
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.quota import INT_MAX
-from broker.metrics.top_k import AT_ONCE, largest
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import Entity
-from broker.quotas.quota_metrics import RuleUse, decayed
+from broker.quotas.quota_metrics import RuleUse
+from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 GROUP: Final = "kafka_server_socket_server_metrics"
 
@@ -23,8 +23,8 @@ GROUP: Final = "kafka_server_socket_server_metrics"
 Labels = tuple[tuple[str, str], ...]
 
 
-def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """Yield the families, with the `most` addresses that connect most often. A source for the metrics
+def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+    """Yield the families, with the `max_series` addresses that connect most often. A source for the metrics
     registry.
 
     `servers` are the quotas by the name of the socket server. With several servers, values of a whole server
@@ -39,7 +39,7 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
     )
     listeners = [each for quotas in servers.values() for each in quotas.listeners.values()]
     measured = [(server, *each) for server, quotas in labelled for each in quotas.ips.sensors.items()]
-    addresses = yield from largest(most, measured, lambda each: each[2].peek(now_ms))
+    addresses = yield from nlargest_in_steps(max_series, measured, lambda each: each[2].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, by listener or by address with a limit",
@@ -62,13 +62,19 @@ def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = M
         f"{GROUP}_connection_accept_throttle_time",
         "Mean milliseconds that the acceptor waited for the rate of listener or broker",
         Kind.GAUGE,
-        [Sample((("listener", each.name),), decayed(each.throttle_time, now_ms)) for each in listeners],
+        [
+            Sample((("listener", each.name),), each.throttle_time.measure_or_zero(now_ms))
+            for each in listeners
+        ],
     )
     yield FamilySamples(
         f"{GROUP}_ip_connection_accept_throttle_time",
         "Mean milliseconds for which connections of an address over its rate were delayed",
         Kind.GAUGE,
-        [Sample((("listener", each.name),), decayed(each.ip_throttle_time, now_ms)) for each in listeners],
+        [
+            Sample((("listener", each.name),), each.ip_throttle_time.measure_or_zero(now_ms))
+            for each in listeners
+        ],
     )
     counts = [(server, *each) for server, quotas in labelled for each in quotas.users.counts.items()]
     yield FamilySamples(
@@ -106,7 +112,7 @@ def label_of(name: str, servers: Collection[str]) -> Labels:
 
 
 def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[RuleUse | None]:
-    """Yield the use of every address rule under which a client connected lately.
+    """Yield the use of every address rule under which a client connected in the last hour.
 
     The use is the rate of the busiest address on one server, since a rule limits each address by itself. None
     between the rules marks that time has passed.
@@ -114,7 +120,7 @@ def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[Ru
     busiest: dict[Entity, float] = {}
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
     for number, (quotas, address, sensor) in enumerate(measured):
-        if number % AT_ONCE == 0:
+        if number % MEASURED_AT_ONCE == 0:
             yield None
         if quotas.ips.rate_for(address) == INT_MAX:
             continue

@@ -1,11 +1,12 @@
-"""Connection creation rates of the broker, a listener and an address. (Kafka: the sensors of
-ConnectionQuotas, KIP-612)
+"""Connection creation rates of the broker, a listener and an address, and statistics of each address. (Kafka:
+the sensors of ConnectionQuotas, KIP-612)
 
 Kept by `connections` and read by its metrics. A sensor records first and checks then, so a connection counts
 while it waits. Independent of sockets and clocks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import nsmallest
 from ipaddress import IPv6Address, ip_address
 from typing import Final
@@ -43,8 +44,8 @@ def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
     whole = IPv6Address(address)
     if whole.is_link_local or whole.is_loopback:
         return address
-    kept = WHOLE_ADDRESS - ipv6_prefix
-    return str(IPv6Address(int(whole) >> kept << kept))
+    host_bits = WHOLE_ADDRESS - ipv6_prefix
+    return str(IPv6Address(int(whole) >> host_bits << host_bits))
 
 
 class AcceptRate:
@@ -98,18 +99,49 @@ class AcceptRate:
             self._tally = 0
 
 
+class AcceptRates(dict[str, AcceptRate]):
+    """The sensors of addresses or users by name. A sensor expires after an idle hour; when there are
+    `max_sensors`, the eighth that was idle longest is evicted.
+    """
+
+    __slots__ = ("_max_sensors", "_window")
+
+    def __init__(self, window: Window, max_sensors: int) -> None:
+        super().__init__()
+        self._window = window
+        self._max_sensors = max_sensors
+
+    def sensor(self, name: str, bound: float, now_ms: int) -> AcceptRate:
+        """Return the sensor, created with `bound` at first use."""
+        sensor = self.get(name)
+        if sensor is None:
+            if len(self) >= self._max_sensors:
+                self._drop(nsmallest(max(1, self._max_sensors // 8), self, key=self._last_use))
+            sensor = self[name] = AcceptRate(self._window, bound, now_ms)
+        return sensor
+
+    def expire(self, now_ms: int) -> int:
+        """Remove sensors idle for more than an hour and return their number."""
+        return self._drop([name for name in self if now_ms - self._last_use(name) > IDLE_MS])
+
+    def _last_use(self, name: str) -> int:
+        return self[name].last_record_ms
+
+    def _drop(self, names: list[str]) -> int:
+        for name in names:
+            del self[name]
+        return len(names)
+
+
 class IpRates:
     """`connection_creation_rate` by address: the rules, and a sensor for each address with a rule.
 
     Methods take counted addresses (`counted_address`), except `set_rule`. An unlimited address has no sensor.
-    A sensor expires after an idle hour; when there are `max_sensors`, the eighth that was idle longest is
-    evicted.
     """
 
     __slots__ = (
         "_default",
         "_ipv6_prefix",
-        "_max_sensors",
         "_rules",
         "_window",
         "active",
@@ -121,9 +153,8 @@ class IpRates:
     ) -> None:
         self.active = False
         """Whether any rule exists. While it is False callers skip the check."""
-        self.sensors: dict[str, AcceptRate] = {}
+        self.sensors = AcceptRates(window, max_sensors)
         self._window = window
-        self._max_sensors = max_sensors
         self._default = float(INT_MAX)
         self._ipv6_prefix = ipv6_prefix
         self._rules: dict[str, dict[str, float]] = {}
@@ -167,17 +198,13 @@ class IpRates:
         bound = self.rate_for(address)
         if bound == INT_MAX:
             return None
-        sensor = self.sensors.get(address)
-        if sensor is None:
-            if len(self.sensors) >= self._max_sensors:
-                self._drop(nsmallest(max(1, self._max_sensors // 8), self.sensors, key=self._last_use))
-            sensor = self.sensors[address] = AcceptRate(self._window, bound, now_ms)
+        sensor = self.sensors.sensor(address, bound, now_ms)
         sensor.bound = bound
         return sensor
 
     def expire(self, now_ms: int) -> int:
         """Remove sensors idle for more than an hour and return their number."""
-        return self._drop([ip for ip in self.sensors if now_ms - self._last_use(ip) > IDLE_MS])
+        return self.sensors.expire(now_ms)
 
     def _set_rule(self, name: str, rate: float | None) -> None:
         address = counted_address(name, self._ipv6_prefix)
@@ -189,11 +216,70 @@ class IpRates:
         if not rules:
             del self._rules[address]
 
-    def _last_use(self, address: str) -> int:
-        return self.sensors[address].last_record_ms
 
-    def _drop(self, addresses: Iterable[str]) -> int:
-        gone = list(addresses)
-        for address in gone:
-            del self.sensors[address]
-        return len(gone)
+MAX_ADDRESSES: Final = 10_000
+"""Addresses kept; one more evicts the eighth of them that was seen longest ago. Kafka has no such table."""
+
+
+@dataclass(slots=True)
+class AddressStats:
+    """Totals since the address was first seen, or seen again after an hour: connections accepted, `delayed`
+    for the address's rate, and refused.
+    """
+
+    rate: AcceptRate
+    last_ms: int
+    accepted: int = 0
+    delayed: int = 0
+    refused: int = 0
+
+
+class Addresses:
+    """Connection statistics per client address, for the console; no verdict depends on them.
+
+    Kafka has metrics only for addresses with a limit; these also show a connection storm from an address
+    without one.
+    """
+
+    __slots__ = ("_max_addresses", "_seen", "_window")
+
+    def __init__(self, window: Window, max_addresses: int = MAX_ADDRESSES) -> None:
+        self._max_addresses = max_addresses
+        self._seen: dict[str, AddressStats] = {}
+        self._window = window
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __iter__(self) -> Iterator[tuple[str, AddressStats]]:
+        return iter(self._seen.items())
+
+    def accepted(self, address: str, now_ms: int) -> None:
+        stats = self._of(address, now_ms)
+        stats.accepted += 1
+        stats.rate.record(now_ms)
+
+    def delayed(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).delayed += 1
+
+    def refused(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).refused += 1
+
+    def expire(self, now_ms: int) -> None:
+        """Remove addresses that were not seen for an hour."""
+        self._seen = {
+            address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
+        }
+
+    def _of(self, address: str, now_ms: int) -> AddressStats:
+        stats = self._seen.get(address)
+        if stats is None:
+            if len(self._seen) >= self._max_addresses:
+                for each in nsmallest(max(1, self._max_addresses // 8), self._seen, key=self._last):
+                    del self._seen[each]
+            stats = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
+        stats.last_ms = now_ms
+        return stats
+
+    def _last(self, address: str) -> int:
+        return self._seen[address].last_ms

@@ -3,7 +3,7 @@ ConnectionQuotas, KIP-402 and KIP-612)
 
 Called by the acceptors of the network package, in Kafka's order: `record` the rates of listener and broker
 once, wait until that time is over and `has_slot`, then `enter`, which checks the address. Counts and verdicts
-only: the acceptors wait, delay and close. Independent of sockets, tasks and clocks.
+only: the acceptors wait, delay, close and log. Independent of sockets, tasks and clocks.
 
 The broker's listeners share one ConnectionQuotas and the controller's another, each with the same limits and
 its own counts; "broker" below means either. The protected listener, which serves other brokers, has its own
@@ -16,11 +16,11 @@ from typing import Final
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Avg, Window
-from broker.quotas.addresses import Addresses
 from broker.quotas.connection_rates import (
     ANY_ADDRESS,
     WHOLE_ADDRESS,
     AcceptRate,
+    Addresses,
     IpRates,
     counted_address,
 )
@@ -72,7 +72,13 @@ class ListenerQuota:
     """The connections of one listener. Only `ConnectionQuotas` changes it."""
 
     __slots__ = (
-        *("count", "ip_throttle_time", "max_connections", "name", "protected", "rate", "rejected"),
+        "count",
+        "ip_throttle_time",
+        "max_connections",
+        "name",
+        "protected",
+        "rate",
+        "rejected",
         "throttle_time",
     )
 
@@ -111,8 +117,20 @@ class ConnectionQuotas:
     """
 
     __slots__ = (
-        *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners", "protected"),
-        *("ipv6_prefix", "max_connections", "per_ip", "rate", "total", "users"),
+        "_broker_wide_ip",
+        "_protected",
+        "_window",
+        "addresses",
+        "counts",
+        "ips",
+        "ipv6_prefix",
+        "listeners",
+        "max_connections",
+        "per_ip",
+        "protected",
+        "rate",
+        "total",
+        "users",
     )
 
     def __init__(
@@ -208,7 +226,7 @@ class ConnectionQuotas:
         if self.ips.active:
             throttled = self._record_address(listener, address, now_ms)
             if throttled is not None:
-                self.addresses.held(address, now_ms)
+                self.addresses.delayed(address, now_ms)
                 return throttled
         count = self.counts.get(address, 0)
         self.counts[address] = count + 1
@@ -297,3 +315,52 @@ class ConnectionQuotas:
                 listener.ip_throttle_time.record(wait_ms, now_ms)
                 return verdict
         return None
+
+
+BURST_MS: Final = 1_000
+MAX_BURSTS: Final = 100
+OTHERS: Final = "other addresses"
+
+
+@dataclass(slots=True)
+class Burst:
+    """Connections of one address on one listener, refused by the same rule. `bound` is the rule's value."""
+
+    listener: str
+    address: str
+    rule: str
+    bound: float
+    due_ms: int
+    count: int = 0
+
+
+class Rejections:
+    """The current bursts of refused connections, the oldest first: one log line each.
+
+    A burst is logged with its count `BURST_MS` after its first refusal; later refusals start the next burst.
+    Clients choose their addresses, so beyond `MAX_BURSTS` at a time they are counted together.
+    """
+
+    __slots__ = ("_bursts",)
+
+    def __init__(self) -> None:
+        self._bursts: dict[tuple[str, str, str], Burst] = {}
+
+    def note(self, listener: str, address: str, rule: str, bound: float, now_ms: int) -> None:
+        """Count a refused connection."""
+        burst = self._bursts.get((listener, address, rule))
+        if burst is None:
+            if len(self._bursts) >= MAX_BURSTS:
+                address = OTHERS
+            key = (listener, address, rule)
+            burst = self._bursts.setdefault(key, Burst(listener, address, rule, bound, now_ms + BURST_MS))
+        burst.count += 1
+
+    def next_deadline(self) -> int | None:
+        """Return when the first burst is due to be logged."""
+        return next((burst.due_ms for burst in self._bursts.values()), None)
+
+    def due(self, now_ms: int) -> list[Burst]:
+        """Remove and return the bursts that are due."""
+        over = [key for key, burst in self._bursts.items() if burst.due_ms <= now_ms]
+        return [self._bursts.pop(key) for key in over]

@@ -9,15 +9,14 @@ from typing import Final, Generic
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.custom import CustomUsage
+from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
-from broker.quotas.throttled import Held, Throttleable, ThrottledChannels
-from broker.quotas.usage import FEW, MAX_SENSORS, Client, Decision, RuleChange, S, Usage
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
+from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, Decision, RuleChange, S, Usage
 from broker.steps import Steps, finished
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
@@ -83,7 +82,7 @@ class QuotaManager(Generic[S]):
         self._usage: Usage[S] = (
             Usage(self._table, build, max_sensors)
             if callback is None
-            else CustomUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
+            else CallbackUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
         )
         self._new_rules: set[Rule] = set()
         self._change: RuleChange | None = None
@@ -159,7 +158,7 @@ class QuotaManager(Generic[S]):
         clients of its sensor, so moving it back and forth clears no debt.
         """
         self._new_rules.clear()
-        left = self._usage.take_left()
+        left = self._usage.take_former_sensors()
         if left:
             yield from self._move_debts(left, clients, now_ms)
 
@@ -220,9 +219,9 @@ class QuotaManager(Generic[S]):
         """Iterate over a snapshot of all sensors, with their present limits."""
         return iter(self._usage)
 
-    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """Return the `most` busiest sensors in descending order, with present limits. Yields between."""
-        return self._usage.busiest(most, now_ms)
+    def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """Return the `count` busiest sensors in descending order, with present limits. Yields between."""
+        return self._usage.busiest(count, now_ms)
 
     @property
     def sensor_count(self) -> int:
@@ -237,29 +236,29 @@ class QuotaManager(Generic[S]):
 
     def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
         """Update the throttle times of all clients that `rules` could match (None: all)."""
-        throttled = self.throttled
-        if not throttled:
+        channels = self.throttled
+        if not channels:
             return
-        for number, held in enumerate(throttled.held()):
-            if number % FEW == FEW - 1:
-                throttled.on_change()
+        for number, throttled in enumerate(channels.all()):
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
+                channels.ends_moved()
                 yield
-            channel = held.channel
+            channel = throttled.channel
             user, client_id = channel.principal, channel.client_id
             if rules is not None and not any(rule in rules for rule in probes(user, client_id or "")):
                 continue
             bound, governing = self._usage.enforced(user, client_id)
-            if governing is None or self._is_withdrawn(held, bound):
-                throttled.end_early(held)
+            if governing is None or self._is_withdrawn(throttled, bound):
+                channels.end_early(throttled)
             else:
-                throttled.change_bound(held, bound, governing, now_ms, self._longest_hold_ms())
-        throttled.on_change()
+                channels.change_bound(throttled, bound, governing, now_ms, self._max_throttle_ms())
+        channels.ends_moved()
 
-    def _is_withdrawn(self, held: Held, bound: float) -> bool:
-        """Return whether `bound` allows what `held` is throttled for."""
+    def _is_withdrawn(self, throttled: ThrottledChannel, bound: float) -> bool:
+        """Return whether `bound` allows what `throttled` is throttled for."""
         return False
 
-    def _longest_hold_ms(self) -> int:
+    def _max_throttle_ms(self) -> int:
         return INT_MAX
 
     def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> Steps[None]:

@@ -14,13 +14,13 @@ from broker.metrics.quota import INT_MAX, java_divide, java_round
 from broker.metrics.token_bucket import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.entity import Governing
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
+from broker.quotas.throttled import Throttle
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
-from broker.quotas.verdict import Throttle
 
 
 class MutationSensor(ClientSensor):

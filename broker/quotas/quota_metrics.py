@@ -1,26 +1,24 @@
 """Quota metrics for Prometheus and the console, under the names of Kafka's dashboards.
 
 Computed on each scrape, from the sensors that the verdicts use. A series exists only while its sensor does;
-where there are too many, the busiest are included.
+where there are too many, the busiest are included, in shadow mode the most recent.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import isnan
 from typing import Final
 
-from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
-from broker.metrics.prometheus import label_name
-from broker.metrics.top_k import AT_ONCE
-from broker.metrics.window import Avg
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps, label_name
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
+from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor, S
+from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -73,17 +71,17 @@ class RuleUse:
 def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
     """Yield the use of every rule with a sensor. None between the rules marks that time has passed."""
     for kind, manager in quotas.managers.items():
-        held: Counter[Governing] = Counter()
-        for each in manager.throttled.held():
-            held[each.rule] += 1
+        throttled: Counter[Governing] = Counter()
+        for each in manager.throttled.all():
+            throttled[each.rule] += 1
             yield None
         busiest: dict[Governing, float] = {}
         for number, sensor in enumerate(manager.sensors()):
-            if number % AT_ONCE == 0:
+            if number % MEASURED_AT_ONCE == 0:
                 yield None
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
-        yield from (RuleUse(rule, KEY_OF[kind], use, held[rule]) for rule, use in busiest.items())
+        yield from (RuleUse(rule, KEY_OF[kind], use, throttled[rule]) for rule, use in busiest.items())
 
 
 def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[RuleUse]:
@@ -92,9 +90,9 @@ def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[R
         sensors = list(manager.sensors_under((entity.user, entity.client_id)))
         if sensors:
             rule = sensors[0].rule
-            held = sum(1 for each in manager.throttled.held() if each.rule == rule)
+            throttled = sum(1 for each in manager.throttled.all() if each.rule == rule)
             busiest = max(sensor.observed(now_ms) for sensor in sensors)
-            yield RuleUse(rule or entity, KEY_OF[kind], busiest, held)
+            yield RuleUse(rule or entity, KEY_OF[kind], busiest, throttled)
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
@@ -106,17 +104,17 @@ def labels_of(sensor: ClientSensor) -> Labels:
     return tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
 
 
-def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """Yield the families, with the `most` busiest sensors of each kind. A source for the metrics registry.
+def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) -> Steps:
+    """Yield the families, with the `max_series` busiest sensors of each kind. A source for the metrics page.
     All values are read from the enforcing sensors; nothing is counted for the metrics.
     """
     left_out = []
     for kind, manager in quotas.managers.items():
-        shown = yield from manager.busiest(most, now_ms)
+        shown = yield from manager.busiest(max_series, now_ms)
         yield from _sensor_families(kind, _by_labels(shown), now_ms)
-        held = [Sample((), len(manager.throttled))]
+        throttled = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"
-        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, held)
+        yield FamilySamples(name, "Channels throttled for this quota", Kind.GAUGE, throttled)
         left_out.append(Sample((("quota", kind.value),), manager.sensor_count - len(shown)))
     yield FamilySamples(
         "weir_quota_entities_left_out",
@@ -148,7 +146,7 @@ def _sensor_families(
     yield family(
         "throttle_time",
         "Mean throttle time of the last minute in milliseconds, 0 without a throttle",
-        lambda sensor: decayed(sensor.throttle_time, now_ms),
+        lambda sensor: sensor.throttle_time.measure_or_zero(now_ms),
     )
     yield family(
         "quota_bound", "The present limit", lambda sensor: None if sensor.rule is None else sensor.bound
@@ -171,12 +169,6 @@ def _by_labels(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
     return shown
 
 
-def decayed(mean: Avg, now_ms: int) -> float:
-    """Return a mean throttle time, with 0 instead of NaN if there was no throttle lately."""
-    value = mean.measure(now_ms)
-    return 0.0 if isnan(value) else value
-
-
 def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[FamilySamples]:
     """Yield the families. A rate has a series once something was recorded, a bound while one is set."""
     for manager in quotas.managers:
@@ -185,3 +177,45 @@ def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[Fam
         bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
         yield FamilySamples(f"{prefix}_byte_rate", text, Kind.GAUGE, rates)
         yield FamilySamples(f"{prefix}_quota_bound", "The present limit", Kind.GAUGE, bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleShadow:
+    """One key of one marked rule, whether or not the rule sets a bound for it."""
+
+    entity: Entity
+    key: str
+    total: ShadowTotal
+
+
+def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
+    for kind, manager in quotas.managers.items():
+        for rule, total in manager.shadows.items():
+            yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
+
+
+def shadow_families(quotas: ClientQuotas) -> Steps:
+    """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
+    for kind, manager in quotas.managers.items():
+        prefix, _, _ = GROUPS[kind]
+        times, throttled_ms = [], []
+        if manager.shadows:
+            marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
+            busiest = yield from nlargest_in_steps(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
+            for sensor in busiest:
+                labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+                assert sensor.shadow is not None
+                times.append(Sample(labels, sensor.shadow.times))
+                throttled_ms.append(Sample(labels, sensor.shadow.throttled_ms))
+        yield FamilySamples(
+            f"{prefix}_shadow_throttles_total",
+            "Requests that limits in shadow mode would have throttled",
+            Kind.COUNTER,
+            times,
+        )
+        yield FamilySamples(
+            f"{prefix}_shadow_throttle_ms_total",
+            "Milliseconds for which limits in shadow mode would have throttled, overlaps counted once",
+            Kind.COUNTER,
+            throttled_ms,
+        )

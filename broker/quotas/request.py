@@ -10,11 +10,11 @@ from typing import Final
 from broker.metrics.rate import Rate
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
+from broker.quotas.throttled import Throttle
 from broker.quotas.usage import MAX_SENSORS
-from broker.quotas.verdict import Throttle
 
 PERCENT_OF_A_SECOND_PER_NS: Final = 100.0 / 1e9
 

@@ -21,7 +21,7 @@ OTHER_ERRORS: Final = 5
 """Errors within the window that are sent without a delay."""
 
 MAX_STATES: Final = 100_000
-KEPT_MS: Final = 11_000
+STATE_EXPIRY_MS: Final = 11_000
 """A state is removed if unused for this time: the quiet time and the longest delay."""
 
 _LEADER: Final = frozenset(
@@ -77,12 +77,12 @@ class Totals:
 
 
 class _State:
-    __slots__ = ("asked_ms", "failed_ms", "is_delaying", "others", "transients")
+    __slots__ = ("failed_ms", "is_delaying", "last_used_ms", "others", "transients")
 
     def __init__(self) -> None:
         self.is_delaying = False
         self.failed_ms = 0
-        self.asked_ms = 0
+        self.last_used_ms = 0
         self.transients: list[int] = []
         self.others: list[int] = []
 
@@ -111,12 +111,12 @@ class _State:
 class RetryStorm:
     """The states of all connections. `max_delay_ms` is automq.retry.storm.backoff.max.delay.ms."""
 
-    __slots__ = ("_most", "_states", "max_delay_ms", "totals")
+    __slots__ = ("_max_states", "_states", "max_delay_ms", "totals")
 
-    def __init__(self, max_delay_ms: int = 1_000, most: int = MAX_STATES) -> None:
+    def __init__(self, max_delay_ms: int = 1_000, max_states: int = MAX_STATES) -> None:
         self.max_delay_ms = max_delay_ms
         self.totals = Totals()
-        self._most = most
+        self._max_states = max_states
         self._states: OrderedDict[StateKey, _State] = OrderedDict()
 
     def delay_of(
@@ -156,7 +156,8 @@ class RetryStorm:
         states = self._states
         while states:
             oldest, state = next(iter(states.items()))
-            if now_ms - state.asked_ms < KEPT_MS and (len(states) < self._most or key in states):
+            has_space = len(states) < self._max_states or key in states
+            if has_space and now_ms - state.last_used_ms < STATE_EXPIRY_MS:
                 break
             del states[oldest]
         found = states.get(key)
@@ -164,5 +165,5 @@ class RetryStorm:
             found = states[key] = _State()
         else:
             states.move_to_end(key)
-        found.asked_ms = now_ms
+        found.last_used_ms = now_ms
         return found

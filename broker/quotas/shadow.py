@@ -5,35 +5,35 @@ sensor counts the throttle instead. `table` keeps a total for each rule, and eac
 record verdicts here instead of returning them.
 
 Verdicts are based on actual traffic: enforcement would have slowed the client at its first throttle, shadow
-mode does not. So the verdicts are those of enforcement for the same records at the same times, and `held_ms`
-is the time they cover, with overlapping throttles counted once.
+mode does not. So the verdicts are those of enforcement for the same records at the same times, and
+`throttled_ms` is the time they cover, with overlapping throttles counted once.
 """
 
 
 class ShadowTotal:
     """Counts of one rule since it was marked or the broker started. Outlives the sensors.
 
-    `times` is the number of records that would have caused a throttle, `held_ms` the total throttle time, and
-    `last_ms` the time of the last one (None: never).
+    `times` is the number of records that would have caused a throttle, `throttled_ms` the total throttle
+    time, and `last_ms` the time of the last one (None: never).
     """
 
-    __slots__ = ("held_ms", "last_ms", "times")
+    __slots__ = ("last_ms", "throttled_ms", "times")
 
     def __init__(self) -> None:
         self.times = 0
-        self.held_ms = 0
+        self.throttled_ms = 0
         self.last_ms: int | None = None
 
 
 class ShadowCount:
     """Counts of one sensor, which are added to its rule's `total`, too."""
 
-    __slots__ = ("_until_ms", "held_ms", "times", "total")
+    __slots__ = ("_until_ms", "throttled_ms", "times", "total")
 
     def __init__(self, total: ShadowTotal) -> None:
         self.total = total
         self.times = 0
-        self.held_ms = 0
+        self.throttled_ms = 0
         self._until_ms = 0
 
     def note(self, wait_ms: int, now_ms: int) -> None:
@@ -43,6 +43,6 @@ class ShadowCount:
         total = self.total
         self.times += 1
         total.times += 1
-        self.held_ms += added
-        total.held_ms += added
+        self.throttled_ms += added
+        total.throttled_ms += added
         total.last_ms = now_ms

@@ -7,7 +7,7 @@ A compliant client (Java, kafka-python) sends nothing between the response and t
 was in flight arrives at the beginning, so the first check follows a grace period. Bytes that arrive between
 that check and the end were sent despite the throttle.
 
-This does not detect a client that sends within a millisecond and keeps few requests in flight: it looks like
+This does not detect a client that sends within a millisecond and keeps few requests in flight: it checks like
 a compliant client with few requests in flight. Such a client sends the next request when its wait is over,
 which is when the broker responds to the request that waited. So if several throttles in a row end with unread
 bytes, and the connection has no verdict yet, its throttle is extended slightly. A compliant client regards
@@ -22,24 +22,24 @@ from typing import Final, NamedTuple
 
 from broker.quotas.throttled import Throttleable
 
-LEAST_MS: Final = 40
+MIN_THROTTLE_MS: Final = 40
 """The shortest throttle that allows a verdict: the grace period must exceed most round trips."""
 
-LONGEST_GRACE_MS: Final = 250
-LEAST_MARGIN_MS: Final = 5
-LONGEST_MARGIN_MS: Final = 20
+MAX_GRACE_MS: Final = 250
+MIN_MARGIN_MS: Final = 5
+MAX_MARGIN_MS: Final = 20
 """The last check is this long before the end of a throttle: a tenth of it within these limits, since the
 clocks of client and broker differ.
 """
 
-AT_ONCE_MS: Final = 50
+MAX_GAP_MS: Final = 50
 """A throttle that begins within this time after another is for a request that waited for its end."""
 
-UNTOUCHED: Final = 3
+MIN_IN_A_ROW: Final = 3
 """Throttles in a row that end with unread bytes before one is extended."""
 
 EXTRA_MS: Final = 25
-LOOK_AFTER_MS: Final = 20
+CHECK_AFTER_MS: Final = 20
 """The extension, and the time of the check within it: what a client needs to react to the end."""
 
 MAX_EXTENDED: Final = 16
@@ -88,15 +88,15 @@ class ClientRecord(NamedTuple):
     record: Record
 
 
-class Seen(NamedTuple):
-    """The verdict on a connection, and the number of observations since the last `take_seen`."""
+class Observations(NamedTuple):
+    """The verdict on a connection, and the number of observations since the last `take_observations`."""
 
     obeys: bool | None
     waited: int
     sent_early: int
 
 
-class _Next(Enum):
+class _Check(Enum):
     """The purpose of the next check of a throttle."""
 
     GRACE = 1
@@ -104,22 +104,21 @@ class _Next(Enum):
     AFTER = 3
 
 
-class Watch(Record):
+class WatchedChannel(Record):
     """A connection that was throttled at least once. Only `ThrottleCompliance` changes it."""
 
     __slots__ = (
-        *(
-            "bytes",
-            "channel",
-            "end_ms",
-            "extended",
-            "in_a_row",
-            "is_extended",
-            "kept_still",
-            "next",
-            "serial",
-        ),
-        *("throttle_ms", "taken"),
+        "bytes",
+        "channel",
+        "end_ms",
+        "extended",
+        "in_a_row",
+        "is_extended",
+        "next",
+        "reported",
+        "sent_nothing",
+        "serial",
+        "throttle_ms",
     )
 
     def __init__(self, channel: Throttleable) -> None:
@@ -128,7 +127,7 @@ class Watch(Record):
         self.serial = 0
         self.throttle_ms = 0
         self.end_ms = 0
-        self.next = _Next.GRACE
+        self.next = _Check.GRACE
         self.bytes = 0
         """Unread bytes at a time after which a compliant client sends no more."""
         self.in_a_row = 0
@@ -136,66 +135,66 @@ class Watch(Record):
         self.extended = 0
         self.is_extended = False
         """Whether the last throttle was extended, and how many were."""
-        self.kept_still = False
+        self.sent_nothing = False
         """Whether nothing was sent in the last throttle. The time of the next request decides what it means.
         """
-        self.taken = (0, 0)
-        """The values of `waited` and `sent_early` at the last `Seen`."""
+        self.reported = (0, 0)
+        """The values of `waited` and `sent_early` at the last `Observations`."""
 
 
 class ThrottleCompliance:
     """Verdicts on open connections, and on the most recently observed clients by (principal, client id)."""
 
-    __slots__ = ("_clients", "_looks", "_serial", "_watches")
+    __slots__ = ("_checks", "_clients", "_serial", "_watched")
 
     def __init__(self) -> None:
-        self._watches: dict[int, Watch] = {}
+        self._watched: dict[int, WatchedChannel] = {}
         self._clients: dict[tuple[str, str], Record] = {}
-        self._looks: list[tuple[int, int, Watch]] = []
+        self._checks: list[tuple[int, int, WatchedChannel]] = []
         self._serial = 0
 
     def throttled(self, channel: Throttleable, throttle_ms: int, now_ms: int, *, waiting: int) -> None:
         """Handle a throttle whose response is about to be written. `waiting` is the number of the client's
         unread bytes.
         """
-        watch = self._watches.get(id(channel))
+        watch = self._watched.get(id(channel))
         if watch is None:
-            if throttle_ms < LEAST_MS:
+            if throttle_ms < MIN_THROTTLE_MS:
                 return
-            watch = self._watches[id(channel)] = Watch(channel)
+            watch = self._watched[id(channel)] = WatchedChannel(channel)
         since_ms = now_ms - watch.end_ms
-        if watch.kept_still and since_ms <= watch.throttle_ms:
+        if watch.sent_nothing and since_ms <= watch.throttle_ms:
             # At its rate, the client would have sent within that throttle too if it did not wait.
             self._note(watch, early=False)
-        watch.kept_still = False
-        if since_ms > AT_ONCE_MS:
+        watch.sent_nothing = False
+        if since_ms > MAX_GAP_MS:
             watch.in_a_row = 0
-        is_settled = watch.is_extended and since_ms <= AT_ONCE_MS
+        is_settled = watch.is_extended and since_ms <= MAX_GAP_MS
         watch.is_extended = False
         self._serial += 1
         watch.serial = self._serial
         watch.throttle_ms, watch.end_ms = throttle_ms, now_ms + throttle_ms
-        if throttle_ms < LEAST_MS:
+        if throttle_ms < MIN_THROTTLE_MS:
             return
         if is_settled:
-            self._await_last(watch, waiting)
+            self._schedule_last_check(watch, waiting)
         else:
-            watch.next = _Next.GRACE
-            self._look_at(watch, now_ms + min(throttle_ms // 2, LONGEST_GRACE_MS))
+            watch.next = _Check.GRACE
+            self._schedule_check(watch, now_ms + min(throttle_ms // 2, MAX_GRACE_MS))
 
     def next_deadline(self) -> int | None:
         """Return when `pop_due` next returns a connection."""
-        looks = self._looks
-        while looks and looks[0][1] != looks[0][2].serial:
-            heappop(looks)
-        return looks[0][0] if looks else None
+        checks = self._checks
+        while checks and checks[0][1] != checks[0][2].serial:
+            heappop(checks)
+        return checks[0][0] if checks else None
 
-    def pop_due(self, now_ms: int) -> Watch | None:
-        """Return a connection to check now. The caller passes the result to `looked`."""
+    def pop_due(self, now_ms: int) -> WatchedChannel | None:
+        """Return a connection to check now. The caller passes the result to `checked`."""
         due_ms = self.next_deadline()
-        return heappop(self._looks)[2] if due_ms is not None and due_ms <= now_ms else None
+        return heappop(self._checks)[2] if due_ms is not None and due_ms <= now_ms else None
 
-    def looked(self, watch: Watch, now_ms: int, *, waiting: int) -> int:
+    def checked(self, watch: WatchedChannel, now_ms: int, *, waiting: int) -> int:
         """Return the milliseconds by which to extend the throttle. `waiting` is the number of the client's
         unread bytes. A check after the end of the throttle is ignored.
         """
@@ -203,77 +202,77 @@ class ThrottleCompliance:
             watch.in_a_row = 0
             return 0
         match watch.next:
-            case _Next.GRACE:
-                self._await_last(watch, waiting)
-            case _Next.LAST:
-                return self._is_nearly_over(watch, waiting)
-            case _Next.AFTER:
+            case _Check.GRACE:
+                self._schedule_last_check(watch, waiting)
+            case _Check.LAST:
+                return self._check_last(watch, waiting)
+            case _Check.AFTER:
                 if waiting > watch.bytes:
                     self._note(watch, early=False)
         return 0
 
-    def released(self, watch: Watch) -> None:
+    def released(self, watch: WatchedChannel) -> None:
         """Handle a due check of a connection whose throttle ended because its limit was raised."""
         watch.in_a_row = 0
 
     def forget(self, channel: Throttleable) -> None:
         """Remove a closed connection. Its observations remain with its client."""
-        watch = self._watches.pop(id(channel), None)
+        watch = self._watched.pop(id(channel), None)
         if watch is not None:
             watch.serial = -1
 
     def obeys(self, channel: Throttleable) -> bool | None:
         """Return the verdict on this connection, or else the one on its client."""
-        watch = self._watches.get(id(channel))
+        watch = self._watched.get(id(channel))
         verdict = None if watch is None else watch.obeys
         if verdict is None:
             record = self._clients.get((channel.principal, channel.client_id or ""))
             verdict = None if record is None else record.obeys
         return verdict
 
-    def take_seen(self, channel: Throttleable) -> Seen:
+    def take_observations(self, channel: Throttleable) -> Observations:
         """Return the verdict, and the observations since the last call."""
         obeys = self.obeys(channel)
-        watch = self._watches.get(id(channel))
+        watch = self._watched.get(id(channel))
         if watch is None:
-            return Seen(obeys, 0, 0)
-        waited, sent_early = watch.taken
-        watch.taken = watch.waited, watch.sent_early
-        return Seen(obeys, watch.waited - waited, watch.sent_early - sent_early)
+            return Observations(obeys, 0, 0)
+        waited, sent_early = watch.reported
+        watch.reported = watch.waited, watch.sent_early
+        return Observations(obeys, watch.waited - waited, watch.sent_early - sent_early)
 
     def clients(self) -> Iterator[ClientRecord]:
         """Yield the clients with observations."""
         for (principal, client_id), record in self._clients.items():
             yield ClientRecord(principal, client_id, record)
 
-    def _is_nearly_over(self, watch: Watch, waiting: int) -> int:
+    def _check_last(self, watch: WatchedChannel, waiting: int) -> int:
         if not waiting:
             watch.in_a_row = 0
-            watch.kept_still = True
+            watch.sent_nothing = True
             return 0
         watch.in_a_row += 1
         was_sent = waiting > watch.bytes
         if was_sent:
             self._note(watch, early=True)
-        if watch.in_a_row <= UNTOUCHED or watch.obeys is not None or watch.extended >= MAX_EXTENDED:
+        if watch.in_a_row <= MIN_IN_A_ROW or watch.obeys is not None or watch.extended >= MAX_EXTENDED:
             return 0
         watch.extended += 1
         watch.is_extended = True
         if not was_sent:
-            watch.next = _Next.AFTER
-            self._look_at(watch, watch.end_ms + LOOK_AFTER_MS)
+            watch.next = _Check.AFTER
+            self._schedule_check(watch, watch.end_ms + CHECK_AFTER_MS)
         watch.end_ms += EXTRA_MS
         return EXTRA_MS
 
-    def _await_last(self, watch: Watch, waiting: int) -> None:
-        watch.bytes, watch.next = waiting, _Next.LAST
-        margin_ms = max(min(watch.throttle_ms // 10, LONGEST_MARGIN_MS), LEAST_MARGIN_MS)
-        self._look_at(watch, watch.end_ms - margin_ms)
+    def _schedule_last_check(self, watch: WatchedChannel, waiting: int) -> None:
+        watch.bytes, watch.next = waiting, _Check.LAST
+        margin_ms = max(min(watch.throttle_ms // 10, MAX_MARGIN_MS), MIN_MARGIN_MS)
+        self._schedule_check(watch, watch.end_ms - margin_ms)
 
-    def _look_at(self, watch: Watch, due_ms: int) -> None:
-        heappush(self._looks, (due_ms, watch.serial, watch))
+    def _schedule_check(self, watch: WatchedChannel, due_ms: int) -> None:
+        heappush(self._checks, (due_ms, watch.serial, watch))
 
-    def _note(self, watch: Watch, *, early: bool) -> None:
+    def _note(self, watch: WatchedChannel, *, early: bool) -> None:
         watch.note(early=early)
         key = (watch.channel.principal, watch.channel.client_id or "")
         record = self._clients.pop(key, None) or Record()

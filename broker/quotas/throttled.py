@@ -1,12 +1,15 @@
-"""Throttled channels, ordered by the end of their throttle. (Kafka: ThrottledChannel and its DelayQueue)
+"""Throttles, and the channels that they mute, ordered by their end. (Kafka: ThrottledChannel, its DelayQueue)
 
-One collection per kind of quota. Filled when a response carries a throttle, emptied by the reaper of that
-kind in the network package, read by the console. Independent of sockets: a channel is any object, compared by
-identity.
+A `Throttle` is the verdict of a violated quota. The managers create it; it goes with the response to the
+network package, which mutes the channel, and to the console, which shows the reason.
+
+One collection of throttled channels per kind of quota. Filled when a response carries a throttle, emptied by
+the reaper of that kind in the network package, read by the console. Independent of sockets: a channel is any
+object, compared by identity.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
@@ -14,10 +17,34 @@ from broker.metrics.quota import java_round
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import ClientSensor
-from broker.quotas.verdict import Throttle
 
 STALE: Final = 256
 """Outdated entries that the queue may contain beyond the number of throttled channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A throttle of `throttle_ms` (at least 1): `observed` exceeds `bound`, which `rule` sets.
+
+    `observed` and `bound` are in the kind's unit: bytes/s, percent of one thread, tokens left and
+    partitions/s for mutations.
+    """
+
+    kind: QuotaKind
+    throttle_ms: int
+    rule: Governing
+    observed: float
+    bound: float
+    sensor: ClientSensor = field(repr=False, compare=False)
+
+
+def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:
+    """Return the throttle that applies to a request that violates two quotas: the longer one, the first of
+    equals. KafkaApis prefers the request quota's to an equal one of bytes.
+    """
+    if first is None:
+        return second
+    return second if second is not None and second.throttle_ms > first.throttle_ms else first
 
 
 class Throttleable(Protocol):
@@ -55,7 +82,7 @@ class ThrottledRow:
     obeys: bool | None = None
 
 
-class Held:
+class ThrottledChannel:
     """One throttle in force. The channel is muted until `end_ms`.
 
     The throttle is a debt, repaid at `bound` until `due_ms`, which can be fractional after a change of the
@@ -63,8 +90,19 @@ class Held:
     """
 
     __slots__ = (
-        *("bound", "channel", "due_ms", "end_ms", "extra_ms", "rule", "sensor", "serial", "since_ms"),
-        *("start_ms", "throttle", "throttle_ms", "token"),
+        "bound",
+        "channel",
+        "due_ms",
+        "end_ms",
+        "extra_ms",
+        "rule",
+        "sensor",
+        "serial",
+        "since_ms",
+        "start_ms",
+        "throttle",
+        "throttle_ms",
+        "token",
     )
 
     def __init__(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
@@ -104,16 +142,24 @@ class ThrottledChannels:
     """The throttled channels of one kind of quota.
 
     Every channel is unmuted exactly once per throttle, by `pop_expired`, or removed by `forget` after it
-    closed. `on_change` is called after ends were moved, since `next_deadline` may be earlier.
+    closed.
     """
 
-    __slots__ = ("_held", "_queue", "_serial", "on_change")
+    __slots__ = ("_by_channel", "_on_change", "_queue", "_serial")
 
     def __init__(self) -> None:
-        self.on_change: Callable[[], None] = _no_op
-        self._queue: list[tuple[int, int, Held]] = []
-        self._held: dict[int, Held] = {}
+        self._on_change: Callable[[], None] = _no_op
+        self._queue: list[tuple[int, int, ThrottledChannel]] = []
+        self._by_channel: dict[int, ThrottledChannel] = {}
         self._serial = 0
+
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` after ends were moved, since `next_deadline` may be earlier."""
+        self._on_change = on_change
+
+    def ends_moved(self) -> None:
+        """Report that ends were moved."""
+        self._on_change()
 
     def add(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Throttle `channel` from now on; `pop_expired` returns `token` at the end.
@@ -121,29 +167,29 @@ class ThrottledChannels:
         A channel has one throttle per kind at a time, since it is muted meanwhile.
         """
         channel.throttles += 1
-        self._hold(Held(channel, token, throttle, now_ms))
+        self._insert(ThrottledChannel(channel, token, throttle, now_ms))
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
         """Extend the throttle of `channel` to the later of the two ends. Return False if it has none.
 
         For connections whose requests may violate a quota several times at once.
         """
-        held = self._held.get(id(channel))
-        if held is None:
+        throttled = self._by_channel.get(id(channel))
+        if throttled is None:
             return False
-        if now_ms + throttle.throttle_ms > held.end_ms:
-            longer = Held(channel, held.token, throttle, now_ms)
-            longer.start_ms = held.start_ms
-            self._hold(longer)
+        if now_ms + throttle.throttle_ms > throttled.end_ms:
+            prolonged = ThrottledChannel(channel, throttled.token, throttle, now_ms)
+            prolonged.start_ms = throttled.start_ms
+            self._insert(prolonged)
         return True
 
-    def end_early(self, held: Held) -> None:
+    def end_early(self, throttled: ThrottledChannel) -> None:
         """End a throttle whose reason no longer applies; `pop_expired` returns its channel next."""
-        held.end_ms = 0
-        self._queue_up(held)
+        throttled.end_ms = 0
+        self._queue_up(throttled)
 
     def change_bound(
-        self, held: Held, bound: float, rule: Governing, now_ms: int | None, longest_ms: int
+        self, throttled: ThrottledChannel, bound: float, rule: Governing, now_ms: int | None, longest_ms: int
     ) -> None:
         """Repay the debt at `bound`, which `rule` sets, from `now_ms` on (None: since the end was last set),
         and end the throttle when it is repaid. Changes nothing if the bound is the same or the throttle is
@@ -151,43 +197,43 @@ class ThrottledChannels:
 
         A throttle that becomes longer lasts at most `longest_ms` in total.
         """
-        held.rule = rule
-        if bound == held.bound:
+        throttled.rule = rule
+        if bound == throttled.bound:
             return
-        since_ms = held.since_ms if now_ms is None else max(now_ms, held.since_ms)
-        left_ms = held.due_ms - since_ms
-        if left_ms > 0 and held.end_ms:
-            due_ms = since_ms + left_ms * held.bound / bound
-            if due_ms > held.due_ms:
-                due_ms = max(min(due_ms, held.start_ms + longest_ms), held.due_ms)
-            held.since_ms = since_ms
-            self._move(held, due_ms)
-        held.bound = bound
+        since_ms = throttled.since_ms if now_ms is None else max(now_ms, throttled.since_ms)
+        left_ms = throttled.due_ms - since_ms
+        if left_ms > 0 and throttled.end_ms:
+            due_ms = since_ms + left_ms * throttled.bound / bound
+            if due_ms > throttled.due_ms:
+                due_ms = max(min(due_ms, throttled.start_ms + longest_ms), throttled.due_ms)
+            throttled.since_ms = since_ms
+            self._move(throttled, due_ms)
+        throttled.bound = bound
 
-    def cut(self, held: Held, due_ms: float) -> None:
+    def cut(self, throttled: ThrottledChannel, due_ms: float) -> None:
         """End the throttle at `due_ms` at the latest."""
-        if due_ms < held.due_ms and held.end_ms:
-            self._move(held, due_ms)
+        if due_ms < throttled.due_ms and throttled.end_ms:
+            self._move(throttled, due_ms)
 
     def extend(self, channel: Throttleable, extra_ms: int) -> None:
         """Extend the throttle of a channel, if it has one, by `extra_ms`."""
-        held = self._held.get(id(channel))
-        if held is not None:
-            held.extra_ms += extra_ms
-            held.end_ms += extra_ms
-            self._queue_up(held)
+        throttled = self._by_channel.get(id(channel))
+        if throttled is not None:
+            throttled.extra_ms += extra_ms
+            throttled.end_ms += extra_ms
+            self._queue_up(throttled)
 
-    def held(self) -> list[Held]:
+    def all(self) -> list[ThrottledChannel]:
         """Return all throttles in the order in which they began."""
-        return list(self._held.values())
+        return list(self._by_channel.values())
 
     def pop_expired(self, now_ms: int) -> object | None:
         """Remove the channel that has been due for longest and return its token; None if none is due."""
         queue = self._queue
         while queue and queue[0][0] <= now_ms:
-            _, serial, held = heappop(queue)
-            if serial == held.serial and self._release(held):
-                return held.token
+            _, serial, throttled = heappop(queue)
+            if serial == throttled.serial and self._release(throttled):
+                return throttled.token
         return None
 
     def expired(self, now_ms: int) -> list[object]:
@@ -199,7 +245,7 @@ class ThrottledChannels:
 
     def forget(self, channel: Throttleable) -> None:
         """Remove a closed channel, if it is throttled. Its token is not returned."""
-        self._held.pop(id(channel), None)
+        self._by_channel.pop(id(channel), None)
 
     def next_deadline(self) -> int | None:
         """Return when `pop_expired` next returns a token, or None without throttled channels."""
@@ -210,46 +256,49 @@ class ThrottledChannels:
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
         """Return a row for each throttled channel, the longest remaining time first."""
-        return sorted((held.row(now_ms) for held in self._held.values()), key=lambda row: -row.remaining_ms)
+        return sorted(
+            (throttled.row(now_ms) for throttled in self._by_channel.values()),
+            key=lambda row: -row.remaining_ms,
+        )
 
     def __len__(self) -> int:
         """Return the number of throttled channels. (Kafka: queue-size)"""
-        return len(self._held)
+        return len(self._by_channel)
 
-    def _hold(self, held: Held) -> None:
-        self._held[id(held.channel)] = held
-        self._queue_up(held)
+    def _insert(self, throttled: ThrottledChannel) -> None:
+        self._by_channel[id(throttled.channel)] = throttled
+        self._queue_up(throttled)
 
-    def _move(self, held: Held, due_ms: float) -> None:
-        held.due_ms = due_ms
+    def _move(self, throttled: ThrottledChannel, due_ms: float) -> None:
+        throttled.due_ms = due_ms
         end_ms = java_round(due_ms)
-        held.throttle_ms = end_ms - held.start_ms
-        if held.end_ms != end_ms + held.extra_ms:
-            held.end_ms = end_ms + held.extra_ms
-            self._queue_up(held)
+        throttled.throttle_ms = end_ms - throttled.start_ms
+        if throttled.end_ms != end_ms + throttled.extra_ms:
+            throttled.end_ms = end_ms + throttled.extra_ms
+            self._queue_up(throttled)
 
-    def _queue_up(self, held: Held) -> None:
-        """Enqueue `held`, which invalidates its former entry."""
+    def _queue_up(self, throttled: ThrottledChannel) -> None:
+        """Enqueue `throttled`, which invalidates its former entry."""
         self._serial += 1
-        held.serial = self._serial
+        throttled.serial = self._serial
         queue = self._queue
-        heappush(queue, (held.end_ms, self._serial, held))
-        if len(queue) > 2 * len(self._held) + STALE:
+        heappush(queue, (throttled.end_ms, self._serial, throttled))
+        if len(queue) > 2 * len(self._by_channel) + STALE:
             queue[:] = [entry for entry in queue if self._is_in_force(entry)]
             heapify(queue)
 
-    def _is_in_force(self, entry: tuple[int, int, Held]) -> bool:
-        _, serial, held = entry
-        return serial == held.serial and self._held.get(id(held.channel)) is held
+    def _is_in_force(self, entry: tuple[int, int, ThrottledChannel]) -> bool:
+        _, serial, throttled = entry
+        return serial == throttled.serial and self._by_channel.get(id(throttled.channel)) is throttled
 
-    def _release(self, held: Held) -> bool:
-        """Return whether `held` was in force: its channel may be closed and its id reused."""
-        key = id(held.channel)
-        if self._held.get(key) is not held:
+    def _release(self, throttled: ThrottledChannel) -> bool:
+        """Return whether `throttled` was in force: its channel may be closed and its id reused."""
+        key = id(throttled.channel)
+        if self._by_channel.get(key) is not throttled:
             return False
-        del self._held[key]
+        del self._by_channel[key]
         return True
 
 
 def _no_op() -> None:
-    """Default of `on_change`."""
+    """Default of `watch`."""

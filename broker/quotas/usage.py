@@ -12,12 +12,11 @@ from math import inf
 from typing import Final, Generic, TypeVar
 
 from broker.metrics.rate import Rate
-from broker.metrics.top_k import AT_ONCE, largest
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
-from broker.steps import Steps
+from broker.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
 
 IDLE_MS: Final = 3_600_000
 """A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -39,8 +38,16 @@ class ClientSensor:
     """
 
     __slots__ = (
-        *("bound", "client_id", "group", "last_record_ms", "rate", "rule", "shadow", "throttle_time"),
-        *("throttles", "user"),
+        "bound",
+        "client_id",
+        "group",
+        "last_record_ms",
+        "rate",
+        "rule",
+        "shadow",
+        "throttle_time",
+        "throttles",
+        "user",
     )
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
@@ -98,10 +105,10 @@ SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
 """The identity of a sensor: (user, client-id), or a callback's tags."""
 
 
-FEW: Final = 32
+SENSORS_AT_ONCE: Final = 32
 """Sensors updated between two pauses, at some microseconds each."""
 
-EAGER: Final = 64
+MAX_UPDATED_AT_ONCE: Final = 64
 """The most sensors that are updated at once when rules change. Otherwise each is updated at its next use or
 by `catch_up`.
 """
@@ -174,7 +181,8 @@ class Usage(Generic[S]):
         self._sensors: dict[SensorKey, S] = {}
         # Cached lookups, kept until a rule changes or a sensor is removed.
         self._by_client: dict[Client, S] = {}
-        # Sensors of clients that may have another one after rules were added or removed; see `take_left`.
+        # Sensors of clients that may have another one after rules were added or removed;
+        # see `take_former_sensors`.
         self._former_sensors: dict[Client, S] = {}
         # The change that `catch_up` has not finished, and the lookups from before it.
         self._change: RuleChange | None = None
@@ -210,7 +218,7 @@ class Usage(Generic[S]):
         """Apply a change of the table. The caller finishes `catch_up` before the next change."""
         if change.moved:
             self._drop_lookups()
-        if len(change.bounds) + len(change.shadows) <= EAGER and change.is_particular:
+        if len(change.bounds) + len(change.shadows) <= MAX_UPDATED_AT_ONCE and change.is_particular:
             for key in change.sensors:
                 sensor = self._sensors.get(key)
                 if sensor is not None:
@@ -229,7 +237,7 @@ class Usage(Generic[S]):
             sensor = self._sensors.get(key)
             if sensor is not None:
                 self._apply_change(key, sensor, change)
-            if number % FEW == FEW - 1:
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
         self._change = None
         self._former_lookups.update(self._by_client)
@@ -279,7 +287,7 @@ class Usage(Generic[S]):
             and matches(rule, sensor.user or "", sensor.client_id or "")
         ]
 
-    def take_left(self) -> dict[Client, S]:
+    def take_former_sensors(self) -> dict[Client, S]:
         """Return, once, the former sensors of clients that may have other ones now."""
         left, self._former_sensors = self._former_sensors, {}
         return left
@@ -315,14 +323,14 @@ class Usage(Generic[S]):
             self._refresh(sensor)
             yield sensor
 
-    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
-        """Return the `most` busiest sensors in descending order, with updated limits. Yields between, as
-        `metrics.top_k`.
+    def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """Return the `count` busiest sensors in descending order, with updated limits. Yields between, as
+        `nlargest_in_steps`.
         """
         sensors = list(self._sensors.values())
-        chosen = yield from largest(most, sensors, lambda sensor: sensor.observed(now_ms))
+        chosen = yield from nlargest_in_steps(count, sensors, lambda sensor: sensor.observed(now_ms))
         for number, sensor in enumerate(chosen):
-            if number % AT_ONCE == 0:
+            if number % MEASURED_AT_ONCE == 0:
                 yield None
             self._refresh(sensor)
         return chosen

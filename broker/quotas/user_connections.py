@@ -5,15 +5,14 @@ Called by the network package's `user_gate` after authentication. Anonymous conn
 authentication, are exempt. Counts and verdicts only; independent of sockets and clocks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from typing import Final
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
-from broker.quotas.connection_rates import AcceptRate
-from broker.quotas.usage import IDLE_MS, MAX_SENSORS
+from broker.quotas.connection_rates import AcceptRates
+from broker.quotas.usage import MAX_SENSORS
 
 PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"
@@ -53,15 +52,13 @@ class UserConnections:
     (`rates`). `window` is quota.window.*.
     """
 
-    __slots__ = ("_max_sensors", "_window", "count", "counts", "rate", "rates")
+    __slots__ = ("count", "counts", "rate", "rates")
 
     def __init__(self, window: Window, max_sensors: int = MAX_SENSORS) -> None:
         self.count = UserLimit()
         self.rate = UserLimit()
         self.counts: dict[str, int] = {}
-        self.rates: dict[str, AcceptRate] = {}
-        self._window = window
-        self._max_sensors = max_sensors
+        self.rates = AcceptRates(window, max_sensors)
 
     def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
         """Set the limits for new connections. Existing counts are kept."""
@@ -76,7 +73,7 @@ class UserConnections:
             return TooManyOfUser(self.count.of(user))
         bound = self.rate.of(user)
         if bound != INT_MAX:
-            sensor = self._sensor(user, bound, now_ms)
+            sensor = self.rates.sensor(user, bound, now_ms)
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
                 sensor.unrecord(now_ms)
@@ -94,21 +91,4 @@ class UserConnections:
 
     def expire(self, now_ms: int) -> int:
         """Remove the rates of users without a new connection for an hour and return their number."""
-        return self._drop([user for user in self.rates if now_ms - self._last_use(user) > IDLE_MS])
-
-    def _sensor(self, user: str, bound: int, now_ms: int) -> AcceptRate:
-        sensor = self.rates.get(user)
-        if sensor is None:
-            if len(self.rates) >= self._max_sensors:
-                self._drop(nsmallest(max(1, self._max_sensors // 8), self.rates, key=self._last_use))
-            sensor = self.rates[user] = AcceptRate(self._window, bound, now_ms)
-        return sensor
-
-    def _last_use(self, user: str) -> int:
-        return self.rates[user].last_record_ms
-
-    def _drop(self, users: Iterable[str]) -> int:
-        gone = list(users)
-        for user in gone:
-            del self.rates[user]
-        return len(gone)
+        return self.rates.expire(now_ms)

@@ -1,7 +1,8 @@
 """The four codecs of record batches, in the framings of Kafka's clients, with a size limit.
 
-Called by `walk` and `build`, and for compressed client payloads. Decompression stops at a limit. Independent
-of records. The native codecs are imported on first use, because most brokers never decompress a batch.
+Called by `walk`, `inspect` and `build`, and for compressed client payloads. Decompression stops at a limit.
+Independent of records. The native codecs are imported on first use, because most brokers never decompress a
+batch.
 """
 
 import mmap
@@ -43,6 +44,20 @@ _LZ4_BLOCK: Final = 65_536
 _LZ4_STORED: Final = 0x8000_0000
 _LZ4_END: Final = bytes(4)
 
+_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+_LZ4_SHORTEST_HEADER: Final = 7
+"""Bytes of the shortest frame header: magic, flags, block size, checksum."""
+_LZ4_VERSION: Final = 0xC0
+_LZ4_VERSION_1: Final = 0x40
+_LZ4_INDEPENDENT: Final = 0x20
+_LZ4_BLOCK_CHECKSUMS: Final = 0x10
+_LZ4_CONTENT_SIZE: Final = 0x08
+_LZ4_CONTENT_CHECKSUM: Final = 0x04
+_LZ4_RESERVED: Final = 0x03
+
+MAX_LZ4_BLOCKS: Final = 4_096
+"""Blocks of a frame; our own limit. Clients write blocks of at least 64 KiB, so 64 MiB are 1,024 blocks."""
+
 
 class Codec(IntEnum):
     """The low three bits of a batch's attributes."""
@@ -62,13 +77,13 @@ def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffe
     """
     if codec == Codec.NONE:
         return data
-    most = min(limit, max(_HARMLESS, MAX_RATIO * len(data)))
+    max_bytes = min(limit, max(_HARMLESS, MAX_RATIO * len(data)))
     if codec == Codec.GZIP:
-        return _gunzip(data, most)
+        return _gunzip(data, max_bytes)
     if codec == Codec.SNAPPY:
-        return _unsnap(data, most)
+        return _unsnap(data, max_bytes)
     if codec in (Codec.LZ4, Codec.ZSTD):
-        return _unframe(codec, data, most)
+        return _unframe(codec, data, max_bytes)
     raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type {codec}")
 
 
@@ -99,12 +114,45 @@ def compress(codec: int, data: Buffer) -> Buffer:
     return framed + _LZ4_END
 
 
-def _gunzip(data: Buffer, most: int) -> Buffer:
+def check_framing(codec: int, packed: memoryview) -> None:
+    """Check that Kafka's clients can read the LZ4 framing of a batch, without decompressing it.
+
+    The codecs here accept more than Kafka's: they decompress dependent LZ4 blocks, which Kafka's
+    Lz4BlockInputStream refuses, and continue with a second LZ4 frame, which it ignores. Raises ApiError
+    CORRUPT_MESSAGE for an LZ4 frame that Kafka's consumers refuse, and for any data after it.
+    Takes about a microsecond, and at most half a millisecond.
+    """
+    if codec != Codec.LZ4:
+        return
+    if len(packed) < _LZ4_SHORTEST_HEADER or bytes(packed[:4]) != _LZ4_MAGIC:
+        raise _corrupt("the LZ4 frame header is missing")
+    flags = packed[4]
+    if flags & _LZ4_VERSION != _LZ4_VERSION_1 or flags & _LZ4_RESERVED:
+        raise _corrupt("unsupported LZ4 frame flags")
+    if not flags & _LZ4_INDEPENDENT:
+        raise _corrupt("dependent LZ4 blocks are not supported")
+    at = _LZ4_SHORTEST_HEADER + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+    behind_block = 4 if flags & _LZ4_BLOCK_CHECKSUMS else 0
+    for _ in range(MAX_LZ4_BLOCKS + 1):
+        size = int.from_bytes(packed[at : at + 4], "little")
+        at += 4
+        if not size:
+            break
+        at += (size & ~_LZ4_STORED) + behind_block
+    else:
+        raise _corrupt(f"the LZ4 frame has more than {MAX_LZ4_BLOCKS} blocks")
+    if flags & _LZ4_CONTENT_CHECKSUM:
+        at += 4
+    if at != len(packed):
+        raise _corrupt("the LZ4 frame does not end at the end of the batch")
+
+
+def _gunzip(data: Buffer, max_bytes: int) -> Buffer:
     """Decompress gzip data, which may have several members.
 
     No copy is longer than a chunk, so that a thread never holds the interpreter for long.
     """
-    unpacked = _Unpacked(most)
+    unpacked = _Unpacked(max_bytes)
     view = memoryview(data)
     at = 0
     try:
@@ -118,28 +166,28 @@ def _gunzip(data: Buffer, most: int) -> Buffer:
                     if not left:
                         raise _corrupt("truncated gzip data")
                 # One byte above the limit, to detect an excess.
-                unpacked.append(member.decompress(left, min(_GZIP_PIECE, most + 1 - unpacked.size)))
-                if unpacked.size > most:
-                    raise _too_large(most)
+                unpacked.append(member.decompress(left, min(_GZIP_PIECE, max_bytes + 1 - unpacked.size)))
+                if unpacked.size > max_bytes:
+                    raise _too_large(max_bytes)
             at -= len(member.unused_data)
     except zlib.error as error:
         raise _corrupt(str(error)) from error
     return unpacked.whole()
 
 
-def _unsnap(data: Buffer, most: int) -> Buffer:
+def _unsnap(data: Buffer, max_bytes: int) -> Buffer:
     """Decompress xerial's framing of blocks (Java and most clients) or a single raw block (librdkafka)."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _unsnap_block(view, most)
-    unpacked = _Unpacked(most)
+        return _unsnap_block(view, max_bytes)
+    unpacked = _Unpacked(max_bytes)
     at = len(_XERIAL_HEADER)
     while at < len(view):
         start = at + 4
         end = start + int.from_bytes(view[at:start], "big")
         if end > len(view) or end == start:
             raise _corrupt("a snappy block exceeds the data")
-        unpacked.append(_unsnap_block(view[start:end], most - unpacked.size))
+        unpacked.append(_unsnap_block(view[start:end], max_bytes - unpacked.size))
         at = end
     return unpacked.whole()
 
@@ -159,12 +207,12 @@ def _unsnap_block(block: memoryview, capacity: int) -> Buffer:
         raise _corrupt(str(error)) from error
 
 
-def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
+def _unframe(codec: int, data: Buffer, max_bytes: int) -> Buffer:
     """Decompress a frame into growing buffers, because a frame need not state its decompressed size."""
     import cramjam
 
     unpack = cramjam.zstd.decompress_into if codec == Codec.ZSTD else cramjam.lz4.decompress_into
-    capacity = min(most, max(65_536, 8 * len(data)))
+    capacity = min(max_bytes, max(65_536, 8 * len(data)))
     while True:
         # One byte above the limit: the codec raises the same error for a small buffer and for corrupt data.
         unpacked = _output(capacity + 1)
@@ -176,20 +224,20 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
             size = capacity + 1
         if size <= capacity:
             return memoryview(unpacked)[:size]
-        if capacity == most:
-            raise _too_large(most)
-        capacity = min(most, 8 * capacity)
+        if capacity == max_bytes:
+            raise _too_large(max_bytes)
+        capacity = min(max_bytes, 8 * capacity)
 
 
 class _Unpacked:
-    """Collects decompressed chunks, at most `most` + 1 bytes.
+    """Collects decompressed chunks, at most `max_bytes` + 1 bytes.
 
     Beyond `_ON_HEAP` bytes the buffer is mapped once with the maximum size: a growing `bytearray` copies its
     content while it holds the interpreter, 14 ms for 64 MiB here. Untouched pages cost nothing.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._small = bytearray()
         self._large: bytearray | memoryview | None = None
         self.size = 0
@@ -201,7 +249,7 @@ class _Unpacked:
         elif size <= _ON_HEAP:
             self._small += piece
         else:
-            self._large = _output(max(self._most + 1, size))
+            self._large = _output(max(self._max_bytes + 1, size))
             self._large[: self.size] = self._small
             self._large[self.size : size] = piece
         self.size = size
@@ -224,5 +272,5 @@ def _corrupt(why: str) -> ApiError:
     return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be decompressed: {why}")
 
 
-def _too_large(most: int) -> ApiError:
-    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The decompressed batch exceeds {most} bytes")
+def _too_large(max_bytes: int) -> ApiError:
+    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The decompressed batch exceeds {max_bytes} bytes")

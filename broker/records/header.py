@@ -1,6 +1,7 @@
 """The 61-byte header of a record batch of version 2 (KIP-98, Kafka's DefaultRecordBatch).
 
-Defines the layout; `validate` has the rules.
+Defines the layout, and patches the fields that the broker changes in accepted batches; `validate` has the
+rules.
 
     base offset i64 | length i32 | leader epoch i32 | magic i8 | crc u32 | attributes i16 | last offset delta
     i32 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 |
@@ -12,6 +13,8 @@ attributes on, so the broker can write the base offset and the leader epoch with
 
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -35,13 +38,13 @@ CRC_FROM: Final = 21
 ATTRIBUTES_AT: Final = 21
 CODEC_AT: Final = ATTRIBUTES_AT + 1
 MAX_TIMESTAMP_AT: Final = 35
+_TIMESTAMP: Final = Struct(">q")
 MAGIC: Final = 2
 
 CODEC_MASK: Final = 0x07
 APPEND_TIME_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
-DELETE_HORIZON_FLAG: Final = 0x40
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -95,3 +98,15 @@ def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
 def codec_of(batch: Buffer) -> int:
     """Return the codec of an unchecked batch, or 0 if it is too short."""
     return batch[CODEC_AT] & CODEC_MASK if len(batch) >= HEADER_BYTES else 0
+
+
+def stamp_append_time(batch: memoryview, now_wall_ms: int) -> None:
+    """Set the broker's time on all records (message.timestamp.type=LogAppendTime) and update the CRC."""
+    batch[ATTRIBUTES_AT + 1] |= APPEND_TIME_FLAG
+    stamp_max_timestamp(batch, now_wall_ms)
+
+
+def stamp_max_timestamp(batch: memoryview, timestamp: int) -> None:
+    """Set the largest timestamp in the header and update the CRC."""
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
+    CRC.pack_into(batch, CRC_AT, crc32c(batch[CRC_FROM:]))

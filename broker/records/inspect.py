@@ -9,12 +9,11 @@ headers are skipped without copying.
 from typing import Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode
-from broker.records.framing import check_framing
+from broker.records.compression import check_framing
 from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
-from broker.records.plain_records import pass_plain_records
 from broker.records.slices import AT_ONCE, SLICE, Slices
 from broker.records.varint import read_int, read_varint
-from broker.records.walk import unpacked
+from broker.records.walk import corrupt_record, unpacked
 
 _COPIED: Final = 1_048_576
 """Bytes of records that are copied first, because `bytes` are read 10 % faster than views; our own limit."""
@@ -77,26 +76,118 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
             for _ in range(headers):
                 name_length, at = read_int(data, at)
                 if name_length < 0:
-                    raise _corrupt("a header key is null")
+                    raise corrupt_record("a header key is null")
                 value_length, at = read_int(data, at + name_length)
                 if value_length > 0:
                     at += value_length
                 if at > end:
-                    raise _corrupt("a header exceeds the record")
+                    raise corrupt_record("a header exceeds the record")
                 resting -= 1
                 if resting <= 0:
                     resting = SLICE
                     yield None
             if at != end:
-                raise _corrupt("its length does not match its parts")
+                raise corrupt_record("its length does not match its parts")
         if resting <= 0:
             resting = SLICE
             yield None
     if at != size:
-        raise _corrupt("data follows the last record")
+        raise corrupt_record("data follows the last record")
     if base + largest > rules.latest_ms:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"Timestamp {base + largest} is after {rules.latest_ms}")
     return base + largest
+
+
+def pass_plain_records(
+    data: Buffer, at: int, done: int, stop: int, largest: int, base: int, least_delta: int, keys_needed: bool
+) -> tuple[int, int, int]:
+    """Skip records `done` to `stop` (exclusive) from position `at`, up to the first that is not plain.
+
+    An optimisation only: it accepts nothing that `_check_record` would refuse, with as few interpreter steps
+    as possible. A plain record has no headers, at most 8 KiB, and an offset delta of at most three bytes. One
+    takes a third of the time that reading it with `varint` takes.
+
+    Returns the position, the number of the next record, and the largest timestamp delta so far, including
+    `largest`.
+    """
+    # Every number is a zigzag varint: its lowest bit is the sign, and bit 7 of a byte marks a continuation.
+    begin = at
+    number = done
+    try:
+        for number in range(done, stop):
+            begin = at
+            length = data[at]
+            if length < 0x80:
+                at += 2
+            else:
+                byte = data[at + 1]
+                if byte >= 0x80:
+                    return begin, number, largest
+                length = length & 0x7F | byte << 7
+                at += 3
+            end = at + (length >> 1) - 1
+            delta = data[at]
+            at += 1
+            if delta >= 0x80:
+                delta &= 0x7F
+                shift = 7
+                while (byte := data[at]) >= 0x80:
+                    delta |= (byte & 0x7F) << shift
+                    shift += 7
+                    at += 1
+                    if shift > 42:
+                        return begin, number, largest
+                delta |= byte << shift
+                at += 1
+            delta = -(delta + 1 >> 1) if delta & 1 else delta >> 1
+            offset = data[at]
+            at += 1
+            if offset >= 0x80:
+                byte = data[at]
+                at += 1
+                offset = offset & 0x7F | (byte & 0x7F) << 7
+                if byte >= 0x80:
+                    byte = data[at]
+                    if byte >= 0x80:
+                        return begin, number, largest
+                    offset |= byte << 14
+                    at += 1
+            key = data[at]
+            at += 1
+            if key >= 0x80:
+                byte = data[at]
+                if byte >= 0x80:
+                    return begin, number, largest
+                key = key & 0x7F | byte << 7
+                at += 1
+            if not key & 1:
+                at += key >> 1
+            elif keys_needed:
+                return begin, number, largest
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                byte = data[at]
+                if byte >= 0x80:
+                    return begin, number, largest
+                value = value & 0x7F | byte << 7
+                at += 1
+            if not value & 1:
+                at += value >> 1
+            if (
+                data[at]  # it has headers
+                or at + 1 != end
+                or length & 1
+                or offset != number + number
+                or (delta < least_delta and base + delta != NO_TIMESTAMP)
+            ):
+                return begin, number, largest
+            at = end
+            if delta > largest:
+                largest = delta
+    except IndexError:
+        return begin, number, largest
+    return at, stop, largest
 
 
 def _check_record(
@@ -106,7 +197,7 @@ def _check_record(
     length, start = read_int(data, at)
     end = start + length
     if length < 0 or end > len(data):
-        raise _corrupt("its length exceeds the batch")
+        raise corrupt_record("its length exceeds the batch")
     delta, at = read_varint(data, start + 1)
     offset_delta, at = read_int(data, at)
     key_length, at = read_int(data, at)
@@ -118,7 +209,7 @@ def _check_record(
     headers, at = read_int(data, at)
     # A header has at least two bytes.
     if at > end or not 0 <= headers <= (end - at) // 2:
-        raise _corrupt("its parts exceed its length")
+        raise corrupt_record("its parts exceed its length")
     if offset_delta != expected:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
@@ -157,22 +248,18 @@ def first_record(batch: Buffer, timestamp: int, start: int) -> Slices[tuple[int,
         length, begin = read_varint(data, at)
         at = begin + length
         if length < 0 or at > size:
-            raise _corrupt("its length exceeds the batch")
+            raise corrupt_record("its length exceeds the batch")
         delta, begin = read_varint(data, begin + 1)
         if delta >= least_delta:
             offset_delta, begin = read_varint(data, begin)
             if offset_delta >= least_offset:
                 return header.base_offset + offset_delta, header.base_timestamp + delta
         if begin > at:
-            raise _corrupt("its length does not match its parts")
+            raise corrupt_record("its length does not match its parts")
         resting -= 1
         if not resting:
             resting = SLICE
             yield None
     if at != size:
-        raise _corrupt("data follows the last record")
+        raise corrupt_record("data follows the last record")
     return None
-
-
-def _corrupt(why: str) -> ApiError:
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"A record is corrupt: {why}")

@@ -1,6 +1,6 @@
 """Validates a produced batch by its header and its CRC alone.
 
-Called for every append (PartitionLog.stage) and, as `is_whole`, by recovery. Follows Kafka's
+Called for every append (PartitionLog.stage). Follows Kafka's
 ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch in the
 refused batches and their error codes. Independent of existing offsets, of producers, and of the records,
 which `inspect` reads.
@@ -12,6 +12,8 @@ from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.header import (
+    APPEND_TIME_FLAG,
+    CONTROL_FLAG,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
@@ -19,9 +21,12 @@ from broker.records.header import (
     MAGIC,
     MAGIC_AT,
     PREFIX,
-    Buffer,
+    TRANSACTIONAL_FLAG,
     HeaderFields,
 )
+
+SPECIAL_FLAGS: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
+"""Flags that a client's batch does not have."""
 
 _LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
 _unpack = HEADER.unpack_from
@@ -68,18 +73,26 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
     return header
 
 
-def is_whole(batch: Buffer) -> bool:
-    """Whether the buffer is one batch with a valid CRC; never raises. For bytes read from the disk."""
-    size = len(batch)
-    if size < HEADER_BYTES:
-        return False
-    header = cast(HeaderFields, _unpack(batch, 0))
-    return (
-        header[1] + LENGTH_OVERHEAD == size
-        and header[3] == MAGIC
-        and header[6] >= 0
-        and bool(crc32c(memoryview(batch)[CRC_FROM:]) == header[4])
-    )
+def check_flags(header: HeaderFields, *, internal: bool) -> None:
+    """Check the base offset and the SPECIAL_FLAGS of a produced batch; `internal`: the broker produced it.
+
+    Raises ApiError: INVALID_RECORD (a base offset, a control batch), INVALID_TIMESTAMP (LogAppendTime),
+    INVALID_TXN_STATE.
+    """
+    base_offset, attributes = header[0], header[5]
+    if base_offset != 0:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"The base offset of a produced batch should be 0, but it is {base_offset}",
+        )
+    if attributes & APPEND_TIME_FLAG:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP, "Producers are not allowed to set the timestamp type LogAppendTime"
+        )
+    if attributes & CONTROL_FLAG and not internal:
+        raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
+    if attributes & TRANSACTIONAL_FLAG and not internal:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
 
 
 def _too_short(batch: memoryview) -> ApiError:

@@ -60,7 +60,7 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         length, start = read_int(data, at)
         at = start + length
         if length < 0 or at > len(data):
-            raise _corrupt("its length exceeds the batch")
+            raise corrupt_record("its length exceeds the batch")
         delta, start = read_varint(data, start + 1)
         offset_delta, start = read_int(data, start)
         key, start = _nullable(data, start, at)
@@ -70,11 +70,11 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         if count:
             headers, start = _headers(data, start, at, count)
         if start != at:
-            raise _corrupt("its length does not match its parts")
+            raise corrupt_record("its length does not match its parts")
         timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + delta
         yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
     if at != len(data):
-        raise _corrupt("data follows the last record")
+        raise corrupt_record("data follows the last record")
 
 
 def unpacked(batch: Buffer) -> Slices[Buffer]:
@@ -99,23 +99,23 @@ def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, start
     if start + length > end:
-        raise _corrupt("a key or a value exceeds the record")
+        raise corrupt_record("a key or a value exceeds the record")
     return data[start : start + length], start + length
 
 
 def _headers(data: bytes, at: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     # A header has at least two bytes.
     if not 0 <= count <= (end - at) // 2:
-        raise _corrupt(f"{count} headers exceed the record")
+        raise corrupt_record(f"{count} headers exceed the record")
     found: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, at = _nullable(data, at, end)
         value, at = _nullable(data, at, end)
         if name is None:
-            raise _corrupt("a header key is null")
+            raise corrupt_record("a header key is null")
         found.append((name.decode(errors="replace"), value))
     return tuple(found), at
 
 
-def _corrupt(why: str) -> ApiError:
+def corrupt_record(why: str) -> ApiError:
     return ApiError(ErrorCode.CORRUPT_MESSAGE, f"A record is corrupt: {why}")

@@ -11,9 +11,9 @@ import secrets
 import unicodedata
 from typing import Final, NamedTuple
 
-SHORTEST: Final = 12
-LONGEST: Final = 256
-LEAST_DIFFERENT: Final = 5
+MIN_LENGTH: Final = 12
+MAX_LENGTH: Final = 256
+MIN_DISTINCT: Final = 5
 
 _SALT_BYTES: Final = 16
 _DIGEST_BYTES: Final = 32
@@ -40,13 +40,13 @@ class StoredPassword(NamedTuple):
     digest: bytes
 
 
-def complaint(password: str, name: str) -> str | None:
+def password_error(password: str, name: str) -> str | None:
     """Return why `password` is invalid for the user `name`; None if it is valid."""
     text = _normal(password)
-    if not SHORTEST <= len(text) <= LONGEST:
-        return f"Invalid password: expected {SHORTEST} to {LONGEST} characters"
-    if len(set(text)) < LEAST_DIFFERENT:
-        return f"Invalid password: expected at least {LEAST_DIFFERENT} different characters"
+    if not MIN_LENGTH <= len(text) <= MAX_LENGTH:
+        return f"Invalid password: expected {MIN_LENGTH} to {MAX_LENGTH} characters"
+    if len(set(text)) < MIN_DISTINCT:
+        return f"Invalid password: expected at least {MIN_DISTINCT} different characters"
     if text.casefold() == _normal(name).casefold():
         return "Invalid password: it must differ from the name"
     return None
@@ -61,7 +61,7 @@ def matches(password: str, stored: StoredPassword) -> bool:
     return hmac.compare_digest(_digest(password, stored.salt, stored.cost), stored.digest)
 
 
-def nobodys(cost: Cost = COST) -> StoredPassword:
+def unmatchable(cost: Cost = COST) -> StoredPassword:
     """Return a password that matches nothing, at the cost of a real one."""
     return StoredPassword(bytes(_SALT_BYTES), cost, secrets.token_bytes(_DIGEST_BYTES))
 

@@ -1,19 +1,31 @@
 """SASL PLAIN: a user name and a password in one message. (RFC 4616; Kafka: PlainSaslServer)
 
-Called by the SaslAuthenticate handler. Pure; a change of users creates a new authenticator. Passwords are
-kept as keyed digests only; an unknown name takes the same time and gets the same message as a wrong password.
+Called by the SaslAuthenticate handler. Pure; a change of users creates a new authenticator. The users come
+from `listener.name.<name>.plain.sasl.jaas.config`, which `plain_users` reads. Passwords are kept as keyed
+digests only; an unknown name takes the same time and gets the same message as a wrong password.
 """
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from broker.errors import ApiError, ErrorCode
-from broker.security.jaas import plain_users
+from broker.errors import ApiError, ConfigError, ErrorCode
 
 MECHANISM: Final = "PLAIN"
+
+PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+_JAAS_FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_USER_PREFIX: Final = "user_"
+_JAAS_FORM: Final = f'"{PLAIN_MODULE} required user_<name>=\\"<password>\\" ...;"'
+_JAAS_TOKEN = re.compile(
+    r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<mark>[=;])|(?P<word>[^\s=;"]+))', re.DOTALL
+)
+_JAAS_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class PlainAuthenticator:
@@ -67,5 +79,74 @@ class PlainAuthenticator:
         return hmac.digest(self._key, password, hashlib.sha256)
 
 
-def _failed(words: str) -> ApiError:
-    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, words)
+def _failed(message: str) -> ApiError:
+    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    name: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_jaas(key: str, text: str) -> LoginModule:
+    """Parse a JAAS configuration string: one login module, a control flag and options, ended by a semicolon.
+    (Kafka: JaasConfig)
+
+        org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="it's
+        \\"quoted\\"";
+
+    Raises ConfigError, which names the setting `key` and never shows the text: it contains passwords.
+    """
+    tokens = _jaas_tokens(key, text)
+    if len(tokens) < 3 or tokens[1] not in [("word", flag) for flag in _JAAS_FLAGS] or tokens[0][0] != "word":
+        raise _invalid_jaas(key)
+    if tokens[-1] != ("mark", ";"):
+        raise _invalid_jaas(key)
+    options: dict[str, str] = {}
+    body = tokens[2:-1]
+    for name, equals, value in zip(body[::3], body[1::3], body[2::3], strict=False):
+        if name[0] != "word" or equals != ("mark", "=") or value[0] == "mark" or name[1] in options:
+            raise _invalid_jaas(key)
+        options[name[1]] = value[1]
+    if len(body) % 3:
+        raise _invalid_jaas(key)
+    return LoginModule(tokens[0][1], options)
+
+
+def plain_users(key: str, text: str) -> dict[str, str]:
+    """Return user names and passwords.
+
+    Raises ConfigError if the module is not PlainLoginModule, or a name or a password is empty.
+    """
+    module = parse_jaas(key, text)
+    if module.name != PLAIN_MODULE:
+        raise ConfigError(key, module.name, f"the login module {PLAIN_MODULE}")
+    users = {
+        option[len(_USER_PREFIX) :]: password
+        for option, password in module.options.items()
+        if option.startswith(_USER_PREFIX)
+    }
+    if not all(users) or not all(users.values()):
+        raise ConfigError(key, "(hidden)", "no empty user names or passwords")
+    return users
+
+
+def _jaas_tokens(key: str, text: str) -> list[tuple[str, str]]:
+    tokens = []
+    position, text = 0, text.rstrip()
+    while position < len(text):
+        match = _JAAS_TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            raise _invalid_jaas(key)
+        value = match[match.lastgroup]
+        # Values may be quoted or not; names and flags must be plain words.
+        tokens.append(
+            (match.lastgroup, _JAAS_ESCAPED.sub(r"\1", value) if match.lastgroup == "quoted" else value)
+        )
+        position = match.end()
+    return tokens
+
+
+def _invalid_jaas(key: str) -> ConfigError:
+    return ConfigError(key, "(hidden)", _JAAS_FORM)

@@ -22,7 +22,7 @@ KEY: Final = "ssl.principal.mapping.rules"
 MAX_RULES: Final = 100
 """Maximum rules per listener; ours."""
 
-LONGEST_NAME: Final = 8_192
+MAX_NAME_LENGTH: Final = 8_192
 """Maximum characters of a subject; a longer one matches no rule. Ours."""
 
 _MAX_MEMORY: Final = 1_048_576
@@ -92,7 +92,7 @@ class PrincipalRules:
 
     def apply(self, name: str) -> str | None:
         """Return the user's name; None if no rule matches."""
-        if len(name) > LONGEST_NAME:
+        if len(name) > MAX_NAME_LENGTH:
             return None
         return next((mapped for rule in self._rules if (mapped := rule.apply(name)) is not None), None)
 

@@ -4,6 +4,10 @@ Called by the SaslAuthenticate handler, with one `ScramLogin` per login, and by 
 user's keys from a salted password. Pure. An unknown name is challenged like any other, with a credential from
 broker.security.unknown_users, and fails at the end with the same message. (RFC 5802, RFC 7677, KIP-84; Kafka:
 ScramSaslServer)
+
+The library scramp is not used: it prepares user names (SASLprep) on the server, which Kafka does not, so it
+confuses different users and blocks the event loop for a second for a long name. It also refuses an
+authorization id and stored salts of under 12 bytes, and hides exceptions of the credential lookup.
 """
 
 import base64
@@ -18,7 +22,7 @@ from typing import Final, Protocol
 
 from broker.errors import ApiError, ErrorCode
 
-LEAST_ITERATIONS: Final = 4_096
+MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
 """Limits of the iteration count, which each login and each guess of an attacker costs.
 
@@ -85,10 +89,10 @@ class ScramLogin:
     """
 
     __slots__ = (
-        "_asked",
-        "_claimed",
+        "_claimed_name",
         "_credential",
         "_find",
+        "_first_messages",
         "_header",
         "_mechanism",
         "_nonce",
@@ -107,8 +111,8 @@ class ScramLogin:
         self._unknown = unknown
         self._nonce = ""
         self._header = b""
-        self._claimed = ""
-        self._asked = ""
+        self._claimed_name = ""
+        self._first_messages = ""
         self._credential: Credential | None = None
         self.name: str | None = None
         """The authenticated user, once the login has succeeded."""
@@ -138,27 +142,30 @@ class ScramLogin:
         self._nonce = found["nonce"] + secrets.token_urlsafe(24)
         salt = base64.b64encode(credential.salt).decode()
         challenge = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._claimed = name
-        self._asked = f"{found['bare']},{challenge}"
+        self._claimed_name = name
+        self._first_messages = f"{found['bare']},{challenge}"
         return challenge.encode()
 
     def _verify(self, text: str, credential: Credential) -> bytes:
         found = _FINAL.fullmatch(text)
         if found is None or found["nonce"] != self._nonce or _bytes(found["header"]) != self._header:
             raise self._failed()
-        mechanism, auth_message = self._mechanism, f"{self._asked},{found['unproven']}".encode()
+        mechanism, auth_message = self._mechanism, f"{self._first_messages},{found['unproven']}".encode()
         signature, proof = mechanism.mac(credential.stored_key, auth_message), _bytes(found["proof"])
         if proof is None or len(proof) != len(signature):
             raise self._failed()
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(mechanism.digest(client_key), credential.stored_key):
             raise self._failed()
-        self.name = self._claimed
+        self.name = self._claimed_name
         return b"v=" + base64.b64encode(mechanism.mac(credential.server_key, auth_message))
 
     def _failed(self) -> ApiError:
-        words = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
-        return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, words + self._mechanism.name)
+        message = (
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            f"{self._mechanism.name}"
+        )
+        return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, message)
 
 
 def _unescaped(name: str) -> str | None:

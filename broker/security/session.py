@@ -1,13 +1,13 @@
 """SASL session lifetime and re-authentication on the same connection.
 
 Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions;
-network.connection.sessions checks it for each request of the connection. Independent of requests and
+network.connection.authentication checks it for each request of the connection. Independent of requests and
 connections. (KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
 """
 
 from typing import Final
 
-RENEWAL_EVERY_MS: Final = 1_000
+MIN_RENEWAL_INTERVAL_MS: Final = 1_000
 """Minimum time between two re-authentications."""
 
 
@@ -36,7 +36,7 @@ class Session:
 
         A handshake is allowed even after expiry.
         """
-        if self._began_ms is not None and now_ms - self._began_ms < RENEWAL_EVERY_MS:
+        if self._began_ms is not None and now_ms - self._began_ms < MIN_RENEWAL_INTERVAL_MS:
             return False
         self._began_ms = now_ms
         self.renewing = True

@@ -1,22 +1,23 @@
 """Creates SSL contexts from a listener's `ssl.*` settings. (Kafka: SslFactory, DefaultSslEngineFactory)
 
 Called by the socket server for each TLS listener. An invalid key, certificate or cipher list raises
-ConfigError at startup; the error names the key and never shows a secret. Independent of sockets.
+ConfigError at startup; the error names the key and never shows a secret. `parse_pem` reads keys and
+certificates. Independent of sockets.
 """
 
 import logging
 import os
+import re
 import ssl
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.config.sections import TlsConfig
 from broker.config.sections.tls import ALLOWED_STORE, MAX_STORE_BYTES
 from broker.errors import ConfigError
-from broker.security.pem import Pem, parse
 from broker.security.principal_rules import KEY, PrincipalRules
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,20 @@ _OPENSSL_NAMES: Final = {
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
 }
 """Suites in use without known weakness. OpenSSL's own names are accepted too."""
+
+_PEM_MARK = re.compile(r"-----(?P<what>BEGIN|END) (?P<label>[A-Z0-9 ]+)(?=-----)")
+_PEM_DASHES: Final = 5
+_PEM_HEADER = re.compile(r"\A(?:\s*[A-Za-z0-9-]+:[^\n]*\n)+")
+"""`Proc-Type: 4,ENCRYPTED` and similar headers before the key in the traditional format."""
+
+_PEM_LINE: Final = 64
+
+
+class Pem(NamedTuple):
+    """The blocks of a text in order, each complete and ended by a line break."""
+
+    keys: tuple[str, ...]
+    certificates: tuple[str, ...]
 
 
 class Certificates:
@@ -176,7 +191,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             f"a PEM file, required by the TLS listener {config.listener}",
         )
     _check_length(key, text)
-    pem = parse(text)
+    pem = parse_pem(text)
     if len(pem.keys) != 1 or not pem.certificates:
         raise ConfigError(
             key,
@@ -192,7 +207,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             allowed = "the password of the private key"
             raise ConfigError(config.key("ssl.key.password"), "(hidden)", allowed) from error
         reason = getattr(error, "reason", None) or "cannot be read"
-        allowed = f"a private key and its certificate chain ({_words(reason)})"
+        allowed = f"a private key and its certificate chain ({_readable(reason)})"
         raise ConfigError(key, shown, allowed) from error
 
 
@@ -218,7 +233,7 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
             )
         return
     _check_length(key, text)
-    certificates = parse(text).certificates
+    certificates = parse_pem(text).certificates
     try:
         context.load_verify_locations(cadata="".join(certificates))
     except (ssl.SSLError, ValueError) as error:
@@ -293,5 +308,49 @@ def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
     return stamps
 
 
-def _words(reason: str) -> str:
+def _readable(reason: str) -> str:
     return reason.lower().replace("_", " ")
+
+
+def parse_pem(text: str) -> Pem:
+    """Return the keys and certificates; ignores other text. (RFC 7468)
+
+    Extracts the blocks and reformats them for OpenSSL: in a properties file, a block may have lost its line
+    breaks or gained blanks. Does not decode the blocks. Takes linear time, because the text may come from a
+    request.
+    """
+    keys, certificates = [], []
+    for label, body in _pem_blocks(text):
+        if label.endswith("PRIVATE KEY"):
+            keys.append(_formatted_pem(label, body))
+        elif label in ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"):
+            certificates.append(_formatted_pem(label, body))
+    return Pem(tuple(keys), tuple(certificates))
+
+
+def _pem_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield label and body, from each BEGIN outside a block to the next END of the same label."""
+    marks = list(_PEM_MARK.finditer(text))
+    ends: dict[str, list[re.Match[str]]] = {}
+    for mark in reversed(marks):
+        if mark["what"] == "END":
+            ends.setdefault(mark["label"], []).append(mark)  # the nearest one last
+    block_end = 0
+    for mark in marks:
+        if mark["what"] == "END" or mark.start() < block_end:
+            continue
+        body_start = mark.end() + _PEM_DASHES
+        later = ends.get(mark["label"], [])
+        while later and later[-1].start() < body_start:
+            later.pop()
+        if later:
+            yield mark["label"], text[body_start : later[-1].start()]
+            block_end = later[-1].end() + _PEM_DASHES
+
+
+def _formatted_pem(label: str, body: str) -> str:
+    header = _PEM_HEADER.match(body)
+    head = header[0].strip() + "\n\n" if header else ""
+    code = "".join(body[header.end() if header else 0 :].split())
+    lines = "\n".join(code[at : at + _PEM_LINE] for at in range(0, len(code), _PEM_LINE))
+    return f"-----BEGIN {label}-----\n{head}{lines}\n-----END {label}-----\n"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, NamedTuple
 
-from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, Credential, ScramMechanism
+from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
 from broker.steps import Steps, finished
 
 MAX_SHAPES: Final = 16
@@ -53,7 +53,7 @@ class Shape(NamedTuple):
     alphabet: bytes
 
 
-KAFKA_DEFAULT: Final = Shape(LEAST_ITERATIONS, 0, b"")
+KAFKA_DEFAULT: Final = Shape(MIN_ITERATIONS, 0, b"")
 """The result of `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'`."""
 
 
@@ -140,12 +140,12 @@ def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
 
     Pauses after every few shapes.
     """
-    most: list[tuple[int, Shape]] = []
+    largest: list[tuple[int, Shape]] = []
     counted = [(count, shape) for shape, count in counts.items()]
     for at in range(0, len(counted), AT_ONCE):
-        most = nlargest(MAX_SHAPES, most + counted[at : at + AT_ONCE])
+        largest = nlargest(MAX_SHAPES, largest + counted[at : at + AT_ONCE])
         yield
-    return [(shape, count) for count, shape in most]
+    return [(shape, count) for count, shape in largest]
 
 
 def _shape(credential: Credential) -> Shape:

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
-from broker.log.windows import COPIED
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.log.windows import MAX_COPIED_BYTES
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""
@@ -36,7 +36,8 @@ Such a partition does not complete a fetch that can wait for others, while every
 SENT_TOGETHER: Final = 200
 """Partitions of one response whose records are copied before its first byte is sent.
 
-They have at most `COPIED` bytes. Later ones must be checked to be readable before the response promises them.
+They have at most `MAX_COPIED_BYTES`. Later ones must be checked to be readable before the response promises
+them.
 """
 
 
@@ -133,7 +134,7 @@ class Reading:
                 else:
                     stop = True
                 continue
-            log.traffic.reads += 1
+            log.metrics.reads += 1
             try:
                 if wanted.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
@@ -145,12 +146,12 @@ class Reading:
                         wanted.offset, limit if limit < left else left, min_one_batch=total == 0
                     )
                     size = len(records)
-                    if total and size and (total + size > COPIED or len(found) > SENT_TOGETHER):
-                        log.check_lent(records)
+                    if total and size and (total + size > MAX_COPIED_BYTES or len(found) > SENT_TOGETHER):
+                        log.check_readable(records)
                     total += size
                     left -= size
             except ApiError as error:
-                log.traffic.failed_reads += error.code in BROKER_ERRORS
+                log.metrics.failed_reads += error.code in BROKER_ERRORS
                 found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
@@ -172,13 +173,13 @@ class Reading:
         """Count the results, or `some` of them, as sent."""
         for each in self.found if some is None else some:
             if each.records and each.wanted.log is not None:
-                each.wanted.log.traffic.bytes_out += len(each.records)
+                each.wanted.log.metrics.bytes_out += len(each.records)
 
     def count_unsent(self) -> None:
         """Undo `count_sent` for a throttled response."""
         for each in self.found:
             if each.records and each.wanted.log is not None:
-                each.wanted.log.traffic.bytes_out -= len(each.records)
+                each.wanted.log.metrics.bytes_out -= len(each.records)
 
     def drop(self) -> None:
         """Release slices that will not be sent."""
@@ -187,6 +188,73 @@ class Reading:
     def has_more(self) -> bool:
         """Return whether any partition has records at its offset; cheap enough for every append."""
         return any(w.log is not None and w.log.high_watermark > w.offset for w in self.wanted)
+
+
+class ReplicaReading(Reading):
+    """Reads for a replica under the leader's replication throttle. (Kafka: readFromLog, DelayedFetch)
+
+    A throttled partition returns no records, only its errors and its high watermark, and appends to it do not
+    complete a delayed fetch.
+
+    `is_marked(topic, partition)`: whether the partition is subject to the throttle; `is_exceeded()`: whether
+    the throttle is exceeded now.
+    """
+
+    __slots__ = ("_is_exceeded", "_is_marked")
+
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        max_bytes: int,
+        is_marked: Callable[[str, int], bool],
+        is_exceeded: Callable[[], bool],
+    ) -> None:
+        super().__init__(wanted, max_bytes)
+        self._is_marked = is_marked
+        self._is_exceeded = is_exceeded
+
+    def read(self, some: Sequence[Wanted] | None = None) -> int:
+        throttled = self._throttled() if some is None else set()
+        if not throttled:
+            return super().read(some)
+        everything = self.wanted
+        self.wanted = [each for each in everything if each not in throttled]
+        try:
+            size = super().read()
+        finally:
+            self.wanted = everything
+        read = iter(self.found)
+        self.found = [_without_records(each) if each in throttled else next(read) for each in everything]
+        # The fetch may wait for a throttled partition.
+        self.stop_waiting = any(each.error and not is_refused(each.wanted) for each in self.found)
+        return size
+
+    def has_more(self) -> bool:
+        throttled = self._throttled()
+        return any(
+            each.log is not None and each.log.high_watermark > each.offset
+            for each in self.wanted
+            if each not in throttled
+        )
+
+    def _throttled(self) -> set[Wanted]:
+        marked = {
+            each
+            for each in self.wanted
+            if each.log is not None and not each.error and self._is_marked(each.log.topic, each.partition)
+        }
+        return marked if marked and self._is_exceeded() else set()
+
+
+def _without_records(wanted: Wanted) -> Found:
+    log = wanted.log
+    assert log is not None
+    log.metrics.reads += 1
+    try:
+        log.read(wanted.offset, 0, min_one_batch=False)
+    except ApiError as error:
+        return Found(wanted, error.code, -1, log.log_start_offset, NOTHING)
+    return Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, NOTHING)
 
 
 class PendingFetch(Protocol):

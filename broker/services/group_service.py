@@ -11,12 +11,10 @@ from typing import Final
 
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
-from broker.groups.coordinator import GroupCoordinator
+from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
+from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import UnreadableRecord, decode_key
-from broker.groups.replies import Effects, Record
-from broker.groups.requests import Now
 from broker.log.staged import Staged
-from broker.services.coordinator_partition import coordinator_partition
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import HostedTopic, Partitions
 
@@ -91,7 +89,7 @@ class GroupService:
             written = self._sort(effects.records)
             staged = [each for log, added in written for each in log.stage(added, now.wall_ms)]
         except ApiError as error:
-            return Writing(self.coordinator.failed(effects, error.code, now), [], ())
+            return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
         writing = Writing(effects, written, staged)
         self._open.append(writing)
         return writing
@@ -102,7 +100,7 @@ class GroupService:
             for each in reversed(self._open):
                 error = each.error
                 if error is not None:
-                    each.effects = self.coordinator.failed(each.effects, error, now)
+                    each.effects = self.coordinator.roll_back(each.effects, error, now)
                     each.written, each.staged = [], ()
         if writing in self._open:
             self._open.remove(writing)
@@ -111,12 +109,12 @@ class GroupService:
             log.tidy(now.wall_ms, self._partitions.commit)
         return writing.effects
 
-    def expire(self, now: Now) -> Effects:
-        """Handle due timers and commit their records.
+    def expire(self, now: Now, on_failure: OnTimerFailure | None = None) -> Effects:
+        """Handle due timers and commit their records. `on_failure`: see `GroupCoordinator.expire`.
 
         Never call it between staging and commit of another append.
         """
-        return self._write_now(self.coordinator.expire(now), now)
+        return self._write_now(self.coordinator.expire(now, on_failure), now)
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
@@ -171,3 +169,18 @@ def _group_of(key: bytes) -> str:
     if decoded is None:
         raise BrokerBug("a group record has an unknown key type")
     return decoded.group_id
+
+
+def coordinator_partition(key: str, count: int) -> int:
+    """Return `abs(key.hashCode()) % count`; the hash runs over UTF-16 code units and wraps at 32 bits.
+
+    The mapping matches Kafka's, so that Kafka's tools find each group in a data directory. (Kafka:
+    partitionFor)
+    """
+    units = key.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    if value == 0x80000000:  # abs() of the least int overflows in Java; Kafka takes 0 there
+        return 0
+    return min(value, 0x100000000 - value) % count

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.errors import ApiError
-from broker.groups.replies import Record
+from broker.groups.messages import Record
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.build import NewRecord, build_batch

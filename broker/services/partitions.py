@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.config.sections.topics import TopicSettings
-from broker.config.topic import topic_settings
+from broker.config.sections.topics import TopicSettings, topic_settings
 from broker.errors import ApiError
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
-from broker.log.segmented import SegmentedLog
 from broker.log.staged import FailedAppend
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
@@ -101,7 +99,7 @@ class HostedTopic:
     def give_up(self) -> None:
         """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
         for index in range(self.count):
-            self._store.give_up(self.name, self.topic_id, index, self.settings)
+            self._store.mark_missing_offline(self.name, self.topic_id, index, self.settings)
         self.open_existing()
 
     def restore_absent(self) -> None:
@@ -149,14 +147,14 @@ class HostedTopic:
         for number, log in enumerate(list(self._logs.values())):
             if number % TRAFFIC_AT_ONCE == 0:
                 yield
-            traffic = log.traffic
+            metrics = log.metrics
             messages_in += log.messages_in
             bytes_in += log.bytes_in
-            bytes_out += traffic.bytes_out
-            appends += traffic.appends
-            failed += traffic.failed_appends
-            reads += traffic.reads
-            failed_reads += traffic.failed_reads
+            bytes_out += metrics.bytes_out
+            appends += metrics.appends
+            failed += metrics.failed_appends
+            reads += metrics.reads
+            failed_reads += metrics.failed_reads
         return TopicTraffic(messages_in, bytes_in, bytes_out, failed + appends, failed, reads, failed_reads)
 
     def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
@@ -186,14 +184,13 @@ class Partitions:
 
         A response built in slices meanwhile may report it as healthy.
         """
-        self.offline_changed: Callable[[], None] = _no_listener
-        """Called when a partition goes offline, to invalidate cached responses."""
+        self._offline_listeners: list[Callable[[], None]] = []
         store.on_offline(self._log_offline)
 
     def begin(self, image: Image) -> None:
         """Apply the image at startup, when all of its topics already exist."""
         self.follow(image, image.topics)
-        if self.store.directories.lost is not None:
+        if self.store.directories.first_offline is not None:
             for topic in self.by_name.values():
                 topic.give_up()
         for topic in self.by_name.values():
@@ -208,11 +205,11 @@ class Partitions:
         if failed or self._failing:
             self._log_failures(failed)
 
-    def _log_failures(self, failed: Sequence[FailedAppend]) -> None:
+    def _log_failures(self, failed: Sequence[FailedAppend[PartitionLog]]) -> None:
         """Log when a partition's writes start to fail and when they succeed again, once each."""
         for partition, staged, error in failed:
             self.failed_appends += len(staged)
-            partition.traffic.failed_appends += len(staged)
+            partition.metrics.failed_appends += len(staged)
             if partition not in self._failing:
                 self._failing[partition] = partition.high_watermark
                 logger.error(
@@ -225,12 +222,17 @@ class Partitions:
             elif partition.deleted:
                 del self._failing[partition]
 
-    def _log_offline(self, log: SegmentedLog) -> None:
+    def _log_offline(self, log: PartitionLog) -> None:
         logger.error(
             "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
         )
         self.went_offline += 1
-        self.offline_changed()
+        for listener in self._offline_listeners:
+            listener()
+
+    def on_offline(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a partition goes offline, to invalidate cached responses."""
+        self._offline_listeners.append(listener)
 
     def offline(self, topic: str) -> Collection[int]:
         """Return the topic's partitions that are unusable until the next start."""
@@ -308,9 +310,5 @@ class Partitions:
                 yield from known.update(topic, settings)
 
 
-def _no_listener() -> None:
-    return
-
-
-def _place(log: SegmentedLog) -> dict[str, str]:
+def _place(log: PartitionLog) -> dict[str, str]:
     return {"partition": f"{log.topic}-{log.index}"}

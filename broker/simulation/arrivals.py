@@ -41,32 +41,32 @@ class Sender:
 
     `idle_until` maps a time to the end of the idle period it lies in, or to itself outside of one.
     `free_us` is the time from which the connection can send; `patience_us` the time after which a delayed
-    request expires, None for never. Delayed requests are sent together, up to `batch_bytes`. `let_through`
-    counts the requests that are not simulated, `given_up` the expired ones.
+    request expires, None for never. Delayed requests are sent together, up to `batch_bytes`. `not_simulated`
+    counts the requests that are not simulated, `expired` those that expired.
     """
 
-    __slots__ = ("batch_bytes", "free_us", "given_up", "idle_until", "let_through", "patience_us")
+    __slots__ = ("batch_bytes", "expired", "free_us", "idle_until", "not_simulated", "patience_us")
 
     def __init__(self, idle_until: Callable[[int], int], batch_bytes: int, patience_us: int | None) -> None:
         self.idle_until = idle_until
         self.batch_bytes = batch_bytes
         self.patience_us = patience_us
         self.free_us = 0
-        self.let_through = Count()
-        self.given_up = Count()
+        self.not_simulated = Count()
+        self.expired = Count()
 
-    def too_late(self) -> int:
+    def expired_before_us(self) -> int:
         """Return the time before which requests have expired."""
         return 0 if self.patience_us is None else self.free_us - self.patience_us
 
 
-def evenly(
+def even_arrivals(
     pieces: Sequence[Piece], interval_us: float, nbytes: int, phase: float, sender: Sender
 ) -> Iterator[Due]:
     """Yield a request every `interval_us`, divided by the piece's factor; the first after `phase`
     intervals.
     """
-    most, idle_until = max(sender.batch_bytes // nbytes, 1), sender.idle_until
+    max_together, idle_until = max(sender.batch_bytes // nbytes, 1), sender.idle_until
     for piece in pieces:
         interval = interval_us / piece.factor
         first = piece.start_us + phase * interval
@@ -76,10 +76,10 @@ def evenly(
             at_us = int(first + number * interval)
             together, behind_us = 1, sender.free_us - at_us
             if behind_us > 0:
-                skip_until, counted = sender.too_late(), sender.given_up
-                together = min(1 + int(behind_us / interval), most, count - number)
+                skip_until, counted = sender.expired_before_us(), sender.expired
+                together = min(1 + int(behind_us / interval), max_together, count - number)
             else:
-                skip_until, counted = idle_until(at_us), sender.let_through
+                skip_until, counted = idle_until(at_us), sender.not_simulated
             if skip_until > at_us:
                 skipped = min(ceil((skip_until - first) / interval), count) - number
                 if skipped > 0:
@@ -90,14 +90,14 @@ def evenly(
             number += together
 
 
-def wanted(pieces: Sequence[Piece], interval_us: float, phase: float) -> int:
-    """Return the number of requests that `evenly` makes of all pieces, including unsent ones."""
+def even_arrival_count(pieces: Sequence[Piece], interval_us: float, phase: float) -> int:
+    """Return the number of requests that `even_arrivals` makes of all pieces, including unsent ones."""
     return sum(
         ceil((piece.end_us - piece.start_us) / (interval_us / piece.factor) - phase) for piece in pieces
     )
 
 
-def greedily(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender) -> Iterator[Due]:
+def greedy_arrivals(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender) -> Iterator[Due]:
     """Yield the next request as soon as the connection is free."""
     for piece in pieces:
         at_us = max(piece.start_us, sender.free_us)
@@ -105,22 +105,22 @@ def greedily(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Send
             idle_until = min(sender.idle_until(at_us), piece.end_us)
             if idle_until > at_us:
                 skipped = ceil((idle_until - at_us) / latency_us)
-                sender.let_through.add(skipped, skipped * nbytes)
+                sender.not_simulated.add(skipped, skipped * nbytes)
                 at_us += skipped * latency_us
             else:
                 yield Due(at_us, nbytes)
                 at_us = sender.free_us
 
 
-def as_recorded(record: Record, sender: Sender) -> Iterator[Due]:
+def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Due]:
     """Yield each second's requests in equal parts, evenly spaced."""
     for second, requests, nbytes in zip(record.seconds, record.requests, record.nbytes, strict=True):
         at_us = second * SECOND_US
-        if at_us + SECOND_US <= sender.too_late():
-            sender.given_up.add(requests, nbytes)
+        if at_us + SECOND_US <= sender.expired_before_us():
+            sender.expired.add(requests, nbytes)
             continue
         if sender.idle_until(at_us) >= at_us + SECOND_US:
-            sender.let_through.add(requests, nbytes)
+            sender.not_simulated.add(requests, nbytes)
             continue
         parts = min(requests, PARTS)
         for part in range(1, parts + 1):

@@ -5,17 +5,17 @@ fetch is cut to the windows' limit, and one that violates its quota is unrecorde
 throttle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle, larger
+from broker.quotas.throttled import Throttle, longer
 from broker.simulation.arrivals import Due, Sender
 from broker.simulation.idle_periods import IdlePeriods
 
 
-class Holds:
+class ThrottleTotals:
     """The throttles of a connection for one kind of quota: count, total and maximum."""
 
     __slots__ = ("count", "longest_ms", "total_ms")
@@ -33,16 +33,28 @@ class Holds:
 
 
 class Connection:
-    """One connection. `played_requests` and `played_bytes` are its successes, besides those that `sender`
+    """One connection. `sent_requests` and `sent_bytes` are its successes, besides those that `sender`
     counts.
 
-    `idles` are the idle periods of its limits. The maker sets `arrivals` once, because the iterators need
-    the sender first.
+    `idles` are the idle periods of its limits; `arrivals` makes the iterator of its requests.
     """
 
     __slots__ = (
-        *("_idle_periods", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
-        *("client_id", "arrivals", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
+        "_arrivals",
+        "_due",
+        "_handling_ns",
+        "_idle_periods",
+        "_latency_us",
+        "_obeys",
+        "_quotas",
+        "_send_request",
+        "client_id",
+        "kind",
+        "sender",
+        "sent_bytes",
+        "sent_requests",
+        "throttles",
+        "user",
     )
 
     def __init__(
@@ -51,6 +63,7 @@ class Connection:
         kind: QuotaKind,
         names: tuple[str, str],
         idles: Sequence[IdlePeriods],
+        arrivals: Callable[[Sender], Iterator[Due]],
         *,
         latency_us: int,
         obeys: bool,
@@ -60,26 +73,31 @@ class Connection:
     ) -> None:
         self.user, self.client_id = names
         self.kind = kind
-        self.holds = {QuotaKind.REQUEST: Holds(), kind: Holds()}
-        self.played_requests = 0
-        self.played_bytes = 0
+        self.throttles = {QuotaKind.REQUEST: ThrottleTotals(), kind: ThrottleTotals()}
+        self.sent_requests = 0
+        self.sent_bytes = 0
         # Most connections are under one limit; these call it directly.
         idle_until = idles[0].until if len(idles) == 1 else self._idle_until
         self.sender = Sender(idle_until, batch_bytes, patience_us)
-        self.arrivals: Iterator[Due] = iter(())
+        self._arrivals = arrivals(self.sender)
         self._quotas = quotas
         self._idle_periods = tuple(idles)
         self._latency_us = latency_us
         self._obeys = obeys
         self._handling_ns = handling_ns
         self._due: Due | None = None
-        self._send = self._fetch if kind is QuotaKind.FETCH else self._produce
+        self._send_request = self._fetch if kind is QuotaKind.FETCH else self._produce
+
+    @property
+    def accepted_bytes(self) -> int:
+        """The bytes of all successful requests, including those that were not simulated."""
+        return self.sent_bytes + self.sender.not_simulated.nbytes
 
     def next_at(self) -> int | None:
         """Return the time of the next request; None at the end."""
         due = self._due
         if due is None:
-            due = self._due = next(self.arrivals, None)
+            due = self._due = next(self._arrivals, None)
             if due is None:
                 return None
         free_us = self.sender.free_us
@@ -88,16 +106,16 @@ class Connection:
         self._note_wait(free_us)
         return free_us
 
-    def ask(self, at_us: int) -> None:
+    def send(self, at_us: int) -> None:
         """Send the request that `next_at` found."""
         due = self._due
         assert due is not None
         now_ms = BASE_MS + at_us // 1000
-        throttle = self._send(due, now_ms)
+        throttle = self._send_request(due, now_ms)
         free_us = at_us + self._latency_us
         if throttle is not None:
             wait_ms = throttle.throttle_ms
-            self.holds[throttle.kind].add(wait_ms)
+            self.throttles[throttle.kind].add(wait_ms)
             # Muted in whole milliseconds of the broker's clock; a client that obeys counts from the
             # response.
             muted_until_us = (at_us // 1000 + wait_ms) * 1000
@@ -131,11 +149,11 @@ class Connection:
             return throttle
         request = self._quotas.request
         timed = request.record_handled(self.user, self.client_id, requests * self._handling_ns, now_ms)
-        return larger(throttle, timed)
+        return longer(timed, throttle)
 
     def _accept(self, nbytes: int, requests: int) -> None:
-        self.played_bytes += nbytes
-        self.played_requests += requests
+        self.sent_bytes += nbytes
+        self.sent_requests += requests
 
     def _idle_until(self, at_us: int) -> int:
         return min(idle.until(at_us) for idle in self._idle_periods)

@@ -78,15 +78,15 @@ def _busy_stretches(
     A demand above `spare` is allowed for a while if no stretch of `horizon_us`, the time a rate looks back,
     contains more than `spare` times `seen_seconds`.
     """
-    wanted = _Wanted(demands)
-    found = wanted.stretches_over(spare)
+    total = _TotalDemand(demands)
+    found = total.stretches_over(spare)
     if horizon_us is not None:
-        most = spare * seen_seconds
-        found = [each for each in found if wanted.most_within(horizon_us, each) > most]
+        allowed = spare * seen_seconds
+        found = [each for each in found if total.max_within(horizon_us, each) > allowed]
     return _joined([(max(start - lead_us, 0), end + lead_us) for start, end in found])
 
 
-class _Wanted:
+class _TotalDemand:
     """The sum of all demands as a step function: a rate per second from each time on."""
 
     def __init__(self, demands: Sequence[Demand]) -> None:
@@ -111,7 +111,7 @@ class _Wanted:
             ]
         )
 
-    def most_within(self, length_us: int, stretch: tuple[int, int]) -> float:
+    def max_within(self, length_us: int, stretch: tuple[int, int]) -> float:
         """Return the highest demand within any `length_us` that begins or ends in the stretch."""
         start_us, end_us = stretch
         first = bisect_left(self._times, start_us - length_us)

@@ -3,7 +3,7 @@
     {"v":1,"time_ms":1763749800000,"source":"client","principal":"alice","client_id":"web-1","api":"Produce",
      "requests":9,"bytes_in":9000,"bytes_out":400,...}
 
-Used by `reading`; docs/events.md documents the format, of which only these fields are needed. A record
+Used by `scenario_file`; docs/events.md documents the format, of which only these fields are needed. A record
 covers the second that ends at `time_ms`; the first line's second is the simulation's first. Produce counts
 by `bytes_in` and FetchConsumer by `bytes_out`; other APIs, sources and fields are ignored.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.fields import BadFileError
 from broker.simulation.scenario import Record
+from broker.strict_yaml import BadFileError
 
 VERSION: Final = 1
 CLIENT: Final = "client"
@@ -29,7 +29,7 @@ FIELDS: Final = {
     "bytes_in": int,
     "bytes_out": int,
 }
-MOST: Final = 2**53
+MAX_NUMBER: Final = 2**53
 """The maximum of every number: larger integers are not exact in every JSON library."""
 
 
@@ -85,6 +85,6 @@ def _row(line: str, where: str) -> Mapping[str, Any] | None:
             raise BadFileError(
                 f"{where}: {name} is {'missing' if value is None else 'not of type ' + kind.__name__}"
             )
-        if isinstance(value, int) and not 0 <= value <= MOST:
+        if isinstance(value, int) and not 0 <= value <= MAX_NUMBER:
             raise BadFileError(f"{where}: {name} is {value}, expected 0 to 2^53")
     return row

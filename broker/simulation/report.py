@@ -13,9 +13,9 @@ from typing import Any, Final
 from broker.quotas.entity import Entity
 from broker.simulation.engine import Outcome
 from broker.simulation.scenario import SECOND_US
-from broker.simulation.summary import Account, GroupRow, RuleRow, groups, not_played, rules
+from broker.simulation.summary import GroupRow, RuleRow, Totals, groups, limits_without_effect, rules
 
-SHOWN: Final = 40
+MAX_ROWS: Final = 40
 """Maximum number of rows of a table; JSON and CSV have all."""
 
 UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -25,11 +25,11 @@ def in_table(before: Outcome, after: Outcome | None = None) -> str:
     """Return a table for people; `after` is the same load under other quotas."""
     seconds = before.scenario.duration_us / SECOND_US
     parts = [
-        f"{seconds:,.0f} s, {len(before.players):,} connections, {before.events:,} requests simulated",
+        f"{seconds:,.0f} s, {len(before.clients):,} connections, {before.events:,} requests simulated",
         _aligned(_group_lines(groups(before), groups(after) if after else None, seconds)),
     ]
     parts += [_aligned(_rule_lines(rules(each), seconds)) for each in (before, after) if each is not None]
-    parts += [f"Not simulated: {each}" for each in not_played(before if after is None else after)]
+    parts += [f"Not simulated: {each}" for each in limits_without_effect(before if after is None else after)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -57,7 +57,7 @@ def in_csv(before: Outcome, after: Outcome | None = None) -> str:
 
 
 def any_throttled(outcome: Outcome) -> bool:
-    return any(hold.count for player in outcome.players for hold in player.connection.holds.values())
+    return any(totals.count for client in outcome.clients for totals in client.connection.throttles.values())
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "seed": outcome.scenario.seed,
-        "connections": len(outcome.players),
+        "connections": len(outcome.clients),
         "played": outcome.events,
         "clients": [
             {
@@ -73,7 +73,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
                 "kind": row.kind.value,
                 "clients": row.clients,
                 "rules": [None if rule is None else _rule(*rule) for rule in row.rules],
-                **_figures(row.account, seconds),
+                **_totals_json(row.totals, seconds),
             }
             for row in groups(outcome)
         ],
@@ -81,11 +81,11 @@ def _document(outcome: Outcome) -> dict[str, Any]:
             {
                 **_rule(row.entity, row.key, row.limit),
                 "allowances": row.allowances,
-                **_figures(row.account, seconds),
+                **_totals_json(row.totals, seconds),
             }
             for row in rules(outcome)
         ],
-        "not_played": not_played(outcome),
+        "not_played": limits_without_effect(outcome),
     }
 
 
@@ -93,19 +93,19 @@ def _rule(entity: Entity, key: str, limit: float) -> dict[str, Any]:
     return {"entity": dict(entity.pairs), "key": key, "limit": limit}
 
 
-def _figures(account: Account, seconds: float) -> dict[str, Any]:
+def _totals_json(totals: Totals, seconds: float) -> dict[str, Any]:
     return {
-        "connections": account.connections,
-        "offered_bytes": account.offered,
-        "accepted_bytes": account.accepted,
-        "given_up_bytes": account.given_up,
-        "waiting_bytes": account.waiting,
-        "offered_rate": round(account.offered / seconds, 3),
-        "accepted_rate": round(account.accepted / seconds, 3),
-        "held_share": round(account.held_share, 6),
-        "throttles": account.throttles,
-        "mean_throttle_ms": round(account.mean_ms, 3),
-        "longest_throttle_ms": account.longest_ms,
+        "connections": totals.connections,
+        "offered_bytes": totals.offered,
+        "accepted_bytes": totals.accepted,
+        "given_up_bytes": totals.expired,
+        "waiting_bytes": totals.waiting,
+        "offered_rate": round(totals.offered / seconds, 3),
+        "accepted_rate": round(totals.accepted / seconds, 3),
+        "held_share": round(totals.throttled_share, 6),
+        "throttles": totals.throttles,
+        "mean_throttle_ms": round(totals.mean_ms, 3),
+        "longest_throttle_ms": totals.longest_ms,
     }
 
 
@@ -127,14 +127,14 @@ def _group_lines(
     lines: list[Sequence[str]] = [[*head, "RULE"]]
     pairs = list(zip_longest(rows, others or ()))
     # If not all groups fit, the most throttled come first.
-    if len(pairs) > SHOWN:
-        pairs.sort(key=lambda pair: -max(row.account.held_share for row in pair if row))
-    for row, other in pairs[:SHOWN]:
+    if len(pairs) > MAX_ROWS:
+        pairs.sort(key=lambda pair: -max(row.totals.throttled_share for row in pair if row))
+    for row, other in pairs[:MAX_ROWS]:
         lines.append(_group_line(row, seconds))
         if other is not None:
             lines.append(["  compared", *_group_line(other, seconds)[1:]])
-    if len(pairs) > SHOWN:
-        lines.append([f"and {len(pairs) - SHOWN} more, throttled less; --json has them all"])
+    if len(pairs) > MAX_ROWS:
+        lines.append([f"and {len(pairs) - MAX_ROWS} more, throttled less; --json has them all"])
     return lines
 
 
@@ -144,8 +144,8 @@ def _group_line(row: GroupRow, seconds: float) -> list[str]:
         row.name,
         row.kind.value,
         str(row.clients),
-        *_account_words(row.account, seconds),
-        _bytes(row.account.given_up),
+        *_totals_cells(row.totals, seconds),
+        _bytes(row.totals.expired),
         "; ".join(governing),
     ]
 
@@ -160,20 +160,20 @@ def _rule_lines(rows: Sequence[RuleRow], seconds: float) -> list[Sequence[str]]:
             f"{row.entity}, {row.key}",
             _rate(row.limit) if "byte" in row.key else f"{row.limit:g} %",
             str(row.allowances),
-            *_account_words(row.account, seconds),
+            *_totals_cells(row.totals, seconds),
         ]
         for row in rows
     ]
 
 
-def _account_words(account: Account, seconds: float) -> Iterable[str]:
+def _totals_cells(totals: Totals, seconds: float) -> Iterable[str]:
     return (
-        _rate(account.offered / seconds),
-        _rate(account.accepted / seconds),
-        f"{account.held_share:.1%}",
-        f"{account.throttles:,}",
-        f"{account.mean_ms:,.0f} ms" if account.throttles else "-",
-        f"{account.longest_ms:,} ms" if account.throttles else "-",
+        _rate(totals.offered / seconds),
+        _rate(totals.accepted / seconds),
+        f"{totals.throttled_share:.1%}",
+        f"{totals.throttles:,}",
+        f"{totals.mean_ms:,.0f} ms" if totals.throttles else "-",
+        f"{totals.longest_ms:,} ms" if totals.throttles else "-",
     )
 
 

@@ -8,11 +8,9 @@ from typing import Final
 
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.metrics.rate import Meter
-from broker.telemetry.effective import uuid_text
-from broker.telemetry.forwarding import Forwarding
-from broker.telemetry.instance import ClientInstance
-from broker.telemetry.payload import Labels, Shape
-from broker.telemetry.state import Telemetry
+from broker.telemetry.instance import ClientInstance, uuid_text
+from broker.telemetry.latest import Labels, Shape
+from broker.telemetry.state import ExportQueue, Telemetry
 
 GROUP: Final = "kafka_server_client_metrics"
 
@@ -24,26 +22,26 @@ METERS: Final = (
 
 
 def families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
-    yield from _of_all(telemetry, now_ms)
-    yield from _of_instances(telemetry, now_ms)
-    yield from _pushed(telemetry)
+    yield from _broker_families(telemetry, now_ms)
+    yield from _instance_families(telemetry, now_ms)
+    yield from _pushed_families(telemetry)
 
 
-def _of_all(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
-    manager, intake, latest = telemetry.manager, telemetry.intake, telemetry.latest
+def _broker_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
+    manager, queue, latest = telemetry.manager, telemetry.push_queue, telemetry.latest
     yield _gauge(f"{GROUP}_instance_count", "Client instances in the cache", len(manager))
     unknown = manager.unknown_subscriptions
     yield from _meter(
         "unknown_subscription_request", "Pushes for an unknown subscription", [((), unknown)], now_ms
     )
-    yield _gauge("weir_client_telemetry_waiting", "Pushes waiting for their receivers", len(intake.waiting))
+    yield _gauge("weir_client_telemetry_waiting", "Pushes waiting for their receivers", len(queue.waiting))
     yield _counter(
-        "weir_client_telemetry_dropped", "Pushes dropped because the queue was full", intake.dropped
+        "weir_client_telemetry_dropped", "Pushes dropped because the queue was full", queue.dropped
     )
     yield _counter(
         "weir_client_telemetry_evicted", "Instances evicted because the cache was full", manager.evicted
     )
-    yield from _forwarded(telemetry.forwarding)
+    yield from _export_families(telemetry.export_queue)
     yield _gauge("weir_client_telemetry_series", "Series of client metrics in memory", len(latest))
     yield _counter(
         "weir_client_telemetry_left_out",
@@ -52,29 +50,29 @@ def _of_all(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
     )
 
 
-def _forwarded(forwarding: Forwarding) -> Iterator[FamilySamples]:
+def _export_families(queue: ExportQueue) -> Iterator[FamilySamples]:
     name = "weir_client_telemetry_otlp"
-    yield _gauge(f"{name}_waiting_bytes", "Bytes waiting for the collector", forwarding.waiting_bytes)
-    yield _counter(f"{name}_sent", "Pushes accepted by the collector", forwarding.sent)
+    yield _gauge(f"{name}_waiting_bytes", "Bytes waiting for the collector", queue.waiting_bytes)
+    yield _counter(f"{name}_sent", "Pushes accepted by the collector", queue.sent)
     yield _counter(
         f"{name}_dropped",
         "Pushes that the collector refused or that found the queue full",
-        forwarding.dropped,
+        queue.dropped,
     )
-    yield _counter(f"{name}_retries", "Requests to the collector that were retried", forwarding.retries)
+    yield _counter(f"{name}_retries", "Requests to the collector that were retried", queue.retries)
 
 
-def _of_instances(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
-    heard = [each for each in telemetry.manager if each.throttles or each.exports or each.errors][
+def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
+    active = [each for each in telemetry.manager if each.throttles or each.exports or each.errors][
         -MAX_SERIES:
     ]
     labels: dict[ClientInstance, Labels] = {
-        each: (("client_instance_id", uuid_text(each.id)),) for each in heard
+        each: (("client_instance_id", uuid_text(each.id)),) for each in active
     }
     for name, slot, about in METERS:
-        meters = [(labels[each], meter) for each in heard if (meter := getattr(each, slot)) is not None]
+        meters = [(labels[each], meter) for each in active if (meter := getattr(each, slot)) is not None]
         yield from _meter(name, about, meters, now_ms)
-    times = [(labels[each], each.export_times) for each in heard if each.export_times is not None]
+    times = [(labels[each], each.export_times) for each in active if each.export_times is not None]
     for name, about in (
         ("avg", "Mean milliseconds of the receivers"),
         ("max", "Maximum milliseconds of the receivers"),
@@ -83,12 +81,12 @@ def _of_instances(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
         yield FamilySamples(f"{GROUP}_plugin_export_time_{name}", about, Kind.GAUGE, samples)
 
 
-def _pushed(telemetry: Telemetry) -> Iterator[FamilySamples]:
+def _pushed_families(telemetry: Telemetry) -> Iterator[FamilySamples]:
     """Yield each family under the client's name for it, written as an OpenTelemetry collector would."""
     whose: dict[bytes, Labels] = {}
-    for name, shape, told in telemetry.latest.families():
+    for name, shape, series in telemetry.latest.families():
         samples = []
-        for instance_id, labels, value in told:
+        for instance_id, labels, value in series:
             if instance_id not in whose:
                 whose[instance_id] = _labels_of(telemetry, instance_id)
             samples.append(Sample(whose[instance_id] + labels, value))

@@ -4,6 +4,7 @@ ClientMetricsInstance)
 Made and kept by `manager`. No clock: every call takes `now_ms`.
 """
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +12,26 @@ from typing import Final
 from broker.errors import ErrorCode
 from broker.metrics.rate import Meter
 from broker.metrics.window import Avg, Max, Window
-from broker.telemetry.effective import Effective, uuid_text
+from broker.telemetry.subscription import Effective
 
 WINDOW: Final = Window()
 """The defaults of Kafka's `metrics.num.samples` and `metrics.sample.window.ms`."""
 
-ASKS_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+GET_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 """Errors that a new Get resolves, so that the client need not wait before it."""
+
+
+def uuid_text(uuid: bytes) -> str:
+    """Return 16 bytes as Kafka writes them: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    """Return the bytes of `uuid_text`. Raises ValueError."""
+    uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if len(uuid) != 16 or uuid_text(uuid) != text:
+        raise ValueError(f"invalid client instance id {text!r}: expected 22 characters of URL-safe base64")
+    return uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +75,44 @@ class ClientInstance:
     """A client instance in the manager's cache.
 
     `version` is the version of all subscriptions at which `effective` was computed. `gone` says that the
-    manager has removed it; `deadline_ms` is when it expires unless it is active, and `queued_ms` when the
+    manager has removed it; `deadline_ms` is when it expires unless it is active, and `checked_at_ms` when the
     manager checks.
     """
 
     __slots__ = (
-        *("asked_ms", "client", "deadline_ms", "effective", "errors", "export_times", "exports", "gone"),
-        *("has_asked", "id", "last_error", "last_push_wall_ms", "matched", "matched_version", "pushed_bytes"),
-        *("pushed_ms", "queued_ms", "subscription_id", "terminating", "throttles", "version"),
+        "checked_at_ms",
+        "client",
+        "deadline_ms",
+        "effective",
+        "errors",
+        "export_times",
+        "exports",
+        "gone",
+        "has_got_since_push",
+        "id",
+        "last_error",
+        "last_get_ms",
+        "last_push_ms",
+        "last_push_wall_ms",
+        "matched",
+        "matched_version",
+        "pushed_bytes",
+        "subscription_id",
+        "terminating",
+        "throttles",
+        "version",
     )
 
     def __init__(self, instance_id: bytes, client: Client, effective: Effective, version: int) -> None:
         self.id = instance_id
         self.client = client
-        self.asked_ms: int | None = None
-        self.has_asked = False
+        self.last_get_ms: int | None = None
+        self.has_got_since_push = False
         """Since its last push."""
-        self.pushed_ms: int | None = None
+        self.last_push_ms: int | None = None
         self.terminating = False
         self.gone = False
-        self.deadline_ms = self.queued_ms = 0
+        self.deadline_ms = self.checked_at_ms = 0
         self.last_error = ErrorCode.NONE
         self.last_push_wall_ms: int | None = None
         self.pushed_bytes = 0
@@ -101,19 +133,19 @@ class ClientInstance:
 
     def open_gates(self) -> None:
         """Allow a Get and a push at once, as for a new instance."""
-        self.asked_ms = self.pushed_ms = None
+        self.last_get_ms = self.last_push_ms = None
 
-    def may_ask(self, now_ms: int) -> bool:
+    def may_get(self, now_ms: int) -> bool:
         """Return whether a Get is allowed now; if so, record it."""
-        last_ms = max((at for at in (self.asked_ms, self.pushed_ms) if at is not None), default=None)
+        last_ms = max((at for at in (self.last_get_ms, self.last_push_ms) if at is not None), default=None)
         may = (
             last_ms is None
             or now_ms - last_ms >= self.effective.interval_ms
-            or self.last_error in ASKS_AT_ONCE
+            or self.last_error in GET_AT_ONCE
         )
         if may:
-            self.asked_ms = now_ms
-            self.has_asked = True
+            self.last_get_ms = now_ms
+            self.has_got_since_push = True
         return may
 
     def may_push(self, now_ms: int) -> bool:
@@ -123,11 +155,13 @@ class ClientInstance:
         pushes over 0.5 to 1.5 intervals.
         """
         may = (
-            self.pushed_ms is None or self.has_asked or now_ms - self.pushed_ms >= self.effective.interval_ms
+            self.last_push_ms is None
+            or self.has_got_since_push
+            or now_ms - self.last_push_ms >= self.effective.interval_ms
         )
         if may:
-            self.pushed_ms = now_ms
-            self.has_asked = False
+            self.last_push_ms = now_ms
+            self.has_got_since_push = False
         return may
 
     def count_throttle(self, now_ms: int) -> None:

@@ -1,24 +1,56 @@
-"""The latest values of each client instance, and a short history.
+"""The values of a push, and the latest values of each client instance with a short history.
 
-Filled after a push is read; shown on /metrics and by the console. Removing an instance removes its series.
-The number of series is limited in total, and to a tenth of that for one instance; points beyond the limits
-are counted and left out.
+`otlp` makes the values of a push. /metrics and the console show the latest ones. Removing an instance removes
+its series. The number of series is limited in total, and to a tenth of that for one instance; points beyond
+the limits are counted and left out.
 """
 
 from array import array
 from collections.abc import ItemsView, Iterator
-from typing import Final
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
 
-from broker.telemetry.payload import Labels, Point, Reading, Shape
-
-KEPT: Final = 30
+HISTORY_LENGTH: Final = 30
 """Values per series kept for charts; ours."""
 
-FOREIGN: Final = ("kafka_", "weir_", "process_", "python_", "go_", "jvm_", "up")
+RESERVED_PREFIXES: Final = ("kafka_", "weir_", "process_", "python_", "go_", "jvm_", "up")
 """Prefixes that a client's family may not have, because it would look like one of the broker's."""
+
+Labels = tuple[tuple[str, str], ...]
 
 Key = tuple[str, Labels]
 """Family and labels."""
+
+
+class Shape(Enum):
+    """The type of a value; the enum's value is Prometheus's name for it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+class Point(NamedTuple):
+    """One value: `name` and `attributes` as the client sent them, `family` and `labels` as in Prometheus.
+
+    `is_delta`: the increase since the previous push.
+    """
+
+    name: str
+    attributes: Labels
+    family: str
+    labels: Labels
+    shape: Shape
+    value: float
+    is_delta: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The points of a push. `left_out` counts points beyond the limits, and deltas that are not finite."""
+
+    points: list[Point]
+    left_out: int
 
 
 class Series:
@@ -36,7 +68,7 @@ class Series:
     def take(self, value: float, wall_ms: int, *, is_delta: bool) -> None:
         self.value = self.value + value if is_delta else value
         self.history.extend((wall_ms, self.value))
-        if len(self.history) > 2 * KEPT:
+        if len(self.history) > 2 * HISTORY_LENGTH:
             del self.history[:2]
 
 
@@ -97,7 +129,7 @@ class LatestValues:
         family = key[0]
         shape, count = self._shapes.get(family, (point.shape, 0))
         is_full = self.total >= self.max_series or len(series_of) >= self.max_of_one
-        if is_full or shape is not point.shape or family.startswith(FOREIGN):
+        if is_full or shape is not point.shape or family.startswith(RESERVED_PREFIXES):
             return None
         self._shapes[family] = shape, count + 1
         self.total += 1

@@ -19,14 +19,13 @@ from typing import Final
 from broker.errors import ErrorCode
 from broker.metrics.rate import Meter
 from broker.records.compression import Codec
-from broker.telemetry.effective import Effective, effective_of, uuid_text
-from broker.telemetry.instance import WINDOW, Client, ClientInstance
+from broker.telemetry.instance import WINDOW, Client, ClientInstance, uuid_text
 from broker.telemetry.latest import LatestValues
-from broker.telemetry.subscription import Subscription
+from broker.telemetry.subscription import Effective, Subscription, effective_of
 
 logger = logging.getLogger(__name__)
 
-LEAST_EXPIRY_MS: Final = 60_000
+MIN_EXPIRY_MS: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
 """An instance expires after this number of push intervals without a request."""
 
@@ -99,8 +98,8 @@ class TelemetryManager:
 
     def get(self, instance_id: bytes, client: Client, now_ms: int) -> tuple[ErrorCode, ClientInstance]:
         """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED."""
-        instance = self._heard_of(instance_id if any(instance_id) else self._fresh_id(), client, now_ms)
-        if not instance.may_ask(now_ms):
+        instance = self._refresh(instance_id if any(instance_id) else self._unused_id(), client, now_ms)
+        if not instance.may_get(now_ms):
             instance.count_throttle(now_ms)
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED, instance
         instance.last_error = ErrorCode.NONE
@@ -117,14 +116,27 @@ class TelemetryManager:
         codec: int,
         size: int,
     ) -> tuple[ErrorCode, ClientInstance | None]:
-        """Handle a push of `size` bytes.
+        """Check a push of `size` bytes, in Kafka's order.
 
         After NONE the caller must report its result to `exported` or `failed`, unless it is empty.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST, None
-        instance = self._heard_of(instance_id, client, now_ms)
-        error = self._check_push(instance, now_ms, subscription_id, terminating, codec, size)
+        instance = self._refresh(instance_id, client, now_ms)
+        if instance.terminating:
+            error = ErrorCode.INVALID_REQUEST
+        elif not instance.may_push(now_ms) and not terminating:
+            instance.count_throttle(now_ms)
+            error = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        elif subscription_id != instance.subscription_id:
+            self.unknown_subscriptions.record(1, now_ms)
+            error = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        elif codec not in list(Codec):
+            error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        elif size > self.max_bytes:
+            error = ErrorCode.TELEMETRY_TOO_LARGE
+        else:
+            error = ErrorCode.NONE
         instance.last_error = error
         instance.terminating = instance.terminating or terminating
         return error, instance
@@ -157,14 +169,14 @@ class TelemetryManager:
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now_ms:
             due_ms, _, instance = heapq.heappop(deadlines)
-            if instance.gone or due_ms != instance.queued_ms:
+            if instance.gone or due_ms != instance.checked_at_ms:
                 continue
             if instance.deadline_ms <= now_ms:
                 self._forget(instance)
             else:
-                self._await(instance)
+                self._queue_deadline(instance)
 
-    def _heard_of(self, instance_id: bytes, client: Client, now_ms: int) -> ClientInstance:
+    def _refresh(self, instance_id: bytes, client: Client, now_ms: int) -> ClientInstance:
         """Return the instance of this id, created if new, with its subscription up to date."""
         instance = self._instances.get(instance_id)
         if instance is None:
@@ -180,15 +192,15 @@ class TelemetryManager:
                 instance.matched_version = -1
             instance.client = client
             instance.deadline_ms = now_ms + _expiry_ms(instance)
-            if instance.deadline_ms < instance.queued_ms:
-                self._await(instance)
+            if instance.deadline_ms < instance.checked_at_ms:
+                self._queue_deadline(instance)
         self._bind(client.connection_id, instance)
         return instance
 
     def _admit(self, instance: ClientInstance, now_ms: int) -> None:
         instance.deadline_ms = now_ms + _expiry_ms(instance)
         self._instances[instance.id] = instance
-        self._await(instance)
+        self._queue_deadline(instance)
         if len(self._instances) > self.max_instances:
             eldest = next(iter(self._instances.values()))
             self._forget(eldest)
@@ -214,9 +226,9 @@ class TelemetryManager:
             self._deadlines = [each for each in self._deadlines if not each[2].gone]
             heapq.heapify(self._deadlines)
 
-    def _await(self, instance: ClientInstance) -> None:
+    def _queue_deadline(self, instance: ClientInstance) -> None:
         self._entries += 1
-        instance.queued_ms = instance.deadline_ms
+        instance.checked_at_ms = instance.deadline_ms
         heapq.heappush(self._deadlines, (instance.deadline_ms, self._entries, instance))
 
     def _warn(self, evicted: ClientInstance, now_ms: int) -> None:
@@ -233,37 +245,13 @@ class TelemetryManager:
     def _effective(self, instance_id: bytes, client: Client) -> Effective:
         return effective_of(self.subscriptions.values(), client.facts(instance_id))
 
-    def _fresh_id(self) -> bytes:
+    def _unused_id(self) -> bytes:
         """Return an unused id that a command line does not parse as an option."""
         while True:
             fresh = self._new_id()
             if fresh not in RESERVED and fresh not in self._instances and uuid_text(fresh)[0] != "-":
                 return fresh
 
-    def _check_push(
-        self,
-        instance: ClientInstance,
-        now_ms: int,
-        subscription_id: int,
-        terminating: bool,
-        codec: int,
-        size: int,
-    ) -> ErrorCode:
-        """Check a push in Kafka's order."""
-        if instance.terminating:
-            return ErrorCode.INVALID_REQUEST
-        if not instance.may_push(now_ms) and not terminating:
-            instance.count_throttle(now_ms)
-            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        if subscription_id != instance.subscription_id:
-            self.unknown_subscriptions.record(1, now_ms)
-            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-        if codec not in list(Codec):
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if size > self.max_bytes:
-            return ErrorCode.TELEMETRY_TOO_LARGE
-        return ErrorCode.NONE
-
 
 def _expiry_ms(instance: ClientInstance) -> int:
-    return max(LEAST_EXPIRY_MS, EXPIRY_INTERVALS * instance.effective.interval_ms)
+    return max(MIN_EXPIRY_MS, EXPIRY_INTERVALS * instance.effective.interval_ms)

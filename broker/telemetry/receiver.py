@@ -72,8 +72,8 @@ def _load(name: str, configs: Mapping[str, str]) -> TelemetryReceiver:
         receiver = cast(TelemetryReceiver, made)
         receiver.configure(configs)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-        raise ConfigError(KEY, name, f"an importable receiver class ({words})") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(KEY, name, f"an importable receiver class ({reason})") from error
     return receiver
 
 

@@ -1,24 +1,29 @@
 """A subscription: a parsed config resource of type CLIENT_METRICS. (Kafka: ClientMetricsConfigs)
 
-Made by broker.control to check a change, and by `manager` to apply it. Independent of instances and
-requests. Ranges and error texts are Kafka's. Differences: two patterns for one match key must both match
-(Kafka drops the first), and a pattern is RE2's.
+Made by broker.control to check a change, and by `manager` to apply it, which sums up all subscriptions that
+match a client in an `Effective`. Independent of instances and requests. Ranges and error texts are Kafka's.
+Two patterns for one match key must both match (Kafka drops the first).
+
+A pattern comes from an operator and its text from any client, so a backtracking engine (Java's and Python's
+are) would allow either to block the broker. RE2 matches in time linear in the text, and refuses lookaround
+and backreferences. Its module is loaded with the first pattern, in three milliseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
+
+from crc32c import crc32c
 
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
 from broker.errors import ApiError, ConfigError, ErrorCode
-from broker.telemetry.patterns import Pattern, compile_pattern
 
 ALL_METRICS: Final = "*"
 
 DEFAULT_INTERVAL_MS: Final = 300_000
-LEAST_INTERVAL_MS: Final = 100
+MIN_INTERVAL_MS: Final = 100
 MAX_INTERVAL_MS: Final = 3_600_000
 
 MATCH_KEYS: Final = (
@@ -30,6 +35,9 @@ MATCH_KEYS: Final = (
     "client_source_port",
 )
 """The attributes of a client that patterns can match."""
+
+MAX_PATTERN_MEMORY: Final = 1_048_576
+"""Maximum bytes of a compiled pattern including its matching; ours. RE2's default is eight times that."""
 
 _LIST = list_of(str, "a list without empty items")
 
@@ -63,6 +71,27 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     }
 )
 """By key, in the order of the keys."""
+
+
+class Pattern(Protocol):
+    """A compiled pattern; hashable, equal only to itself."""
+
+    def fullmatch(self, text: str) -> object | None: ...
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Compile a pattern. Raises ValueError with the reason."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MAX_PATTERN_MEMORY
+    try:
+        compiled: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        (why,) = error.args
+        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
+    return compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +128,13 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
     try:
         values |= {key: SETTINGS[key].read(text) for key, text in configs.items()}
     except ConfigError as error:
-        words = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
-        raise ApiError(ErrorCode.INVALID_CONFIG, words) from error
+        message = f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, message) from error
     interval_ms = values["interval.ms"]
-    if not LEAST_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+    if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"Invalid value {interval_ms} for interval.ms, interval must be between {LEAST_INTERVAL_MS} and "
+            f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_INTERVAL_MS} and "
             f"{MAX_INTERVAL_MS} (1 hour)",
         )
     return Subscription(
@@ -134,3 +163,48 @@ def read_match(item: str) -> tuple[str, Pattern]:
 
 def _illegal(item: str, why: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item} ({why})")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The sum of all subscriptions that match a client: sorted metric prefixes and the interval.
+
+    (ALL_METRICS,) is all metrics, empty is none.
+    """
+
+    metrics: tuple[str, ...] = ()
+    interval_ms: int = DEFAULT_INTERVAL_MS
+
+    def subscription_id(self, instance_id: bytes) -> int:
+        """Return a signed 32-bit id. (Kafka: computeSubscriptionId, whose set has Java's order)
+
+        It is the same for the same instance and subscription, on every broker and after every restart, and
+        changes with the subscription.
+        """
+        text = f"[{', '.join(self.metrics)}]{self.interval_ms}"
+        mixed = crc32c(text.encode()) ^ _java_hash(instance_id)
+        return mixed - (mixed >> 31 << 32)
+
+
+def effective_of(subscriptions: Iterable[Subscription], facts: Mapping[str, str | None]) -> Effective:
+    """Return all prefixes and the shortest interval of the matching subscriptions, at most the default
+    interval.
+    """
+    prefixes: set[str] = set()
+    interval_ms = DEFAULT_INTERVAL_MS
+    for subscription in subscriptions:
+        if subscription.matches(facts):
+            prefixes |= subscription.metrics
+            interval_ms = min(interval_ms, subscription.interval_ms)
+    if ALL_METRICS in prefixes:
+        prefixes = {ALL_METRICS}
+    return Effective(tuple(sorted(prefixes)), interval_ms)
+
+
+def _java_hash(uuid: bytes) -> int:
+    """Return Uuid.hashCode: the XOR of the four words."""
+    words = (int.from_bytes(uuid[at : at + 4], "big") for at in range(0, 16, 4))
+    value = 0
+    for word in words:
+        value ^= word
+    return value

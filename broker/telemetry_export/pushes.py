@@ -3,53 +3,59 @@
 
 No handler waits for it, so a push costs producing and consuming clients only its processor time. That is
 bounded: after a push that took long to read, valid or not, the task pauses for the same time.
+
+Before a push is read, it is written as received to the topic `__weir_client_telemetry`, so the topic has
+unreadable ones too. The record waits in the bounded `EventLog` and is written with the broker's events; the
+format is public: docs/telemetry.md.
 """
 
 import logging
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
-from broker.api.broker import Broker
-from broker.api.outcome import Answered, Outcome
+from broker.api.callbacks import Callbacks
+from broker.api.outcome import Outcome, Response
 from broker.api.pacing import consumed
 from broker.config.sections import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
+from broker.metadata.image import OUR_TOPICS
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
 from broker.protocol.messages.push_telemetry import PushTelemetryResponse
+from broker.records.build import NewRecord
+from broker.records.compression import Codec
 from broker.services.event_log import EventLog
-from broker.telemetry.effective import uuid_text
-from broker.telemetry.payload import Reading, parse, read, unpack
-from broker.telemetry.push import Push
+from broker.telemetry.instance import uuid_text
+from broker.telemetry.latest import Reading
 from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
-from broker.telemetry_export.otlp import body_of
-from broker.telemetry_export.topic import TOPIC, record_of
-
-if TYPE_CHECKING:
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+from broker.telemetry.state import Push, Telemetry
 
 logger = logging.getLogger(__name__)
 
 TASK: Final = "client-telemetry-receivers"
 
-RESTS_FROM_MS: Final = 10
-"""Processor time from which the task pauses. A usual push takes less than one millisecond."""
+TOPIC: Final = f"{OUR_TOPICS}client_telemetry"
 
+FORMAT_VERSION: Final = 1
+"""The version of the format, in the header `v`. New headers do not change the version."""
+
+PAUSES_FROM_MS: Final = 10
+"""Processor time from which the task pauses. A usual push takes less than one millisecond."""
 
 LOG_INTERVAL_MS: Final = 60_000
 
-REST_SECONDS: Final = 0.0005
+PAUSE_SECONDS: Final = 0.0005
 """Pause of the thread that reads a push, after half a millisecond of work or so."""
 
-TAKEN_AT_ONCE: Final = 64
+POINTS_PER_CHECKPOINT: Final = 64
 """Points that are kept between two looks at the network; ours. With 32 attributes each that takes 0.3 ms."""
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """The result of a push: `error` NONE, or the reason of the refusal.
 
     `body` is for the collector, if there is one. `cpu_ms` is the thread's processor time.
@@ -69,20 +75,24 @@ class PushReader:
 
     def __init__(
         self,
-        broker: Broker,
+        node_id: int,
+        telemetry: Telemetry,
+        callbacks: Callbacks,
         handlers: HandlerPool,
         events: EventLog,
         receivers: Sequence[TelemetryReceiver],
         clock: TrioClock,
     ) -> None:
-        self._broker = broker
+        self._node_id = node_id
+        self._telemetry = telemetry
+        self._callbacks = callbacks
         self._handlers = handlers
         self._events = events
         self._receivers = receivers
         self._clock = clock
         self._filled = trio.Event()
         self._logged_ms: int | None = None
-        broker.telemetry.intake.wake = self._wake
+        telemetry.push_queue.on_addition(self._wake)
 
     def _wake(self) -> None:
         self._filled.set()
@@ -91,46 +101,46 @@ class PushReader:
         """Run until cancelled; waiting pushes then get no response, and a receiver that never returns is
         abandoned.
         """
-        intake = self._broker.telemetry.intake
+        queue = self._telemetry.push_queue
         while True:
-            if not intake.waiting:
+            if not queue.waiting:
                 self._filled = trio.Event()
                 await self._filled.wait()
-            push = intake.take()
+            push = queue.take()
             try:
-                cpu_ms = await self._take(push)
+                cpu_ms = await self._process(push)
             except Exception as error:  # noqa: BLE001 - reported, and answered as an error
                 self._fail(push, error)
                 continue
-            if cpu_ms > RESTS_FROM_MS:
+            if cpu_ms > PAUSES_FROM_MS:
                 await trio.sleep(cpu_ms / 1000)
 
-    async def _take(self, push: Push) -> float:
+    async def _process(self, push: Push) -> float:
         """Process one push and send its response; return its processor time."""
-        telemetry, clock = self._broker.telemetry, self._clock
-        self._events.offer(TOPIC, record_of(push, self._broker.config.node_id))
+        telemetry, clock = self._telemetry, self._clock
+        self._events.offer(TOPIC, record_of(push, self._node_id))
         began = clock.ns()
         work = partial(export, push, telemetry.config, self._receivers)
-        done = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+        result = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
         took_ms = (clock.ns() - began) / 1e6
-        if done.error is ErrorCode.NONE:
-            left_out, points = done.reading.left_out, done.reading.points
-            for some in consumed(points, TAKEN_AT_ONCE):
+        if result.error is ErrorCode.NONE:
+            left_out, points = result.reading.left_out, result.reading.points
+            for some in consumed(points, POINTS_PER_CHECKPOINT):
                 if not push.instance.gone:
                     telemetry.latest.take(push.instance.id, Reading(some, left_out), push.wall_ms)
                 left_out = 0
                 await trio.lowlevel.checkpoint()
-            if done.body is not None:
-                telemetry.forwarding.offer(done.body)
+            if result.body is not None:
+                telemetry.export_queue.offer(result.body)
             size = len(push.payload)
             telemetry.manager.exported(push.instance, size, took_ms, clock.ms(), push.wall_ms)
         else:
-            self._log_refusal(push, done.reason)
-            telemetry.manager.failed(push.instance, done.error, clock.ms())
-        answer = Answered(PushTelemetryResponse(error_code=done.error))
-        self._broker.callbacks.post(push.token, lambda: answer)
+            self._log_refusal(push, result.reason)
+            telemetry.manager.failed(push.instance, result.error, clock.ms())
+        response = Response(PushTelemetryResponse(error_code=result.error))
+        self._callbacks.post(push.token, lambda: response)
         self._handlers.deliver()
-        return done.cpu_ms
+        return result.cpu_ms
 
     def _fail(self, push: Push, error: Exception) -> None:
         """Raise the error where the handlers make the response, as an error of this request."""
@@ -138,7 +148,7 @@ class PushReader:
         def raise_error() -> Outcome:
             raise error
 
-        self._broker.callbacks.post(push.token, raise_error)
+        self._callbacks.post(push.token, raise_error)
         self._handlers.deliver()
 
     def _log_refusal(self, push: Push, reason: str) -> None:
@@ -150,45 +160,67 @@ class PushReader:
             logger.warning("refused a push of client metrics (logged at most once a minute)", extra=about)
 
 
-def rest() -> None:
+def pause() -> None:
     """Yield the interpreter to the broker's thread. Called in the reading thread."""
-    time.sleep(REST_SECONDS)
+    time.sleep(PAUSE_SECONDS)
 
 
-def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> Exported:
+def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> ExportResult:
     """Read a push and call the receivers; runs in a thread."""
     began = time.thread_time()
     error, reason, reading, body = ErrorCode.NONE, "", Reading([], 0), None
     try:
-        plain = unpack(push.codec, push.payload, config.max_inflated_bytes)
-        data = parse(plain, rest)
-        reading = read(data, rest)
+        from broker.telemetry import otlp
+
+        plain = otlp.unpack(push.codec, push.payload, config.max_inflated_bytes)
+        data = otlp.parse(plain, pause)
+        reading = otlp.read(data, pause)
         if receivers:
-            pushed = _pushed(push, plain, data)
+            client, instance = push.client, push.instance
+            pushed = PushedMetrics(
+                uuid_text(instance.id),
+                client.client_id,
+                client.principal,
+                client.address,
+                client.software_name,
+                client.software_version,
+                push.subscription_id,
+                instance.effective.interval_ms,
+                push.terminating,
+                push.wall_ms,
+                plain,
+                data,
+            )
             for receiver in receivers:
                 receiver.export(pushed)
         if config.otlp_endpoint:
-            body = body_of(push, data)
+            body = otlp.for_collector(push, data)
     except ApiError as refusal:
         error, reason = refusal.code, str(refusal)
     except Exception as failure:  # noqa: BLE001 - receivers are third-party code
         error, reason = ErrorCode.INVALID_RECORD, f"{type(failure).__name__}: {failure}"
-    return Exported(error, reason, reading, body, (time.thread_time() - began) * 1000)
+    return ExportResult(error, reason, reading, body, (time.thread_time() - began) * 1000)
 
 
-def _pushed(push: Push, plain: bytes, data: "MetricsData") -> PushedMetrics:
-    client, instance = push.client, push.instance
-    return PushedMetrics(
-        uuid_text(instance.id),
-        client.client_id,
-        client.principal,
-        client.address,
-        client.software_name,
-        client.software_version,
-        push.subscription_id,
-        instance.effective.interval_ms,
-        push.terminating,
+def record_of(push: Push, node_id: int) -> NewRecord:
+    """Return the record of a push: the payload unchanged as value, headers as text, null if not given."""
+    client, instance_id = push.client, uuid_text(push.instance.id)
+    headers = {
+        "v": str(FORMAT_VERSION),
+        "node": str(node_id),
+        "client_instance_id": instance_id,
+        "client_id": client.client_id,
+        "principal": client.principal,
+        "address": client.address,
+        "software_name": client.software_name,
+        "software_version": client.software_version,
+        "compression": Codec(push.codec).name.lower(),
+        "subscription_id": str(push.subscription_id),
+        "terminating": str(push.terminating).lower(),
+    }
+    return NewRecord(
+        instance_id.encode(),
+        push.payload,
         push.wall_ms,
-        plain,
-        data,
+        tuple((name, None if text is None else text.encode()) for name, text in headers.items()),
     )

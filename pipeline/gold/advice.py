@@ -6,13 +6,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from broker.principal import ANONYMOUS
 from pipeline.gold.limits import used
-from pipeline.gold.usage import MINUTE
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE
 
 TABLE: Final = Table("gold/quota_advice", (DATE, "user", "client_id", "key"))
-
-ANONYMOUS: Final = "ANONYMOUS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp.points import CUMULATIVE, DELTA
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE, minute_of
 
 SERIES: Final = (
     *("client_instance_id", "client_id", "principal", "resource", "scope", "metric", "shape", "attributes"),
@@ -42,9 +42,9 @@ _COLUMNS: Final = {
 
 _TIMES: Final = ("StartTimeUnix", "TimeUnix")
 
-_FIGURES: Final = ("Count", "Sum", "BucketCounts", "ExplicitBounds", "Min", "Max")
+_HISTOGRAM_MEASURES: Final = ("Count", "Sum", "BucketCounts", "ExplicitBounds", "Min", "Max")
 
-_MEASURES: Final = ("Value", *_FIGURES, "AggregationTemporality", "IsMonotonic")
+_MEASURES: Final = ("Value", *_HISTOGRAM_MEASURES, "AggregationTemporality", "IsMonotonic")
 
 
 def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
@@ -58,10 +58,12 @@ def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
     value that has restarted, or is the first, counts from its start if that is at most a day ago; so values
     from before the first push of a long-running client are in no minute.
     """
-    return reduce(DataFrame.unionByName, (_whole(_SHAPES[shape](frame)) for shape, frame in points.items()))
+    return reduce(
+        DataFrame.unionByName, (_all_columns(_SHAPES[shape](frame)) for shape, frame in points.items())
+    )
 
 
-def _whole(frame: DataFrame) -> DataFrame:
+def _all_columns(frame: DataFrame) -> DataFrame:
     """Add the columns of other shapes."""
     measures = [
         (F.col(name) if name in frame.columns else F.lit(None)).cast(kind).alias(name)
@@ -95,10 +97,12 @@ def _text(attributes: str) -> Column:
 
 
 def _of_gauges(points: DataFrame) -> DataFrame:
-    told = _series(points, "gauge").where(F.col("Value").isNotNull())
-    once = told.groupBy(*SERIES, "TimeUnix").agg(F.max("Value").alias("Value"), F.max("unit").alias("unit"))
+    measured = _series(points, "gauge").where(F.col("Value").isNotNull())
+    distinct = measured.groupBy(*SERIES, "TimeUnix").agg(
+        F.max("Value").alias("Value"), F.max("unit").alias("unit")
+    )
     return (
-        once.withColumn(MINUTE, minute_of("TimeUnix"))
+        distinct.withColumn(MINUTE, minute_of("TimeUnix"))
         .groupBy(*SERIES, MINUTE)
         .agg(
             F.max("unit").alias("unit"),
@@ -112,16 +116,18 @@ def _of_gauges(points: DataFrame) -> DataFrame:
 
 
 def _of_sums(points: DataFrame) -> DataFrame:
-    told = _series(points, "sum").where(F.col("Value").isNotNull())
+    measured = _series(points, "sum").where(F.col("Value").isNotNull())
     kinds = ("AggregationTemporality", "IsMonotonic")
-    once = told.groupBy(*SERIES, *kinds, *_TIMES).agg(
+    distinct = measured.groupBy(*SERIES, *kinds, *_TIMES).agg(
         F.max("Value").alias("Value"), F.max("unit").alias("unit")
     )
-    differences = once.where(F.col("AggregationTemporality") == DELTA).select(
+    differences = distinct.where(F.col("AggregationTemporality") == DELTA).select(
         *SERIES, "unit", "TimeUnix", F.col("Value").alias("increase"), F.lit(None).alias("last")
     )
     has_fallen = F.col("IsMonotonic") & (F.col("Value") < F.col("before.Value"))
-    totals = _after(once.where(F.col("AggregationTemporality") == CUMULATIVE), ("Value",), has_fallen).select(
+    totals = _with_previous(
+        distinct.where(F.col("AggregationTemporality") == CUMULATIVE), ("Value",), has_fallen
+    ).select(
         *SERIES,
         "unit",
         "TimeUnix",
@@ -145,37 +151,37 @@ def _of_sums(points: DataFrame) -> DataFrame:
 
 
 def _of_histograms(points: DataFrame) -> DataFrame:
-    told = _series(points, "histogram").where(F.col("Count").isNotNull())
-    once = (
-        told.groupBy(*SERIES, "AggregationTemporality", *_TIMES)
-        .agg(F.max(F.struct(*_FIGURES)).alias("told"), F.max("unit").alias("unit"))
-        .select(*SERIES, "AggregationTemporality", *_TIMES, "unit", "told.*")
+    measured = _series(points, "histogram").where(F.col("Count").isNotNull())
+    distinct = (
+        measured.groupBy(*SERIES, "AggregationTemporality", *_TIMES)
+        .agg(F.max(F.struct(*_HISTOGRAM_MEASURES)).alias("measures"), F.max("unit").alias("unit"))
+        .select(*SERIES, "AggregationTemporality", *_TIMES, "unit", "measures.*")
     )
     has_buckets = F.size("BucketCounts") > 0
-    plain = once.withColumn(
+    with_buckets = distinct.withColumn(
         "BucketCounts", F.when(has_buckets, F.col("BucketCounts")).otherwise(F.array("Count"))
     )
     before = F.col("before")
     has_same_bounds = F.col("ExplicitBounds") == before["ExplicitBounds"]
-    totals = _after(
-        plain.where(F.col("AggregationTemporality") == CUMULATIVE),
+    totals = _with_previous(
+        with_buckets.where(F.col("AggregationTemporality") == CUMULATIVE),
         ("Count", "Sum", "BucketCounts", "ExplicitBounds"),
         F.col("Count") < before["Count"],
         has_same_bounds,
     )
-    came = F.zip_with("BucketCounts", before["BucketCounts"], lambda now, then: now - then)
-    on_top = totals.where("goes_on").select(
+    bucket_increases = F.zip_with("BucketCounts", before["BucketCounts"], lambda now, then: now - then)
+    increases = totals.where("goes_on").select(
         *(*SERIES, "unit", "TimeUnix", "ExplicitBounds"),
         (F.col("Count") - before["Count"]).alias("Count"),
         (F.col("Sum") - before["Sum"]).alias("Sum"),
-        came.alias("BucketCounts"),
+        bucket_increases.alias("BucketCounts"),
         *(F.lit(None).cast("double").alias(name) for name in ("Min", "Max")),
     )
-    columns = on_top.columns
-    whole = plain.where(F.col("AggregationTemporality") == DELTA).select(*columns)
-    whole = whole.unionByName(totals.where("NOT goes_on AND is_whole").select(*columns))
-    each = whole.unionByName(on_top).withColumn(MINUTE, minute_of("TimeUnix"))
-    figures = each.groupBy(*SERIES, MINUTE).agg(
+    columns = increases.columns
+    complete = with_buckets.where(F.col("AggregationTemporality") == DELTA).select(*columns)
+    complete = complete.unionByName(totals.where("NOT goes_on AND is_whole").select(*columns))
+    each = complete.unionByName(increases).withColumn(MINUTE, minute_of("TimeUnix"))
+    totals_per_minute = each.groupBy(*SERIES, MINUTE).agg(
         F.max("unit").alias("unit"),
         F.count("*").alias("points"),
         F.sum("Count").alias("count"),
@@ -183,7 +189,7 @@ def _of_histograms(points: DataFrame) -> DataFrame:
         F.min("Min").alias("min"),
         F.max("Max").alias("max"),
     )
-    return figures.join(_merged(each), [*SERIES, MINUTE])
+    return totals_per_minute.join(_merged(each), [*SERIES, MINUTE])
 
 
 def _merged(each: DataFrame) -> DataFrame:
@@ -218,7 +224,7 @@ def _merged(each: DataFrame) -> DataFrame:
     )
 
 
-def _after(
+def _with_previous(
     totals: DataFrame, measures: tuple[str, ...], has_fallen: Column, is_like: Column | None = None
 ) -> DataFrame:
     """Return cumulative values with the one `before` in their series.
@@ -228,14 +234,14 @@ def _after(
     """
     in_order = Window.partitionBy(*SERIES).orderBy("TimeUnix", "StartTimeUnix")
     before, start = F.col("before"), F.col("StartTimeUnix")
-    looked = totals.withColumn("before", F.lag(F.struct(*_TIMES, *measures)).over(in_order)).withColumn(
-        "before", F.when(before["TimeUnix"] >= F.col("TimeUnix") - LOOK_BACK, before)
-    )
+    with_previous = totals.withColumn(
+        "before", F.lag(F.struct(*_TIMES, *measures)).over(in_order)
+    ).withColumn("before", F.when(before["TimeUnix"] >= F.col("TimeUnix") - LOOK_BACK, before))
     is_next = before.isNotNull() & (start.isNull() | start.eqNullSafe(before["StartTimeUnix"]))
     has_fallen = is_next & F.coalesce(has_fallen, F.lit(False))
     has_started = ~is_next & F.coalesce(start >= F.col("TimeUnix") - LOOK_BACK, F.lit(False))
     goes_on = is_next & ~has_fallen & (F.lit(True) if is_like is None else is_like)
-    return looked.withColumn("goes_on", goes_on).withColumn("is_whole", has_fallen | has_started)
+    return with_previous.withColumn("goes_on", goes_on).withColumn("is_whole", has_fallen | has_started)
 
 
 _SHAPES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import LIMIT, SHADOW
 from pipeline.gold.throttling import rule_text
-from pipeline.gold.usage import MINUTE
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE
 
 UTILISATION: Final = Table("gold/quota_utilisation_per_minute", (MINUTE, "node", "key", "rule", "sharer"))
 
@@ -179,11 +179,11 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
     out.
     """
     who = ("principal", "client_id", "key")
-    wanted = F.array(*(_candidate(rank, *level) for rank, level in enumerate(LEVELS)))
+    candidates = F.array(*(_candidate(rank, *level) for rank, level in enumerate(LEVELS)))
     # Look up rules per name, of which there are few, not per minute of each name.
-    names = use.select(*who).distinct().withColumn("each", F.explode(wanted))
-    asked = names.select(*who, "each.rank", "each.rule", "each.sharer")
-    rules = asked.join(F.broadcast(limits), ["rule", "key"])
+    names = use.select(*who).distinct().withColumn("each", F.explode(candidates))
+    lookups = names.select(*who, "each.rank", "each.rule", "each.sharer")
+    rules = lookups.join(F.broadcast(limits), ["rule", "key"])
     in_order = F.array_sort(
         F.collect_list(F.struct("rank", "since", "until", "rule", "sharer", "value", "shadows"))
     )
@@ -195,8 +195,8 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
         return (rule["since"] < at) & (rule["until"].isNull() | (rule["until"] >= at))
 
     first = F.get(F.filter("named.rules", holds), 0)
-    held = use.alias("use").join(named, same).select("use.*", first.alias("first"))
-    return held.where(F.col("first").isNotNull()).select(
+    governed_use = use.alias("use").join(named, same).select("use.*", first.alias("first"))
+    return governed_use.where(F.col("first").isNotNull()).select(
         *use.columns,
         "first.rule",
         "first.sharer",

@@ -1,21 +1,19 @@
-"""Each client's traffic and cost, per minute."""
+"""Each client's traffic and cost per minute, and the heaviest clients of a day."""
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE, minute_of
 
-MINUTE: Final = "minute"
-WHO: Final = ("principal", "client_id")
+CLIENT: Final = ("principal", "client_id")
 
-TABLE: Final = Table("gold/usage_per_minute", (MINUTE, "node", *WHO))
+USAGE: Final = Table("gold/usage_per_minute", (MINUTE, "node", *CLIENT))
+OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, "by", "rank"))
 
-
-def minute_of(time: str = "time") -> Column:
-    """Return the minute of an event. An event's time is the end of the second that it covers."""
-    return F.date_trunc("minute", F.col(time) - F.expr("INTERVAL 1 MILLISECOND"))
+BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
 
 
 def usage_per_minute(requests: DataFrame) -> DataFrame:
@@ -31,7 +29,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     )
     # Nearly every row has no errors, and this check costs less than summing them.
     errors = F.when(F.size("errors") > 0, errors)
-    return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *WHO).agg(
+    return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *CLIENT).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
@@ -43,3 +41,25 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
 
 def _sum(name: str, where: Column) -> Column:
     return F.sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
+
+
+def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
+    """Return the clients in the first `most` ranks of a day by each of `BY`, from gold.usage_per_minute.
+
+    Ties are ordered by name; a client with a total of 0 has no rank.
+    """
+    days = usage.groupBy(DATE, *CLIENT).agg(*(F.sum(name).alias(name) for name in BY))
+    totals = F.array(
+        *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
+    )
+    each = days.select(DATE, *CLIENT, F.explode(totals).alias("each")).select(
+        DATE, *CLIENT, "each.by", "each.total"
+    )
+    order = Window.partitionBy(DATE, "by").orderBy(F.desc("total"), *CLIENT)
+    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, "by"))
+    return (
+        each.where(F.col("total") > 0)
+        .withColumn("rank", F.row_number().over(order))
+        .withColumn("share", share)
+        .where(F.col("rank") <= most)
+    )

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pipeline.otlp.points import Aside, Points
+from pipeline.otlp.points import Points, Refusal
 
-WHO: Final = (
+SENDER: Final = (
     *("topic", "partition", "offset", "timestamp", "node", "client_instance_id", "client_id", "principal"),
     *("address", "software_name", "software_version", "subscription_id", "terminating"),
 )
 """Columns that are repeated with each point."""
 
-AS_IT_CAME: Final = ("packed", "headers")
+PUSH: Final = ("packed", "headers")
 """Columns of a push that is refused whole. (Spark treats `value` and a point's `Value` as one name.)"""
 
 TEXTS: Final = pa.map_(pa.string(), pa.string())
@@ -62,29 +62,29 @@ DISTRIBUTION: Final = {
 }
 """The further columns of a `Distribution`; a `Number` has its Value."""
 
-ASIDE: Final = {"reason": pa.string(), "points": pa.int64(), "metrics": pa.list_(pa.string())}
-"""The columns of an `Aside`, after its first."""
+REFUSAL: Final = {"reason": pa.string(), "points": pa.int64(), "metrics": pa.list_(pa.string())}
+"""The columns of a `Refusal`, after its first."""
 
-PORTION: Final = 8_192
+BATCH_ROWS: Final = 8_192
 """Rows per result batch; the rows of one push are not split."""
 
 
 def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn records into rows with all columns of this module.
 
-    A row is a point, or has a `reason` and represents a push. Records have the columns of `WHO` and
-    `AS_IT_CAME`, `compression`, and `why`, the reason to refuse the whole record.
+    A row is a point, or has a `reason` and represents a push. Records have the columns of `SENDER` and
+    `PUSH`, `compression`, and `why`, the reason to refuse the whole record.
     """
     for batch in batches:
         found = Points()
-        said = (_plain(batch, name) for name in ("why", "compression", "packed", "timestamp"))
-        pushes = zip(*said, strict=True)
+        fields = (_plain(batch, name) for name in ("why", "compression", "packed", "timestamp"))
+        pushes = zip(*fields, strict=True)
         for row, (why, compression, packed, arrived) in enumerate(pushes):
             if why is not None:
-                found.asides.append(Aside(row, why))
+                found.refusals.append(Refusal(row, why))
             else:
                 found.take(row, compression, packed, arrived // 1_000)
-            if len(found) >= PORTION:
+            if len(found) >= BATCH_ROWS:
                 yield _rows(batch, found)
                 found = Points()
         yield _rows(batch, found)
@@ -101,18 +101,18 @@ def _rows(batch: pa.RecordBatch, found: Points) -> pa.RecordBatch:
     """Return the rows: numbers, then distributions, then refused pushes."""
     one, other = _columns(found.numbers, 8), _columns(found.distributions, 8)
     measures = _columns(other[7], len(DISTRIBUTION))
-    aside = _columns(found.asides, 1 + len(ASIDE))
-    numbers, distributions, asides = len(found.numbers), len(found.distributions), len(found.asides)
+    refusal = _columns(found.refusals, 1 + len(REFUSAL))
+    numbers, distributions, refusals = len(found.numbers), len(found.distributions), len(found.refusals)
 
     def placed(at: int) -> pa.Array:
-        return pa.array([*one[at], *other[at], *[None] * asides], pa.int64())
+        return pa.array([*one[at], *other[at], *[None] * refusals], pa.int64())
 
-    pushes = pa.array([*one[0], *other[0], *aside[0]], pa.int64())
-    whole = [each.row if each.points is None else None for each in found.asides]
-    as_it_came = pa.array([*[None] * (numbers + distributions), *whole], pa.int64())
+    pushes = pa.array([*one[0], *other[0], *refusal[0]], pa.int64())
+    whole = [each.row if each.points is None else None for each in found.refusals]
+    unread_pushes = pa.array([*[None] * (numbers + distributions), *whole], pa.int64())
     headings, attributes = placed(1), placed(2)
-    columns = {name: batch.column(name).take(pushes) for name in WHO}
-    columns |= {name: batch.column(name).take(as_it_came) for name in AS_IT_CAME}
+    columns = {name: batch.column(name).take(pushes) for name in SENDER}
+    columns |= {name: batch.column(name).take(unread_pushes) for name in PUSH}
     kinds, contexts, *names = _columns(list(found.headings), 2 + len(HEADING))
     columns["kind"] = pa.array(kinds, pa.string()).take(headings)
     shared = zip(CONTEXT.items(), _columns(contexts, len(CONTEXT)), strict=True)
@@ -121,11 +121,11 @@ def _rows(batch: pa.RecordBatch, found: Points) -> pa.RecordBatch:
     columns["Attributes"] = pa.array(list(found.attributes), TEXTS).take(attributes)
     for at, (name, kind) in enumerate(POINT.items(), 3):
         columns[name] = placed(at).cast(kind)
-    columns["Value"] = _between(0, one[7], distributions + asides, pa.float64())
+    columns["Value"] = _between(0, one[7], distributions + refusals, pa.float64())
     for at, (name, kind) in enumerate(DISTRIBUTION.items()):
-        columns[name] = _between(numbers, measures[at], asides, kind)
-    for at, (name, kind) in enumerate(ASIDE.items(), 1):
-        columns[name] = _between(numbers + distributions, aside[at], 0, kind)
+        columns[name] = _between(numbers, measures[at], refusals, kind)
+    for at, (name, kind) in enumerate(REFUSAL.items(), 1):
+        columns[name] = _between(numbers + distributions, refusal[at], 0, kind)
     return pa.RecordBatch.from_pydict(columns)
 
 

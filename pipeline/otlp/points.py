@@ -22,12 +22,19 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ScopeMetrics,
 )
 
-from pipeline.otlp.unpack import RefusedError, unpack
+from broker.errors import ApiError, ErrorCode
+from broker.records.compression import Codec, decompress
+
+MAX_UNPACKED_BYTES: Final = 8_388_608
+"""Maximum decompressed bytes of a push: four times a broker's default limit."""
+
+CODECS: Final = {codec.name.lower(): codec for codec in Codec}
+"""The codecs of KIP-714, by their names in the header `compression`."""
 
 MAX_POINTS: Final = 20_000
 """Maximum points of a push; larger pushes are refused whole. A broker shows the first 5,000."""
 
-LONGEST_NAMES: Final = 4_096
+MAX_NAMES_LENGTH: Final = 4_096
 MAX_SHARED_BYTES: Final = 8_192
 """Maximum size of data repeated with each point: name, unit and description together; a resource; a scope.
 """
@@ -40,7 +47,7 @@ AHEAD_MS: Final = 3_600_000
 LATE_MS: Final = 86_400_000
 """The most that a point may lie ahead of the push's arrival, and behind it, as for all events."""
 
-LARGEST: Final = 2**63 - 1
+MAX_INTEGER: Final = 2**63 - 1
 """The largest integer of a table; OTLP's integers reach 2**64."""
 
 KINDS: Final = frozenset({"gauge", "sum", "histogram"})
@@ -49,6 +56,10 @@ NO_RECORDED_VALUE: Final = 1
 """DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client has no value."""
 
 Attributes = tuple[tuple[str, str], ...]
+
+
+class RefusedError(ValueError):
+    """The reason why a payload cannot be used, for the quarantine."""
 
 
 class Context(NamedTuple):
@@ -92,7 +103,7 @@ Distribution = tuple[int, int, int, int, int | None, int, int, Measures]
 """A point of a histogram: like a `Number`, with measures instead of the value."""
 
 
-class Aside(NamedTuple):
+class Refusal(NamedTuple):
     """The refused part of a push: all of it if `points` is None, else that number of its points.
 
     `metrics` has the first few names in order.
@@ -105,8 +116,8 @@ class Aside(NamedTuple):
 
 
 MAX_METRICS: Final = 20
-LONGEST_SHOWN: Final = 256
-"""Limits of an `Aside`: the number of names, and the characters of each."""
+MAX_SHOWN_LENGTH: Final = 256
+"""Limits of a `Refusal`: the number of names, and the characters of each."""
 
 
 class Points:
@@ -119,24 +130,24 @@ class Points:
         self.attributes: dict[Attributes, int] = {}
         self.numbers: list[Number] = []
         self.distributions: list[Distribution] = []
-        self.asides: list[Aside] = []
+        self.refusals: list[Refusal] = []
 
     def __len__(self) -> int:
-        return len(self.numbers) + len(self.distributions) + len(self.asides)
+        return len(self.numbers) + len(self.distributions) + len(self.refusals)
 
     def take(self, row: int, compression: str | None, packed: bytes, arrived_ms: int) -> None:
         """Add a push. Never raises for invalid data of a client."""
         try:
             data = _parsed(unpack(compression, packed))
         except RefusedError as refusal:
-            self.asides.append(Aside(row, str(refusal)))
+            self.refusals.append(Refusal(row, str(refusal)))
             return
         push = _Push(self, row, arrived_ms)
         for resource in data.resource_metrics:
             push.take(resource)
-        if push.bad:
+        if push.refused_points:
             names = sorted(push.names)[:MAX_METRICS]
-            self.asides.append(Aside(row, "; ".join(sorted(push.reasons)), push.bad, names))
+            self.refusals.append(Refusal(row, "; ".join(sorted(push.reasons)), push.refused_points, names))
 
 
 class _Push:
@@ -148,7 +159,7 @@ class _Push:
         self._earliest_ns = (arrived_ms - LATE_MS) * 1_000_000
         self._latest_ns = (arrived_ms + AHEAD_MS) * 1_000_000
         self._number = 0
-        self.bad = 0
+        self.refused_points = 0
         self.reasons: set[str] = set()
         self.names: set[str] = set()
 
@@ -167,28 +178,28 @@ class _Push:
                     self._take_metric(metric, kind, context)
 
     def _take_metric(self, metric: Metric, kind: str, context: Context) -> None:
-        told = getattr(metric, kind)
+        data = getattr(metric, kind)
         heading = Heading(
             kind,
             context,
             metric.name,
             metric.description,
             metric.unit,
-            None if kind == "gauge" else told.aggregation_temporality,
-            told.is_monotonic if kind == "sum" else None,
+            None if kind == "gauge" else data.aggregation_temporality,
+            data.is_monotonic if kind == "sum" else None,
         )
         known = self._into.headings
         place = known.get(heading)
         if place is None:
             wrong = _wrong_heading(heading)
             if wrong is not None:
-                self._refuse(metric, wrong, len(told.data_points))
+                self._refuse(metric, wrong, len(data.data_points))
                 return
             place = known[heading] = len(known)
         if kind == "histogram":
             self._take_distributions(metric, place)
         else:
-            self._take_numbers(metric, place, told.data_points)
+            self._take_numbers(metric, place, data.data_points)
 
     def _take_numbers(self, metric: Metric, heading: int, points: Iterable[Any]) -> None:
         earliest_ns, latest_ns, row, take = (
@@ -197,8 +208,8 @@ class _Push:
             self._row,
             self._into.numbers.append,
         )
-        for told in points:
-            time_ns, flags, which = told.time_unix_nano, told.flags, told.WhichOneof("value")
+        for point in points:
+            time_ns, flags, which = point.time_unix_nano, point.flags, point.WhichOneof("value")
             value = wrong = None
             if not earliest_ns <= time_ns <= latest_ns:
                 wrong = self._wrong_time(time_ns)
@@ -207,30 +218,30 @@ class _Push:
             elif which is None:
                 wrong = "no value"
             else:
-                value = float(getattr(told, which))
+                value = float(getattr(point, which))
                 if not isfinite(value):
                     wrong = "Value is not a number"
             if wrong is not None:
                 self._refuse(metric, wrong)
                 continue
-            start_us = told.start_time_unix_nano // 1_000 or None
-            place = self._place_of(told.attributes)
+            start_us = point.start_time_unix_nano // 1_000 or None
+            place = self._place_of(point.attributes)
             take((row, heading, place, self._number, start_us, time_ns // 1_000, flags, value))
             self._number += 1
 
     def _take_distributions(self, metric: Metric, heading: int) -> None:
-        for told in metric.histogram.data_points:
-            has_value = not told.flags & NO_RECORDED_VALUE
-            wrong = self._wrong_time(told.time_unix_nano) or (
-                _wrong_distribution(told) if has_value else None
+        for point in metric.histogram.data_points:
+            has_value = not point.flags & NO_RECORDED_VALUE
+            wrong = self._wrong_time(point.time_unix_nano) or (
+                _wrong_distribution(point) if has_value else None
             )
             if wrong is not None:
                 self._refuse(metric, wrong)
                 continue
-            start_us, time_us = told.start_time_unix_nano // 1_000 or None, told.time_unix_nano // 1_000
-            place = self._place_of(told.attributes)
-            common = self._row, heading, place, self._number, start_us, time_us, told.flags
-            measures = _measures(told) if has_value else NOTHING
+            start_us, time_us = point.start_time_unix_nano // 1_000 or None, point.time_unix_nano // 1_000
+            place = self._place_of(point.attributes)
+            common = self._row, heading, place, self._number, start_us, time_us, point.flags
+            measures = _measures(point) if has_value else NOTHING
             self._into.distributions.append((*common, measures))
             self._number += 1
 
@@ -248,9 +259,27 @@ class _Push:
     def _refuse(self, metric: Metric, reason: str, points: int = 1) -> None:
         if points:
             self._number += points
-            self.bad += points
+            self.refused_points += points
             self.reasons.add(reason)
-            self.names.add(metric.name[:LONGEST_SHOWN])
+            self.names.add(metric.name[:MAX_SHOWN_LENGTH])
+
+
+def unpack(compression: str | None, packed: bytes) -> bytes:
+    """Decompress a push as the broker does.
+
+    Raises RefusedError for an unknown codec, invalid data, or more than MAX_UNPACKED_BYTES.
+    """
+    codec = CODECS.get(compression or "")
+    if codec is None:
+        raise RefusedError("unknown compression")
+    try:
+        plain = bytes(decompress(codec, packed, limit=MAX_UNPACKED_BYTES))
+    except ApiError as error:
+        is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
+        raise RefusedError("unpacks to too much" if is_too_large else "does not unpack") from error
+    if len(plain) > MAX_UNPACKED_BYTES:
+        raise RefusedError("unpacks to too much")
+    return plain
 
 
 def _parsed(plain: bytes) -> MetricsData:
@@ -299,46 +328,46 @@ def _wrong_heading(heading: Heading) -> str | None:
     if not heading.metric_name:
         return "no name"
     names = heading.metric_name, heading.metric_description, heading.metric_unit
-    if sum(map(len, names)) > LONGEST_NAMES:
+    if sum(map(len, names)) > MAX_NAMES_LENGTH:
         return "name is too long"
     if heading.temporality not in (None, DELTA, CUMULATIVE):
         return "unknown temporality"
     return None
 
 
-def _wrong_distribution(told: HistogramDataPoint) -> str | None:
+def _wrong_distribution(point: HistogramDataPoint) -> str | None:
     """Return the first error in the numbers of a histogram."""
-    for name, measure in (("Sum", told.sum), ("Min", told.min), ("Max", told.max)):
+    for name, measure in (("Sum", point.sum), ("Min", point.min), ("Max", point.max)):
         if not isfinite(measure):
             return f"{name} is not a number"
-    counts, bounds = told.bucket_counts, told.explicit_bounds
-    if max(told.count, *counts, 0) > LARGEST:
+    counts, bounds = point.bucket_counts, point.explicit_bounds
+    if max(point.count, *counts, 0) > MAX_INTEGER:
         return "Count is too large"
     if counts or bounds:
         is_rising = all(low < high for low, high in pairwise(bounds))
         if len(counts) != len(bounds) + 1 or not is_rising or not all(map(isfinite, bounds)):
             return "buckets do not fit their bounds"
-        if sum(counts) != told.count:
+        if sum(counts) != point.count:
             return "Count is not that of the buckets"
     return None
 
 
-def _measures(told: HistogramDataPoint) -> Measures:
+def _measures(point: HistogramDataPoint) -> Measures:
     return (
-        told.count,
-        told.sum if told.HasField("sum") else None,
-        list(told.bucket_counts),
-        list(told.explicit_bounds),
-        told.min if told.HasField("min") else None,
-        told.max if told.HasField("max") else None,
+        point.count,
+        point.sum if point.HasField("sum") else None,
+        list(point.bucket_counts),
+        list(point.explicit_bounds),
+        point.min if point.HasField("min") else None,
+        point.max if point.HasField("max") else None,
     )
 
 
-def attributes_of(said: Any) -> Attributes:
+def attributes_of(attributes: Any) -> Attributes:
     """Return attributes in order of their names, the last of duplicates. Values are text, lists are JSON."""
-    if len(said) < 2:
-        return tuple([(each.key, _text(each.value)) for each in said])
-    return tuple(sorted({each.key: _text(each.value) for each in said}.items()))
+    if len(attributes) < 2:
+        return tuple([(each.key, _text(each.value)) for each in attributes])
+    return tuple(sorted({each.key: _text(each.value) for each in attributes}.items()))
 
 
 def _text(value: AnyValue) -> str:

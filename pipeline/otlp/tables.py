@@ -1,19 +1,26 @@
-"""Pushes as tables: silver.otel_metrics_gauge, _sum and _histogram, and the refused parts.
+"""Writes pushes into silver.otel_metrics_gauge, _sum and _histogram and into gold, repeatably. For `run`.
 
-Pure functions of the raw rows, called by `run`. The columns of a point are named as in OpenTelemetry's
+A gauge and a delta belong to one minute only. A cumulative value is subtracted from the next one, so a late
+value changes the next value's minute too. The columns of a point are named as in OpenTelemetry's
 exporter for ClickHouse, without exemplars, next to the columns of the sender. Times are UTC, in
 microseconds.
 """
 
+from datetime import timedelta
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import KNOWN_VERSION, TELEMETRY
-from pipeline.otlp.decode import WHO, decode
-from pipeline.silver import PLACE, header
-from pipeline.tables import DATE, Table
+from pipeline.gold import client_metrics
+from pipeline.gold.client_metrics import LOOK_BACK
+from pipeline.otlp.decode import SENDER, decode
+from pipeline.otlp.points import CUMULATIVE
+from pipeline.silver import PLACE, QUARANTINE, header
+from pipeline.tables import DATE, Table, Warehouse, Write
+from pipeline.times import MINUTE, from_to, minute_of, near, touched
 
 KEYS: Final = (*PLACE, "point")
 
@@ -56,40 +63,63 @@ _ROWS: Final = (
 """The schema of `decode`'s result."""
 
 
-def decoded(raw: DataFrame) -> DataFrame:
+def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
+    """Process the pushes among the records: their points into silver, their minutes into gold."""
+    rows = decode_pushes(raw).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        if None in counts:
+            write(QUARANTINE, quarantine_rows(rows), TELEMETRY)
+        for kind, table in TABLES.items():
+            if kind in counts:
+                write(table, point_rows(rows, kind), kind)
+        _, minutes = touched(rows, minute_of("TimeUnix"))
+        if minutes is not None:
+            last = max(minutes.last, _last_dependent(warehouse, rows, minutes.last))
+            _make_minutes(warehouse, minutes.first, last)
+    finally:
+        rows.unpersist()
+
+
+def decode_pushes(raw: DataFrame) -> DataFrame:
     """Return the pushes among the records: a row for each point, and a row with a `reason` for each refused
     part.
     """
-    said = {
+    columns_of_headers = {
         "node": header("node").try_cast("int"),
-        **{name: header(name) for name in WHO[5:11]},
+        **{name: header(name) for name in SENDER[5:11]},
         "subscription_id": header("subscription_id").try_cast("int"),
         "terminating": header("terminating") == "true",
         "compression": header("compression"),
         "why": _why(),
     }
     pushes = raw.where(F.col("topic") == TELEMETRY)
-    came = F.col("value").alias("packed"), F.col("headers")
-    columns = [*WHO[:4], *came, *(column.alias(name) for name, column in said.items())]
+    as_received = F.col("value").alias("packed"), F.col("headers")
+    columns = [
+        *SENDER[:4],
+        *as_received,
+        *(column.alias(name) for name, column in columns_of_headers.items()),
+    ]
     return pushes.select(*columns).mapInArrow(decode, _ROWS)
 
 
-def points(rows: DataFrame, kind: str) -> DataFrame:
-    """Return rows of one of `TABLES`, from `decoded`. `arrived` is the time at which the broker received
-    the push.
+def point_rows(rows: DataFrame, kind: str) -> DataFrame:
+    """Return rows of one of `TABLES`, from `decode_pushes`.
+
+    `arrived` is the time at which the broker received the push.
     """
     return rows.where(F.col("kind") == kind).select(
         F.to_date("TimeUnix").alias(DATE),
         *_BEFORE,
         *MEASURES[kind],
-        *WHO[4:],
+        *SENDER[4:],
         F.col("timestamp").alias("arrived"),
         *KEYS,
     )
 
 
-def refused(rows: DataFrame) -> DataFrame:
-    """Return rows of the quarantine, from `decoded`.
+def quarantine_rows(rows: DataFrame) -> DataFrame:
+    """Return rows of the quarantine, from `decode_pushes`.
 
     For a partly used push, `points` is the number of refused points, and the push itself is in bronze only:
     Java's clients push NaN for everything that they have not measured.
@@ -108,3 +138,51 @@ def _why() -> Column:
         .when(~header("v").eqNullSafe(str(KNOWN_VERSION)), "unknown version")
         .when(header("client_instance_id").isNull(), "no client instance")
     )
+
+
+def _last_dependent(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
+    """Return the last minute whose increases depend on the new cumulative values; `last` if there is none."""
+    instances = (
+        rows.where(F.col("AggregationTemporality") == CUMULATIVE).select("client_instance_id").distinct()
+    )
+    if instances.isEmpty():
+        return last
+    end = F.to_timestamp(F.lit(last))
+    follows = (F.col("TimeUnix") > end) & (F.col("TimeUnix") <= end + (LOOK_BACK + timedelta(minutes=1)))
+    found = last
+    for kind in ("sum", "histogram"):
+        if not warehouse.exists(TABLES[kind]):
+            continue
+        totals = warehouse.read(TABLES[kind]).where(near(DATE, last, last, after=1))
+        totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
+        _, later = touched(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
+        found = found if later is None else max(found, later.last)
+    return found
+
+
+def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
+    """Recompute gold for the minutes from `first` to `last`, both included."""
+    here = from_to(MINUTE, "TIMESTAMP", first, last)
+    dates = from_to(DATE, "DATE", first[:10], last[:10])
+    frames = {
+        kind: _of_minutes(warehouse.read(table), kind, first, last)
+        for kind, table in TABLES.items()
+        if warehouse.exists(table)
+    }
+    non_empty = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
+    made = client_metrics.client_metrics_per_minute(non_empty)
+    warehouse.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
+
+
+def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:
+    """Return the rows that the minutes depend on: their points, and the preceding cumulative values.
+
+    Filters by the times in the files' statistics, so that Delta skips other files.
+    """
+    begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
+    is_wanted = F.col("TimeUnix") > begin
+    if kind != "gauge":
+        is_total = F.col("AggregationTemporality") == CUMULATIVE
+        is_wanted |= is_total & (F.col("TimeUnix") >= begin - LOOK_BACK)
+    on_days = rows.where(near(DATE, first, last, before=0 if kind == "gauge" else 1))
+    return on_days.where(is_wanted & (F.col("TimeUnix") <= end))

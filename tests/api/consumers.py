@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.api.fetch_answer import size_of
-from broker.api.outcome import Answered
+from broker.api.fetch_pending import size_of
+from broker.api.outcome import Response
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.entity import Entity
 from tests.api.harness import Asking, Connection, Harness
@@ -59,7 +59,7 @@ def observed(harness: Harness) -> float:
 
 
 def whole_size(asking: Asking) -> int:
-    assert isinstance(asking.outcome, Answered) and isinstance(asking.outcome.reply, FetchResponse)
+    assert isinstance(asking.outcome, Response) and isinstance(asking.outcome.reply, FetchResponse)
     return size_of(asking.outcome.reply, VERSION)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.api.delayed_fetch import expire_fetches
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -56,7 +55,7 @@ FULL = Case("full", NONE, True, topic="full", offset=0)
 
 def pass_ms(harness: Harness, ms: int) -> None:
     harness.clock.advance(ms)
-    expire_fetches(harness.broker, harness.clock.ms())
+    harness.fetches.complete_expired(harness.clock.ms())
     harness.deliver()
 
 

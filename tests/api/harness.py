@@ -10,44 +10,42 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.api import registry
-from broker.api.broker import Broker, Endpoint
 from broker.api.callbacks import Callbacks
+from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import complete_fetches
-from broker.api.group_answers import expire_groups, forget_topics
-from broker.api.outcome import AfterCommit, Answered, Delayed, Outcome, Sliced
+from broker.api.delayed_operations import DelayedFetches
+from broker.api.group_requests import expire_groups, forget_topics
+from broker.api.outcome import AfterCommit, Delayed, Outcome, Response, Sliced
+from broker.api.services import Endpoint, GroupServices, TelemetryServices, handler_services
 from broker.config.load import load
 from broker.control.control import Control
-from broker.groups.requests import Now
+from broker.groups.messages import Now
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
-from broker.metadata.changes import Delta
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_request_header, parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
-from broker.purgatory.operation import DelayedOperation
-from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.purgatory import DelayedOperation
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import Slices, run_through
-from broker.security.plain import PlainAuthenticator
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
-from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
-from broker.services.producer_ids import ProducerIds
 from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
 from tests.support.clock import ManualClock
+from tests.support.headers import parse_request_header
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -124,34 +122,32 @@ class Harness:
             Window(11, 1_000),
             Window(config.quotas.controller_window_num, config.quotas.controller_window_size_seconds * 1000),
         )
-        self.broker = Broker(
+        self.registry = registry.load()
+        self.replication = ReplicationQuotas(config.replication, config.broker.node_id)
+        self.callbacks = Callbacks(500)
+        self.fetches = DelayedFetches(self.callbacks)
+        self.groups = GroupService(config.groups, self.partitions)
+        self.security = ClientSecurity(config.security)
+        self.services = handler_services(
             clock=self.clock,
-            config=config.broker,
-            topic_defaults=config.topics,
-            group_config=config.groups,
-            fetch_config=config.fetch,
-            security_config=config.security,
-            registry=registry.load(),
-            control=self.control,
-            partitions=self.partitions,
-            quotas=self.quotas,
-            replication=ReplicationQuotas(config.replication, config.broker.node_id),
-            fetches=Purgatory("Fetch", 1_000),
-            produces=Purgatory("Produce", 1_000),
-            sessions=FetchSessions(config.fetch.max_incremental_sessions),
-            groups=GroupService(config.groups, self.partitions),
-            producer_ids=ProducerIds(),
-            callbacks=Callbacks(500),
-            plain=PlainAuthenticator.from_jaas(config.security.plain_jaas),
-            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
-            telemetry=Telemetry(config.telemetry),
+            config=config,
             endpoints={
-                endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())
+                endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
                 for number, endpoint in enumerate(config.network.listeners)
             },
+            control=self.control,
+            partitions=self.partitions,
+            fetches=self.fetches,
+            groups=GroupServices(self.control, self.groups, self.callbacks, self.security),
+            quotas=self.quotas,
+            replication=self.replication,
+            security=self.security,
+            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
+            logins=UnlimitedLogins(),
+            callbacks=self.callbacks,
+            telemetry=TelemetryServices(Telemetry(config.telemetry), lambda: None),
         )
-        self.broker.logins = UnlimitedLogins()
-        self.broker.groups.load(self.now)
+        self.groups.load(self.now)
 
     @property
     def now(self) -> Now:
@@ -199,7 +195,7 @@ class Harness:
         """Pass the message to its handler without finishing the batch; `deliver` does that."""
         key = message.API_KEY
         assert key is not None
-        entry = self.broker.registry.get(key)
+        entry = self.registry.get(key)
         assert entry is not None, f"{type(message).__name__} is not served"
         asking = Asking()
         asking.api_key = key
@@ -214,7 +210,7 @@ class Harness:
         asking.size = len(frame)
         body = parse_request_header(frame).body_offset
         question = codec.decode_request(key, asking.api_version)(frame, body)
-        outcome = entry.handle(question, asking, self.broker)
+        outcome = entry.handle(question, asking, self.services[entry.services])
         if isinstance(outcome, Sliced):
             outcome = run_through(_all_of(outcome))
         if hasattr(outcome, "__await__"):
@@ -236,7 +232,7 @@ class Harness:
                     self.partitions.commit()
             if isinstance(asking.outcome, Delayed):
                 asking.outcome = None
-        callbacks = self.broker.callbacks.queue
+        callbacks = self.callbacks.queue
         while callbacks:
             context, outcome_of = callbacks.popleft()
             assert isinstance(context, Asking)
@@ -246,7 +242,7 @@ class Harness:
     def answer(self, asking: Asking) -> Any:
         """Return the response as the client decodes it."""
         outcome = asking.outcome
-        assert isinstance(outcome, Answered), f"not answered: {outcome}"
+        assert isinstance(outcome, Response), f"not answered: {outcome}"
         key, version = asking.api_key, asking.api_version
         frame = join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
         correlation_id, body = parse_response_header(frame, response_header_version(key, version))
@@ -256,9 +252,9 @@ class Harness:
     def advance(self, ms: int) -> None:
         """Advance the clock and run each due operation at its own time."""
         end = self.clock.ms() + ms
-        while (deadline := self.broker.groups.next_deadline()) is not None and deadline <= end:
+        while (deadline := self.groups.next_deadline()) is not None and deadline <= end:
             self.clock.now_ms = max(deadline, self.clock.ms())
-            expire_groups(self.broker, *self.now)
+            expire_groups(self.services[GroupServices], *self.now)
             self.deliver()
         self.clock.now_ms = end
 
@@ -278,7 +274,7 @@ class Harness:
 
     def _listen(self, old: Image, new: Image, delta: Delta) -> None:
         for log in self.partitions.follow(new, delta.topics):
-            complete_fetches(self.broker, log)
+            self.fetches.complete(log)
         gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
         now_ms, wall_ms = self.now
-        finished(forget_topics(self.broker, gone, lambda: now_ms, lambda: wall_ms))
+        finished(forget_topics(self.services[GroupServices], gone, lambda: now_ms, lambda: wall_ms))

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _respond, handle
-from broker.api.outcome import Answered, Sliced
+from broker.api.outcome import Response, Sliced
+from broker.api.services import MetadataServices
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.slices import SLICE, run_through
@@ -55,7 +56,7 @@ async def test_nothing_is_made_unless_the_client_allows_it(harness: Harness) -> 
 def test_a_slice_of_names_is_looked_up_at_once(harness: Harness, count: int, sliced: bool) -> None:
     names = [f"events-{at}" for at in range(count)]
     context = a_context()
-    outcome = handle(asking_for(*names, create=False), context, harness.broker)
+    outcome = handle(asking_for(*names, create=False), context, harness.services[MetadataServices])
     assert isinstance(outcome, Sliced) is sliced
 
 
@@ -63,12 +64,12 @@ async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(harnes
     await harness.ask(asking_for("events"), 9)
     context = a_context()
     image = harness.control.image
-    same = run_through(_all_topics(image, context, harness.broker))
-    assert isinstance(same, Answered) and same.cacheable
-    late = _all_topics(image, context, harness.broker)
+    same = run_through(_all_topics(image, context, harness.services[MetadataServices]))
+    assert isinstance(same, Response) and same.cacheable
+    late = _all_topics(image, context, harness.services[MetadataServices])
     await harness.ask(asking_for("others"), 9)
     changed = run_through(late)
-    assert isinstance(changed, Answered) and not changed.cacheable
+    assert isinstance(changed, Response) and not changed.cacheable
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -82,9 +83,9 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     context, message = a_context(), asking_for(*names, create=False)
     assert message.topics is not None
     slices = (
-        _respond(message.topics, message, context, harness.broker)
+        _respond(message.topics, message, context, harness.services[MetadataServices])
         if by_name
-        else _all_topics(harness.control.image, context, harness.broker)
+        else _all_topics(harness.control.image, context, harness.services[MetadataServices])
     )
     next(slices)
     for name in names:
@@ -92,10 +93,10 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
         assert log is not None
         log.go_offline(OSError(5, "Input/output error"))
     answer = run_through(slices)
-    assert isinstance(answer, Answered) and not answer.cacheable
+    assert isinstance(answer, Response) and not answer.cacheable
     errors = {topic.name: topic.partitions[0].error_code for topic in answer.reply.topics}
     assert errors == {"first": ErrorCode.NONE, "second": STORAGE}
     assert all(not each.error_code for topic in answer.reply.topics for each in topic.partitions[1:])
-    again = run_through(_all_topics(harness.control.image, context, harness.broker))
-    assert isinstance(again, Answered) and again.cacheable
+    again = run_through(_all_topics(harness.control.image, context, harness.services[MetadataServices]))
+    assert isinstance(again, Response) and again.cacheable
     assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}

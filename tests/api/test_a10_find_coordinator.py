@@ -28,7 +28,7 @@ async def test_each_of_several_groups_has_an_answer(harness: Harness, version: i
 
 
 async def test_the_first_question_makes_the_offsets_topic_and_the_second_finds_it(harness: Harness) -> None:
-    assert not harness.broker.groups.is_available
+    assert not harness.groups.is_available
     first = await harness.put(FindCoordinatorRequest(coordinator_keys=["a"]))
     topic = harness.control.image.topics["__consumer_offsets"]
     assert (topic.partitions, topic.internal, topic.configs["cleanup.policy"]) == (1, True, "compact")
@@ -72,4 +72,4 @@ async def test_other_coordinators_are_refused(harness: Harness, key_type: int, e
     assert (old.error_code, old.node_id) == (error, -1)
     new = await harness.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]))
     assert [(each.error_code, each.node_id) for each in new.coordinators] == [(error, -1)]
-    assert not harness.broker.groups.is_available
+    assert not harness.groups.is_available

@@ -157,19 +157,19 @@ async def test_names_are_taken_as_they_are(harness: Harness) -> None:
     assert await describe(harness, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
 
 
-async def test_shadow_mode_is_not_seen_through_this_door_and_stays_until_the_last_limit_goes(
+async def test_shadow_mode_is_not_seen_over_the_wire_and_stays_until_the_last_limit_goes(
     harness: Harness,
 ) -> None:
     await alter(harness, BOTH, {"producer_byte_rate": 1_000})
     entry = QuotaAlteration(tuple(BOTH.items()), (), shadow=True)
-    await harness.broker.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
+    await harness.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
     assert await describe(harness) == [(BOTH, {"producer_byte_rate": 1_000})]
     assert await alter(harness, BOTH, {"producer_byte_rate": None, "consumer_byte_rate": 5}) == ErrorCode.NONE
-    (entry_now,) = harness.broker.control.image.quotas.values()
+    (entry_now,) = harness.control.image.quotas.values()
     assert entry_now.shadow
     await alter(harness, BOTH, {"consumer_byte_rate": None})
     await alter(harness, BOTH, {"consumer_byte_rate": 5})
-    (entry_now,) = harness.broker.control.image.quotas.values()
+    (entry_now,) = harness.control.image.quotas.values()
     assert not entry_now.shadow
 
 

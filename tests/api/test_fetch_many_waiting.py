@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from broker.api import a01_fetch, fetch_many
-from broker.api.outcome import Answered
+from broker.api.outcome import Response
+from broker.api.services import FetchServices
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.purgatory.operation import Outcome
+from broker.purgatory.purgatory import Outcome
 from broker.records.slices import SLICE, run_through
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
 from tests.api.harness import WALL_MS, Asking, Connection, Harness
@@ -65,14 +66,14 @@ def bytes_of(harness: Harness, asking: Asking) -> int:
 
 
 def is_unwatched(harness: Harness) -> bool:
-    fetches = harness.broker.fetches
+    fetches = harness.fetches
     return (fetches.watched, fetches.delayed, len(fetches.any_watchers)) == (0, 0, 0)
 
 
 async def test_it_is_large_enough_to_be_read_in_slices(topics: Harness) -> None:
     asking = await topics.put(request(1), VERSION)
     assert asking.size > a01_fetch.MANY_BYTES and PARTITIONS > SLICE
-    assert len(topics.broker.fetches.any_watchers) == 1
+    assert len(topics.fetches.any_watchers) == 1
 
 
 @pytest.mark.parametrize("min_bytes", [1, 1_000])
@@ -146,7 +147,7 @@ async def test_a_partition_that_cannot_be_read_any_longer_ends_the_wait(topics: 
     log_of(topics, "second").go_offline(OSError(5, "Input/output error"))
     await append(topics, "first")
     assert asking.outcome is None, "another partition has moved"
-    topics.broker.fetches.check_and_complete(log_of(topics, "second"))
+    topics.fetches.check_and_complete(log_of(topics, "second"))
     assert is_unwatched(topics)
 
 
@@ -172,7 +173,7 @@ async def test_a_client_that_goes_is_waited_for_no_longer(topics: Harness) -> No
     await topics.put(request(1_000), VERSION, connection=connection)
     assert connection.waiting is not None
     connection.waiting.settle(Outcome.CANCELLED)
-    assert len(topics.broker.fetches.any_watchers) == topics.broker.fetches.watched == 0
+    assert len(topics.fetches.any_watchers) == topics.fetches.watched == 0
 
 
 async def test_nothing_that_is_appended_between_two_slices_is_missed(
@@ -180,18 +181,18 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
 ) -> None:
     """The append follows each of the slices in turn."""
     fetch = fetch_many.fetch_many
-    slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.broker))
+    slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.services[FetchServices]))
     assert slices > 6
     for stop in range(slices):
         before = log_of(topics, "first").high_watermark
         message = request(1)
         message.topics[0].partitions[0].fetch_offset = before
-        work = fetch(message, -1, await _context(topics), topics.broker)
+        work = fetch(message, -1, await _context(topics), topics.services[FetchServices])
         for _ in range(stop):
             next(work)
         await append(topics)
         outcome = run_through(work)
-        assert isinstance(outcome, Answered), stop
+        assert isinstance(outcome, Response), stop
         first = outcome.reply.responses[0].partitions[0]
         assert len(first.records) == BATCH
         assert is_unwatched(topics)
@@ -203,10 +204,11 @@ async def _context(harness: Harness) -> Asking:
 
 
 async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: Harness) -> None:
-    slices = sum(1 for _ in fetch_many.fetch_many(request(1), -1, await _context(topics), topics.broker))
+    services = topics.services[FetchServices]
+    slices = sum(1 for _ in fetch_many.fetch_many(request(1), -1, await _context(topics), services))
     pass_ms(topics, WAIT_MS)
     for stop in range(1, slices):
-        work = fetch_many.fetch_many(request(1), -1, await _context(topics), topics.broker)
+        work = fetch_many.fetch_many(request(1), -1, await _context(topics), topics.services[FetchServices])
         for _ in range(stop):
             next(work)
         work.close()

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.delayed_fetch import expire_fetches
-from broker.api.fetch_pending import FetchAnswer
+from broker.api.fetch_pending import UnsettledFetchResponse
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
@@ -119,7 +118,7 @@ async def test_an_expired_fetch_is_recorded_when_it_expires(shared: Harness, wai
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     waiting = await idle.ask(max_wait_ms=wait_ms)
     shared.clock.advance(wait_ms)
-    expire_fetches(shared.broker, shared.clock.ms())
+    shared.fetches.complete_expired(shared.clock.ms())
     shared.deliver()
     assert idle.answer(waiting) == (0, 0)
     sensor = shared.quotas.fetch.find("ANONYMOUS", None)
@@ -142,7 +141,7 @@ def replica_fetch(**changes: Any) -> FetchRequest:
 
 
 async def test_a_replicas_fetch_that_waited_is_recorded_when_it_is_answered(shared: Harness) -> None:
-    quota = shared.broker.replication.leader
+    quota = shared.replication.leader
     quota.mark("idle")
     waiting = await shared.put(replica_fetch(), VERSION)
     assert waiting.outcome is None
@@ -167,4 +166,4 @@ async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: Harness
     assert (await shared.put(by_state, 15)).exempt
     consumer = await Consumer(shared, "busy").ask()
     assert not consumer.exempt
-    assert isinstance(consumer.outcome, FetchAnswer) is limited
+    assert isinstance(consumer.outcome, UnsettledFetchResponse) is limited

@@ -2,10 +2,11 @@
 
 import pytest
 
-from broker.api.outcome import Answered
+from broker.api.outcome import Response
+from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare
 from tests.api.harness import Asking, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
@@ -24,9 +25,9 @@ def over(harness: Harness, ms: int = 300) -> Throttle:
     return throttle
 
 
-def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Answered:
+def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Response:
     """Return the outcome after `RequestTime.charge`."""
-    assert isinstance(asking.outcome, Answered)
+    assert isinstance(asking.outcome, Response)
     asking.outcome.throttle = throttle
     asking.outcome = outcome = asking.outcome.withheld(throttle)
     outcome.reply.throttle_time_ms = throttle.throttle_ms  # type: ignore[attr-defined]
@@ -48,7 +49,7 @@ def told(answer: FetchResponse) -> list[str]:
 def bytes_out(harness: Harness) -> int:
     log = harness.partitions.log("busy", 0)
     assert log is not None
-    return log.traffic.bytes_out
+    return log.metrics.bytes_out
 
 
 @SESSIONS
@@ -68,7 +69,7 @@ async def test_over_the_request_quota_the_records_are_held_back(
     assert bytes_out(shared) == 0, "what was not sent is not counted"
     sensor = shared.quotas.fetch.find("ANONYMOUS", None)
     assert (sensor.observed(shared.clock.ms()) if sensor else 0) == 0, "nor recorded"
-    assert len(shared.broker.sessions) == 0, "nor does a session begin"
+    assert len(shared.services[FetchServices].sessions) == 0, "nor does a session begin"
     # All records are available afterwards.
     assert (await busy.fetch())[1] > 30_000
     assert bytes_out(shared) == sent
@@ -83,7 +84,7 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> N
     asking = await idle.ask()
     withheld(shared, asking, over(shared))
     assert idle.answer(asking) == (1_000, 0)
-    assert len(shared.broker.sessions) == 1
+    assert len(shared.services[FetchServices].sessions) == 1
     assert (await idle.fetch())[1] > 0
 
 
@@ -107,7 +108,7 @@ async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: H
     assert all(got for _, got in before)
     used, sent = observed(shared), bytes_out(shared)
     asking = await busy.ask()
-    assert isinstance(asking.outcome, Answered) and asking.outcome.throttle is not None
+    assert isinstance(asking.outcome, Response) and asking.outcome.throttle is not None
     assert asking.outcome.throttle.kind is QuotaKind.FETCH
     reply = asking.outcome.reply
     assert withheld(shared, asking, over(shared)).reply is reply

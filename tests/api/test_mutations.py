@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.outcome import Answered
+from broker.api.outcome import Response
 from broker.errors import ErrorCode
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -55,7 +55,7 @@ async def put(
     """Return the errors of the topics, and the throttle time in the response, which mutes the connection."""
     asking = await harness.put(message, version, **more)  # type: ignore[arg-type]
     reply = harness.answer(asking)
-    assert isinstance(asking.outcome, Answered)
+    assert isinstance(asking.outcome, Response)
     throttle = asking.outcome.throttle
     assert reply.throttle_time_ms == (0 if throttle is None else throttle.throttle_ms)
     assert throttle is None or throttle.kind is QuotaKind.CONTROLLER_MUTATION

@@ -9,6 +9,7 @@ from broker.api.a01_fetch import SOME_BYTES
 from broker.api.a02_list_offsets import _respond
 from broker.api.context import RequestContext
 from broker.api.fetch_many import fetch_many
+from broker.api.services import FetchServices, PartitionServices, ProduceServices
 from broker.log.store import LogStore
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_offsets import (
@@ -63,9 +64,9 @@ async def test_a_slice_makes_one_log_at_most(harness: Harness, made: list[int], 
     message: Message = {"fetch": fetch, "list offsets": list_offsets, "produce": produce}[api]()
     context: RequestContext = await harness.put(ListOffsetsRequest(-1, 0, []), 7)
     slices: Slices[Any] = {
-        "fetch": lambda: fetch_many(message, -1, context, harness.broker),  # type: ignore[arg-type]
-        "list offsets": lambda: _respond(message, context, harness.broker),  # type: ignore[arg-type]
-        "produce": lambda: _append_all(message, context, harness.broker),  # type: ignore[arg-type]
+        "fetch": lambda: fetch_many(message, -1, context, harness.services[FetchServices]),  # type: ignore[arg-type]
+        "list offsets": lambda: _respond(message, context, harness.services[PartitionServices]),  # type: ignore[arg-type]
+        "produce": lambda: _append_all(message, context, harness.services[ProduceServices]),  # type: ignore[arg-type]
     }[api]()
     most = before = 0
     for _ in slices:

@@ -142,7 +142,7 @@ async def test_it_is_told_once_when_it_goes_offline(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[str] = []
-    harness.partitions.offline_changed = lambda: told.append("changed")
+    harness.partitions.on_offline(lambda: told.append("changed"))
     log = await offline(harness)
     log.go_offline(BROKEN)
     lines = [record for record in caplog.records if record.message == "a partition is offline"]

@@ -189,7 +189,7 @@ async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
     await find_coordinator(harness)
     parts = [OffsetCommitRequestPartition(index, 1) for index in range(513)]
     await harness.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)]))
-    coordinator = harness.broker.groups.coordinator
+    coordinator = harness.groups.coordinator
     really = coordinator.delete_offsets
 
     def last(group_id: str, partitions: Any, *rest: Any) -> Any:

@@ -5,7 +5,7 @@ Each entry is returned with INVALID_REQUEST and a message that names the field, 
 
 import pytest
 
-from broker.errors import LONGEST_MESSAGE, ErrorCode
+from broker.errors import MAX_MESSAGE_CHARACTERS, ErrorCode
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -169,7 +169,7 @@ async def test_what_is_as_long_as_a_string_can_be_is_answered(
 ) -> None:
     (answer,) = await altered(harness, bad, version=version)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert 0 < len(answer.error_message) <= LONGEST_MESSAGE
+    assert 0 < len(answer.error_message) <= MAX_MESSAGE_CHARACTERS
     assert limits(harness) == {}
 
 
@@ -178,4 +178,4 @@ async def test_a_filter_as_long_as_a_string_can_be_is_answered(harness: Harness,
     request = DescribeClientQuotasRequest([ComponentData(LONGEST, 0, LONGEST)])
     reply = await harness.ask(request, version)
     assert reply.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert len(reply.error_message) <= LONGEST_MESSAGE
+    assert len(reply.error_message) <= MAX_MESSAGE_CHARACTERS

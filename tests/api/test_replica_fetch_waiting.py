@@ -46,7 +46,7 @@ async def ask_as_replica(harness: Harness, *cases: Case) -> Asking:
 
 @contextmanager
 def throttled(harness: Harness, topic: str) -> Iterator[None]:
-    quota = harness.broker.replication.leader
+    quota = harness.replication.leader
     quota.mark(topic)
     quota.bound = 1
     quota.record(1_000_000, harness.clock.ms())
@@ -92,8 +92,7 @@ async def test_a_failed_partition_ends_a_wait_that_an_append_to_a_held_one_does_
 
 
 async def test_a_replica_that_is_refused_everything_is_answered_at_once(topics: Harness) -> None:
-    security = topics.broker.security_config
-    topics.broker.security_config = type(security)(wire_role="editor")
+    topics.security.configure(type(topics.security.config)(wire_role="editor"))
     asking = await ask_as_replica(topics, UNKNOWN, EMPTY)
     assert asking.exempt
     assert codes(topics, asking) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2

@@ -184,7 +184,7 @@ async def test_no_api_is_left_out(harness: Harness) -> None:
     """A new API must be added to one of the two tables above."""
     asked = {message.API_KEY for _, message, _ in NEEDS.values()}
     changing = {ApiKey(key).name for key in asked if key} - {"FETCH"}
-    assert changing | FOR_EVERYBODY == {entry.key.name for entry in harness.broker.registry}
+    assert changing | FOR_EVERYBODY == {entry.key.name for entry in harness.registry}
     assert not changing & FOR_EVERYBODY
 
 

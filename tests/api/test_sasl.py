@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.api.outcome import Answered, Login
+from broker.api.outcome import Login, Response
 from broker.errors import ErrorCode
 from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -37,7 +37,7 @@ def stranger() -> Connection:
 
 
 def login_of(asking: Asking) -> Login | None:
-    assert isinstance(asking.outcome, Answered)
+    assert isinstance(asking.outcome, Response)
     return asking.outcome.login
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from broker.commands.console_client import Console, RefusedError
-from broker.commands.event_stream import EventStream
+from broker.commands.top.streams import EventStream
 from tests.support.certificates import certificates
 
 TOKEN = "a-token-of-an-administrator"
@@ -85,7 +85,7 @@ def test_the_token_does_not_follow_a_redirect_to_another_origin(
 ) -> None:
     console.answers["/api"] = (status, f"{elsewhere.url}/stolen")
     with pytest.raises(click.ClickException) as refused:
-        Console.at(console.url, TOKEN).ask(method, "/api", body=None if method == "GET" else {})
+        Console.at(console.url, TOKEN).request(method, "/api", body=None if method == "GET" else {})
     assert elsewhere.asked == []
     assert console.asked == [(method, "/api", f"Bearer {TOKEN}")]
     assert not isinstance(refused.value, RefusedError)
@@ -102,14 +102,14 @@ def test_the_token_does_not_follow_a_redirect_to_another_origin(
 def test_another_scheme_host_or_user_is_another_origin(console: Server, to: str) -> None:
     console.answers["/api"] = (302, to.format(port=console.server_port))
     with pytest.raises(click.ClickException, match="which never receives the token"):
-        Console.at(console.url, TOKEN).ask("GET", "/api")
+        Console.at(console.url, TOKEN).request("GET", "/api")
     assert console.paths() == ["/api"]
 
 
 @pytest.mark.parametrize("to", ["/there", "there", "http://127.0.0.1:{port}/there"])
 def test_a_redirect_within_the_console_is_followed_when_something_is_read(console: Server, to: str) -> None:
     console.answers["/api"] = (302, to.format(port=console.server_port))
-    assert Console.at(console.url, TOKEN).ask("GET", "/api") == {"answered": True}
+    assert Console.at(console.url, TOKEN).request("GET", "/api") == {"answered": True}
     assert console.asked == [("GET", "/api", f"Bearer {TOKEN}"), ("GET", "/there", f"Bearer {TOKEN}")]
 
 
@@ -118,21 +118,21 @@ def test_a_change_is_not_taken_for_done_because_of_a_redirect(console: Server, s
     """HTTP clients turn a redirected POST into a GET, whose response would look like success."""
     console.answers["/api"] = (status, "/there")
     with pytest.raises(click.ClickException, match="redirects to"):
-        Console.at(console.url, TOKEN).ask("POST", "/api", body={})
+        Console.at(console.url, TOKEN).request("POST", "/api", body={})
     assert console.paths() == ["/api"]
 
 
 def test_a_redirect_in_a_circle_ends(console: Server) -> None:
     console.answers["/api"] = (302, "/api")
     with pytest.raises(click.ClickException):
-        Console.at(console.url, TOKEN).ask("GET", "/api")
+        Console.at(console.url, TOKEN).request("GET", "/api")
     assert 1 < len(console.asked) < 20
 
 
 def test_a_hostile_address_is_printed_without_its_control_characters(console: Server) -> None:
     console.answers["/api"] = (302, "http://elsewhere.example/\x1b[2Jx")
     with pytest.raises(click.ClickException) as refused:
-        Console.at(console.url, TOKEN).ask("GET", "/api")
+        Console.at(console.url, TOKEN).request("GET", "/api")
     assert "\x1b" not in refused.value.message
 
 
@@ -153,5 +153,5 @@ def test_an_encrypted_console_does_not_send_the_token_in_the_clear() -> None:
         url = f"https://localhost:{console.server_port}"
         console.answers["/api"] = (302, f"http://localhost:{console.server_port}/api")
         with pytest.raises(click.ClickException, match="which never receives the token"):
-            Console.at(url, TOKEN, str(known.authority.certificate)).ask("GET", "/api")
+            Console.at(url, TOKEN, str(known.authority.certificate)).request("GET", "/api")
         assert console.paths() == ["/api"]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker.config.listeners import Address
-from broker.config.load import Configuration, build_config, load
+from broker.config.load import Configuration, build_config, hint, load
 from broker.config.sections import LogConfig, SecurityConfig
 from broker.config.setting import settings_of
-from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig
+from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 from broker.network.processor import NEW_CONNECTIONS
 
@@ -20,7 +20,7 @@ def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Con
     return load(path, overrides, environ)
 
 
-def test_nothing_set_is_every_rooms_defaults() -> None:
+def test_nothing_set_gives_every_section_its_defaults() -> None:
     configuration = load(None, [], {})
     security = replace(SecurityConfig(), local_listeners=frozenset({"PLAINTEXT"}))
     assert configuration.config == BrokerConfig(security=security)
@@ -60,6 +60,17 @@ def test_an_unknown_key_names_the_nearest_known_one() -> None:
 def test_an_override_needs_a_key_and_an_equals_sign(override: str) -> None:
     with pytest.raises(ConfigError, match="key=value"):
         load(None, [override], {})
+
+
+@pytest.mark.parametrize("key", ["plain.sasl.jaas.config", "plain.sasl.jaas.confg"])
+def test_a_suggestion_for_a_listener_key_has_its_prefix(key: str) -> None:
+    assert hint(key) == " (did you mean listener.name.<name>.plain.sasl.jaas.config?)"
+
+
+def test_no_suggestion_is_the_unknown_key_itself() -> None:
+    unknown = [key for key in SPELLINGS if setting_of(key) is None]
+    assert unknown
+    assert [key for key in unknown if f" {key}?" in hint(key)] == []
 
 
 def test_an_override_may_hold_more_equals_signs_and_be_empty() -> None:
@@ -439,6 +450,14 @@ def test_the_token_comes_from_a_file_without_its_last_line_end(tmp_path: Path) -
 @pytest.mark.parametrize(("length", "warned"), [(15, True), (16, False), (17, False)])
 def test_a_short_token_is_warned_about(length: int, warned: bool) -> None:
     assert bool(load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length}).warnings) is warned
+
+
+def test_the_warning_names_where_the_short_token_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short\n")
+    words = "has fewer than 16 characters and can be guessed"
+    assert load(None, [], {"WEIR_ADMIN_TOKEN": "short"}).warnings == (f"WEIR_ADMIN_TOKEN {words}",)
+    from_file = load(None, [], {"WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "token")})
+    assert from_file.warnings == (f"the token in WEIR_ADMIN_TOKEN_FILE {words}",)
 
 
 @pytest.mark.parametrize(("length", "allowed"), [(511, True), (512, True), (513, False)])

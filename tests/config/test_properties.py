@@ -32,6 +32,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("a\\:b c", "a:b", "c"),
         ("key=a\\tb\\nc\\\\d\\qe", "key", "a\tb\nc\\dqe"),
         ("key=\\u0041\\u00e9", "key", "Aé"),
+        ("key=\\ud83d\\ude00", "key", "\U0001f600"),  # a pair of surrogates, as Java writes it
         (
             "listeners=PLAINTEXT://:9092,SASL_PLAINTEXT://h:1",
             "listeners",
@@ -63,6 +64,10 @@ def test_a_comment_is_not_continued_but_a_hash_on_a_continued_line_is_text() -> 
 def test_a_continuation_at_the_end_of_the_file_ends_the_value() -> None:
     assert pairs("key=value\\") == [("key", "value")]
     assert pairs("key=value\\\n") == [("key", "value")]
+
+
+def test_a_continued_line_of_blanks_only_is_no_assignment() -> None:
+    assert pairs("\\\n \nkey=1\n\\") == [("key", "1")]
 
 
 @pytest.mark.parametrize("escape", ["\\u12", "\\uxyz1", "\\u"])

@@ -20,7 +20,7 @@ async def test_who_waits_for_the_first_client_is_idle(tmp_path: Path, mock_clock
         for _ in range(3):
             await trio.lowlevel.checkpoint()
             thread_waits(broker, mock_clock, 10)
-            figures = broker.server.broker.views.overview().figures
+            figures = broker.server.views.overview().figures
             assert (figures.processor_idle, figures.handler_idle) == (1.0, 1.0)
 
 
@@ -31,11 +31,11 @@ async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
         for _ in range(2):
             client = await broker.connect()
             await client.ask(ApiVersionsRequest("x", "1"), 3)
-        before = broker.server.broker.views.overview().figures
+        before = broker.server.views.overview().figures
         (listener,) = broker.server.socket_server.listeners
         listener.resize(1)
         await wait_all_tasks_blocked(0.02)
-        after = broker.server.broker.views.overview().figures
+        after = broker.server.views.overview().figures
         assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
         assert 0 < before.bytes_in_total == after.bytes_in_total
         assert 0 < before.bytes_out_total == after.bytes_out_total
@@ -44,9 +44,9 @@ async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
 @pytest.mark.parametrize(("later", "shown"), [(PHASES_EVERY_MS - 1, 1), (PHASES_EVERY_MS, 2)])
 def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None:
     metrics, phases = AllMetrics(), PhaseRows()
-    metrics.of("Produce", 9).kept = 1
+    metrics.of("Produce", 9).cached = 1
     assert {row.count for row in phases.rows(metrics, 7)} == {1}
-    metrics.of("Produce", 9).kept = 2
+    metrics.of("Produce", 9).cached = 2
     rows = phases.rows(metrics, 7 + later)
     assert {row.count for row in rows} == {shown}
     assert [row.phase for row in rows] == list(PHASES)
@@ -56,7 +56,7 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "quota.window.num=2") as broker:
-        views = broker.server.broker.views
+        views = broker.server.views
         for _ in range(2):
             await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
         (row,) = views.addresses()
@@ -80,11 +80,11 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
     """The live table keeps its rows: 60 tuples per client would take 4 MB."""
     clients = 1_000
     async with running_broker(tmp_path) as broker:
-        accounts = broker.server.socket_server.accounts.look()
+        accounts = broker.server.socket_server.accounts.update()
         for number in range(clients):
             accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
         tracemalloc.start()
-        rows = list(broker.server.broker.views.each_usage())
+        rows = list(broker.server.views.each_usage())
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert len(rows) == clients and held < clients * 1_000

@@ -9,7 +9,7 @@ from trio.lowlevel import Task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.console_views.task_tree import NURSERIES, TaskTree
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.broker import Owned, TaskRow
 from broker.network.clock import TrioClock
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import until
@@ -21,7 +21,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "concurrency.md"
 
 
 def by_name(broker: RunningBroker) -> dict[str, TaskRow]:
-    return {row.name: row for row in broker.server.broker.views.tasks()}
+    return {row.name: row for row in broker.server.views.tasks()}
 
 
 def count_below(task: Task) -> int:
@@ -32,7 +32,7 @@ def count_below(task: Task) -> int:
 async def test_every_task_is_in_it_once_and_nothing_else_is(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
         await wait_all_tasks_blocked()
-        rows = broker.server.broker.views.tasks()
+        rows = broker.server.views.tasks()
         root = broker.server.task_tree._root
         assert root is not None
         assert sum(row.count for row in rows if row.kind != "nursery") == count_below(root)
@@ -71,7 +71,7 @@ async def test_tasks_have_the_names_of_kafkas_threads(tmp_path: Path, mock_clock
 
 async def test_the_tenth_thread_comes_after_the_ninth(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
-        handlers = [row.name for row in broker.server.broker.views.tasks() if row.parent == "handlers"]
+        handlers = [row.name for row in broker.server.views.tasks() if row.parent == "handlers"]
         numbered = [name for name in handlers if name[-1].isdigit()]
         assert [int(name.rpartition("-")[2]) for name in numbered] == list(range(11))
 
@@ -116,7 +116,7 @@ async def test_a_reaper_owns_what_waits(tmp_path: Path, mock_clock: MockClock) -
         fetch = FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=1_000)
         fetch.topics = [FetchTopic("events", partitions=[partition])]
         await client.send(fetch, 11)
-        await until(lambda: broker.server.broker.fetches.delayed == 1)
+        await until(lambda: broker.server.fetches.delayed == 1)
         assert by_name(broker)["ExpirationReaper-7-Fetch"].owns == (Owned("waiting", 1), Owned("listed", 1))
 
 

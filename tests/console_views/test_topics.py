@@ -33,7 +33,7 @@ async def test_a_group_is_told_with_members_and_offsets(harness: Harness) -> Non
     await find_coordinator(harness)
     member_id, generation = await stable_member(harness)
     await commit(harness, 0, member_id=member_id, generation=generation)
-    detail = group_detail(harness.broker.groups, harness.partitions, GROUP)
+    detail = group_detail(harness.groups, harness.partitions, GROUP)
     assert detail is not None
     assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0) and detail.assignor == "range"
     assert [member.member_id for member in detail.members] == [member_id]
@@ -43,7 +43,7 @@ async def test_a_group_is_told_with_members_and_offsets(harness: Harness) -> Non
 
 async def test_what_is_not_there_is_not_told(harness: Harness) -> None:
     await find_coordinator(harness)
-    assert group_detail(harness.broker.groups, harness.partitions, "nobody") is None
+    assert group_detail(harness.groups, harness.partitions, "nobody") is None
     assert list(partition_rows(harness.partitions, "nothing")) == []
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.metrics.prometheus import render
-from broker.prometheus import connections as connection_families
-from broker.prometheus import memory as memory_families
+from broker.metrics.families import render
+from broker.prometheus.handlers import memory_families
+from broker.prometheus.sockets import acceptor_families
 from tests.support.connections import (
     CONTROLLER,
     LOOPBACK,
@@ -37,8 +37,8 @@ def scraped(broker: RunningBroker) -> dict[str, Family]:
     memories = {name.value: each.memory for name, each in server.socket_server.resources.items()}
     now_ms = server.clock.ms()
     families = [
-        *(each for each in connection_families.families(server.socket_server, now_ms) if each is not None),
-        *memory_families.families(memories, now_ms),
+        *(each for each in acceptor_families(server.socket_server, now_ms) if each is not None),
+        *memory_families(memories, now_ms),
     ]
     return parse(render(families).decode())
 
@@ -46,14 +46,14 @@ def scraped(broker: RunningBroker) -> dict[str, Family]:
 async def test_connection_limits_are_told_by_server(broker: RunningBroker, mock_clock: MockClock) -> None:
     await opened(broker, 3, PLAINTEXT)
     await opened(broker, 2, CONTROLLER)
-    rows = broker.server.broker.views.connection_limits()
+    rows = broker.server.views.connection_limits()
     assert [(row.server, row.listener, row.connections, row.max_connections) for row in rows] == [
         ("broker", "", 3, 7),
         ("broker", PLAINTEXT, 3, 7),
         ("controller", "", 2, 7),
         ("controller", CONTROLLER, 2, 7),
     ]
-    assert broker.server.broker.views.overview().figures.connections == 5
+    assert broker.server.views.overview().figures.connections == 5
 
 
 async def test_an_address_is_told_with_its_use_of_each_server_and_its_rule_with_the_busier(
@@ -62,12 +62,12 @@ async def test_an_address_is_told_with_its_use_of_each_server_and_its_rule_with_
     await set_ip_rate(broker, 2, LOOPBACK)
     await opened(broker, 4, PLAINTEXT)
     await opened(broker, 1, CONTROLLER)
-    views = broker.server.broker.views
+    views = broker.server.views
     (row,) = [each for each in views.addresses() if each.address == LOOPBACK]
     assert row.use is not None and row.controller_use is not None
     assert (row.use.accepted, row.use.held, row.use.connections) == (2, 2, 2)
     assert (row.controller_use.accepted, row.controller_use.held, row.controller_use.connections) == (1, 0, 1)
-    uses = [each for each in broker.server.broker.views._live.quota_use() if each is not None]
+    uses = [each for each in broker.server.views._live.quota_use() if each is not None]
     assert [(each.key, each.observed) for each in uses] == [("connection_creation_rate", 2.0)]
 
 
@@ -75,10 +75,10 @@ async def test_request_memory_is_told_by_server(broker: RunningBroker, mock_cloc
     taker = await open_to(broker, CONTROLLER)
     await taker.stream.send_all(BEGUN)
     await settle()
-    figures = broker.server.broker.views.overview().figures
+    figures = broker.server.views.overview().figures
     assert (figures.memory_pool_used, figures.memory_pool_size) == (0, POOL)
     assert (figures.controller_memory_pool_used, figures.controller_memory_pool_size) == (POOL, POOL)
-    tasks = {row.name: row for row in broker.server.broker.views.tasks()}
+    tasks = {row.name: row for row in broker.server.views.tasks()}
     owned = {
         name: tasks[name].owns[0].now for name in ("memory-pool-reaper", "controller-memory-pool-reaper")
     }
@@ -116,7 +116,7 @@ async def test_with_one_server_there_is_no_such_label(tmp_path: Path, mock_clock
 async def test_the_tasks_of_the_controllers_quotas_stand_beside_the_brokers(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    rows = {row.name: row for row in broker.server.broker.views.tasks()}
+    rows = {row.name: row for row in broker.server.views.tasks()}
     for prefix in ("", "controller-"):
         assert rows[f"{prefix}connection-quotas"].parent == "front"
         for task in ("hosts", "rejections", "excess"):

@@ -8,8 +8,7 @@ import pytest
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
-from broker.control.reading import ControlViews
-from broker.control.views import Place
+from broker.control.views import Place, Views
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
@@ -39,6 +38,6 @@ def live() -> Live:
 
 
 @pytest.fixture
-def views(control: Control, committer: StoreCommitter, live: Live) -> ControlViews:
+def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
     place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-    return ControlViews(control, live, committer, lambda: place, Telemetry(TelemetryConfig()))
+    return Views(control, live, committer, lambda: place, Telemetry(TelemetryConfig()))

@@ -9,7 +9,7 @@ from broker.control.commands import (
     QuotaOp,
 )
 from broker.control.control import Control
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
 from broker.control.views import (
     AddressUse,
     BrokerLimit,

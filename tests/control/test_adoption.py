@@ -14,10 +14,11 @@ from broker.control.adoption import (
     unknown_folders,
 )
 from broker.log.checkpoints import partition_text
-from broker.log.folders import partition_folders
+from broker.log.directories import partition_folders
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind
-from broker.metadata.store import MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import MetadataUnusable
 
 ORDERS, OTHER = b"o" * 16, b"x" * 16
 

@@ -270,7 +270,7 @@ def test_an_entity_is_marked_with_its_limits_or_later_and_the_mark_is_a_change_l
     assert is_shadow(world, ALICE)
 
 
-def test_other_doors_leave_the_mark_alone_until_the_last_limit_goes(world: World) -> None:
+def test_other_origins_leave_the_mark_alone_until_the_last_limit_goes(world: World) -> None:
     mark(world, ALICE, True, ("producer_byte_rate", 10.0), ("consumer_byte_rate", 10.0))
     assert alter(world, ALICE, ("producer_byte_rate", None)).ok
     assert alter(world, ALICE, ("request_percentage", 5.0)).ok

@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs on topics and brokers, with Kafka's codes and messages (KIP-339)."""
+"""Alterations of topics, brokers and client metrics, with Kafka's codes and messages (KIP-339, KIP-714)."""
+
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,11 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.configs import plan_alter_configs
-from broker.control.create_topics import plan_create_topics
-from broker.errors import ErrorCode
+from broker.control.describe import Source, describe
+from broker.control.topics import plan_create_topics
+from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
+from broker.metadata.publisher import Delta
 from tests.control.world import World
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -341,3 +345,161 @@ def test_overrides_stay_while_every_other_address_may_have_none(world: World, ta
     assert alter(world, ALL_BROKERS, take_away).error is ErrorCode.INVALID_REQUEST
     assert alter(world, BROKER, ConfigOp(PER_IP, OpType.DELETE)).ok
     assert alter(world, ALL_BROKERS, take_away).ok
+
+
+QUEUES = ConfigResource(ResourceType.CLIENT_METRICS, "queues")
+
+
+def alter_subscription(
+    world: World,
+    *ops: ConfigOp,
+    role: Role = Role.EDITOR,
+    resource: ConfigResource = QUEUES,
+    expected: int | None = None,
+) -> ResourceOutcome:
+    command = IncrementalAlterConfigs((ConfigAlteration(resource, ops, expected),))
+    (outcome,) = world.do(plan_alter_configs, command, role)
+    return outcome
+
+
+def subscribed(world: World) -> dict[str, str]:
+    entry = world.image.client_metrics.get("queues")
+    return {} if entry is None else dict(entry.configs)
+
+
+def test_the_first_setting_makes_a_subscription_and_the_last_one_takes_it_away(world: World) -> None:
+    assert alter_subscription(world, put("interval.ms", "1000"), put("metrics", "org.a.")).ok
+    assert subscribed(world) == {"interval.ms": "1000", "metrics": "org.a."}
+    assert alter_subscription(world, ConfigOp("interval.ms", OpType.DELETE)).ok
+    assert list(world.image.client_metrics) == ["queues"]
+    assert alter_subscription(world, ConfigOp("metrics", OpType.DELETE)).ok
+    assert world.image.client_metrics == {}
+
+
+def test_a_list_is_extended_and_shortened(world: World) -> None:
+    alter_subscription(world, put("metrics", "org.a.,org.b."))
+    alter_subscription(world, ConfigOp("metrics", OpType.APPEND, "org.c."))
+    alter_subscription(world, ConfigOp("metrics", OpType.SUBTRACT, "org.a."))
+    assert subscribed(world) == {"metrics": "org.b.,org.c."}
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (put("interval.ms", "99"), ErrorCode.INVALID_REQUEST),
+        (put("interval.ms", "3600001"), ErrorCode.INVALID_REQUEST),
+        (put("interval", "100"), ErrorCode.INVALID_REQUEST),
+        (put("match", "client_id"), ErrorCode.INVALID_CONFIG),
+        (put("match", "client_id=("), ErrorCode.INVALID_CONFIG),
+        (put("match", "team=a"), ErrorCode.INVALID_CONFIG),
+        (ConfigOp("interval.ms", OpType.APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (ConfigOp("metrics", OpType.SET, None), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_one_bad_op_refuses_all_ops_of_the_subscription(world: World, op: ConfigOp, error: ErrorCode) -> None:
+    assert (
+        alter_subscription(world, put("metrics", "*") if op.key != "metrics" else put("match", ""), op).error
+        is error
+    )
+    assert subscribed(world) == {}
+
+
+def test_a_subscription_must_have_a_name(world: World) -> None:
+    nameless = ConfigResource(ResourceType.CLIENT_METRICS, "")
+    assert (
+        alter_subscription(world, put("metrics", "*"), resource=nameless).error is ErrorCode.INVALID_REQUEST
+    )
+
+
+def test_an_editor_may_and_a_viewer_may_not(world: World) -> None:
+    outcome = alter_subscription(world, put("metrics", "*"), role=Role.VIEWER)
+    assert outcome.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not subscribed(world)
+
+
+def test_of_two_editors_who_saw_the_same_version_the_second_is_refused(world: World) -> None:
+    assert alter_subscription(world, put("metrics", "*"), expected=0).ok
+    version = world.image.client_metrics["queues"].version
+    assert alter_subscription(world, put("interval.ms", "200"), expected=version).ok
+    late = alter_subscription(world, put("interval.ms", "300"), expected=version)
+    assert late.error is ErrorCode.INVALID_UPDATE_VERSION and "changed by ann" in str(late.message)
+    assert subscribed(world)["interval.ms"] == "200"
+
+
+def test_who_follows_is_told_the_names(world: World) -> None:
+    command = IncrementalAlterConfigs((ConfigAlteration(QUEUES, (put("metrics", "*"),)),))
+    delta = Delta.of(world.plan(plan_alter_configs, command).changes)
+    assert delta.client_metrics == {"queues"}
+    assert not delta.broker_configs and not delta.topics and not delta.quotas
+
+
+def test_what_is_set_is_described_with_its_source_and_the_rest_as_defaults(world: World) -> None:
+    alter_subscription(world, put("metrics", " org.a. , org.b. "))
+    rows = describe(QUEUES, world.image, world.configuration)
+    assert [(row.name, row.value, row.source, row.type) for row in rows] == [
+        ("interval.ms", "300000", Source.DEFAULT, 3),
+        ("match", "", Source.DEFAULT, 7),
+        ("metrics", "org.a.,org.b.", Source.CLIENT_METRICS, 7),
+    ]
+    assert [len(row.synonyms) for row in rows] == [0, 0, 1]
+    assert all(row.documentation and not row.read_only for row in rows)
+
+
+def test_a_subscription_that_is_not_there_has_the_defaults_and_a_nameless_one_is_refused(
+    world: World,
+) -> None:
+    rows = describe(QUEUES, world.image, world.configuration)
+    assert {row.source for row in rows} == {Source.DEFAULT}
+    with pytest.raises(ApiError) as caught:
+        describe(ConfigResource(ResourceType.CLIENT_METRICS, ""), world.image, world.configuration)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+KEYS = ("ssl.keystore.location", "ssl.truststore.location", "listener.name.ssl.ssl.keystore.location")
+
+
+def set_location(world: World, key: str, location: str) -> tuple[ErrorCode, str | None]:
+    op = ConfigOp(key, OpType.SET, location)
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    (outcome,) = world.do(plan_alter_configs, IncrementalAlterConfigs((ConfigAlteration(resource, (op,)),)))
+    return outcome.error, outcome.message
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("name", ["a.pem", "below/a.pem", "./a.pem", "below//a.pem"])
+def test_a_store_may_lie_in_an_allowed_folder_or_below(key: str, name: str) -> None:
+    world = World("ssl.store.allowed.directories=/etc/weir,/srv/keys/")
+    assert set_location(world, key, f"/etc/weir/{name}") == (ErrorCode.NONE, None)
+    assert set_location(world, key, f"/srv/keys/{name}") == (ErrorCode.NONE, None)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("/etc/passwd", "/nowhere", "/dev/zero", "/etc/weir", "/etc/weir/", "/etc/weirdo/a.pem", "/a.pem"),
+        *("/etc/weir/../passwd", "/etc/weir/below/../a.pem", "a.pem", "/etc", "/"),
+    ],
+)
+def test_any_other_path_is_refused_in_the_same_words(key: str, location: str) -> None:
+    world = World("ssl.store.allowed.directories=/etc/weir")
+    error, words = set_location(world, key, location)
+    assert error is ErrorCode.INVALID_REQUEST and words is not None
+    assert words.replace(repr(location), "...").replace(location, "...") == (
+        f"Invalid value ... for configuration {key}: must be a PEM file: a regular file of at most 1048576 "
+        "bytes that the broker can read, in one of ssl.store.allowed.directories if set while the broker runs"
+    )
+
+
+def test_without_the_setting_the_folders_count_in_which_the_stores_of_the_file_lie(tmp_path: Path) -> None:
+    world = World(f"ssl.keystore.location={tmp_path}/server.pem", "console.ssl.keystore.location=/c/d.pem")
+    assert set_location(world, KEYS[1], f"{tmp_path}/trust.pem")[0] is ErrorCode.NONE
+    assert set_location(world, KEYS[1], "/c/trust.pem")[0] is ErrorCode.NONE
+    assert set_location(world, KEYS[1], f"{tmp_path.parent}/trust.pem")[0] is ErrorCode.INVALID_REQUEST
+
+
+def test_without_the_setting_and_without_stores_there_is_no_such_folder() -> None:
+    assert set_location(World(), KEYS[0], "/etc/weir/a.pem")[0] is ErrorCode.INVALID_REQUEST
+
+
+def test_a_location_may_always_be_taken_away() -> None:
+    assert set_location(World(), KEYS[0], "")[0] is ErrorCode.NONE

@@ -34,12 +34,12 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import PLANNERS, Control
-from broker.control.passwords import HashedPassword, SetPassword
+from broker.control.tokens import HashedPassword, SetPassword
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Delta, QuotaChange
+from broker.metadata.changes import AuditFilter
 from broker.metadata.image import Image
+from broker.metadata.publisher import Delta, QuotaChange
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
@@ -117,14 +117,14 @@ def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
 @pytest.mark.parametrize(
-    "door", [ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE]
+    "origin", [ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE]
 )
-async def test_a_viewer_changes_nothing_through_any_door(
-    prepared: Control, committer: StoreCommitter, command: Command[Any], door: ChangeOrigin
+async def test_a_viewer_changes_nothing_from_any_origin(
+    prepared: Control, committer: StoreCommitter, command: Command[Any], origin: ChangeOrigin
 ) -> None:
     before = prepared.image
     refusals = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert await error_of(prepared, command, actor(Role.VIEWER, door=door)) in refusals
+    assert await error_of(prepared, command, actor(Role.VIEWER, origin=origin)) in refusals
     assert prepared.image is before
     assert committer.store.image is before
 
@@ -134,10 +134,10 @@ async def test_an_administrator_changes_everything_and_is_in_the_trail(
     prepared: Control, committer: StoreCommitter, command: Command[Any]
 ) -> None:
     before = prepared.image.version
-    await prepared.apply(command, actor(name="root", door=ChangeOrigin.PAGE))
+    await prepared.apply(command, actor(name="root", origin=ChangeOrigin.PAGE))
     assert prepared.image.version > before
     newest = committer.store.history(AuditFilter(limit=1))[0]
-    assert (newest.actor, newest.role, newest.address, newest.door) == ("root", "admin", "10.0.0.1", "page")
+    assert (newest.actor, newest.role, newest.address, newest.origin) == ("root", "admin", "10.0.0.1", "page")
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)

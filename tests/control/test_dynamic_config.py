@@ -1,4 +1,6 @@
-"""Configuration listeners receive their own part, once, after the commit; they can refuse it before."""
+"""Listeners receive their own part once, after the commit, and can refuse it before; a start deletes some."""
+
+import pytest
 
 from broker.config.sections import NetworkConfig, QuotaConfig
 from broker.control.commands import (
@@ -10,7 +12,10 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
-from broker.errors import ChangeRefused, ErrorCode
+from broker.control.dynamic_config import changes_to_forget, explaining_dynamic_settings, forget_warnings
+from broker.errors import ChangeRefused, ConfigError, ErrorCode
+from broker.metadata.changes import Change, Kind
+from broker.metadata.image import Image
 from tests.control.world import StoreCommitter, actor
 
 
@@ -93,3 +98,37 @@ async def test_validating_only_asks_and_tells_nobody(control: Control) -> None:
     command = change(("num.io.threads", "9"), validate=True)
     assert await outcome(control, command) == (ErrorCode.NONE, None)
     assert (asked, followed) == ([9], [])
+
+
+IMAGE = Image(
+    broker_configs={
+        "": {"num.io.threads": "4", "log.retention.ms": "5"},
+        "1": {"num.io.threads": "8"},
+        "2": {"listeners": "x"},
+    }
+)
+
+
+def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
+    assert changes_to_forget(["num.io.threads", "no.such.key"], IMAGE) == [
+        Change(Kind.BROKER_CONFIG, "", "num.io.threads", None),
+        Change(Kind.BROKER_CONFIG, "1", "num.io.threads", None),
+    ]
+    assert changes_to_forget([], IMAGE) == []
+
+
+def test_a_key_that_is_taken_back_nowhere_is_told() -> None:
+    keys = ["num.io.threads", "num.io.thread", "queued.max.requests", "num.io.thread"]
+    assert forget_warnings(keys, IMAGE) == [
+        "--forget num.io.thread: unknown key, nothing deleted (did you mean num.io.threads?)",
+        "--forget queued.max.requests: the key has no dynamic setting, nothing deleted",
+    ]
+    assert forget_warnings(["num.io.threads", "listeners"], IMAGE) == []
+
+
+@pytest.mark.parametrize(("key", "blamed"), [("num.io.threads", True), ("listeners", False)])
+def test_only_what_holds_for_this_broker_is_blamed(key: str, blamed: bool) -> None:
+    with pytest.raises(ConfigError) as caught, explaining_dynamic_settings(IMAGE, 1):
+        raise ConfigError(key, "4", "something else")
+    assert (caught.value.key, caught.value.value) == (key, "4")
+    assert (f"--forget {key} deletes it" in caught.value.allowed) is blamed

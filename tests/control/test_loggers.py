@@ -47,7 +47,7 @@ def put(name: str, level: str | None) -> ConfigOp:
 def refusal(*ops: ConfigOp, role: Role = Role.ADMIN, **more: object) -> ResourceOutcome:
     plan = World().plan(plan_alter_configs, command(*ops, **more), role)
     assert plan.changes == () and plan.effects == ()
-    (outcome,) = plan.answer
+    (outcome,) = plan.result
     return outcome
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.control import Control
-from broker.control.reading import ControlViews
-from broker.control.views import MeasuredBy, ResolvedLimit
+from broker.control.views import MeasuredBy, ResolvedLimit, Views
 from broker.errors import ApiError, ErrorCode
 from broker.steps import finished
 from tests.control.live import Live, client, store
@@ -31,7 +30,7 @@ def state(limit: ResolvedLimit) -> State:
 
 
 def resolved(
-    views: ControlViews, key: str, *edits: QuotaAlteration, user: str = "alice", client_id: str = "app"
+    views: Views, key: str, *edits: QuotaAlteration, user: str = "alice", client_id: str = "app"
 ) -> tuple[State, State]:
     found = {now.key: (now, then) for now, then in finished(views.resolve(user, client_id, changes=edits))}
     now, then = found[key]
@@ -39,7 +38,7 @@ def resolved(
 
 
 async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0), (APP, PRODUCE, 20.0), (ANY_APP, FETCH, 30.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 7.0
@@ -64,7 +63,7 @@ async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
 
 
 async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
-    control: Control, views: ControlViews
+    control: Control, views: Views
 ) -> None:
     await store(control, ((("user", "ANONYMOUS"),), PRODUCE, 10.0))
     assert finished(views.resolve(None, None))[0][0].bound == 10.0
@@ -72,7 +71,7 @@ async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
 
 @pytest.mark.parametrize(("observed", "wait_ms"), [(9.9, 0), (10.0, 0), (11.0, 1_000), (20.0, 10_000)])
 async def test_the_wait_is_that_of_its_present_rate(
-    control: Control, views: ControlViews, live: Live, observed: float, wait_ms: int
+    control: Control, views: Views, live: Live, observed: float, wait_ms: int
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0))
     live.sensors[PRODUCE, "alice", "app", ""] = observed
@@ -80,7 +79,7 @@ async def test_the_wait_is_that_of_its_present_rate(
     assert now == then == (ALICE, 10.0, observed, QUOTA, False, wait_ms)
 
 
-async def test_who_is_not_limited_does_what_its_connections_say(views: ControlViews, live: Live) -> None:
+async def test_who_is_not_limited_does_what_its_connections_say(views: Views, live: Live) -> None:
     live.clients = [client("alice", "app", 5.0, 6.0), client("alice", "other", 50.0, 60.0)]
     assert resolved(views, PRODUCE)[0] == (None, None, 5.0, CONNECTIONS, False, None)
     assert resolved(views, FETCH)[0] == (None, None, 6.0, CONNECTIONS, False, None)
@@ -89,7 +88,7 @@ async def test_who_is_not_limited_does_what_its_connections_say(views: ControlVi
 
 
 async def test_a_proposed_rule_counts_all_whom_it_would_govern_together(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, ((("user", "alice"), ("client-id", "vip")), PRODUCE, 1_000.0))
     live.clients = [
@@ -108,7 +107,7 @@ async def test_a_proposed_rule_counts_all_whom_it_would_govern_together(
 
 
 async def test_a_changed_limit_is_judged_by_the_sensor_that_is_there(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 9.0
@@ -119,7 +118,7 @@ async def test_a_changed_limit_is_judged_by_the_sensor_that_is_there(
 
 
 async def test_a_rule_that_goes_first_has_a_sensor_of_its_own(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 9.0
@@ -130,7 +129,7 @@ async def test_a_rule_that_goes_first_has_a_sensor_of_its_own(
 
 
 async def test_a_rule_that_takes_others_away_leaves_the_rest_under_the_limit(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 21.0
@@ -141,9 +140,7 @@ async def test_a_rule_that_takes_others_away_leaves_the_rest_under_the_limit(
     assert then == (ALICE, 10.0, 2.0, CONNECTIONS, False, 0)
 
 
-async def test_a_removed_limit_uncovers_the_one_behind_it(
-    control: Control, views: ControlViews, live: Live
-) -> None:
+async def test_a_removed_limit_uncovers_the_one_behind_it(control: Control, views: Views, live: Live) -> None:
     await store(control, (ALICE, PRODUCE, 10.0), (ANY_APP, PRODUCE, 4.0))
     live.clients = [client("alice", "app", 8.0)]
     _, then = resolved(views, PRODUCE, edit(ALICE, producer_byte_rate=None))
@@ -157,7 +154,7 @@ async def test_a_removed_limit_uncovers_the_one_behind_it(
 
 
 async def test_a_rule_that_only_goes_into_shadow_matches_as_before(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0), (ANY_APP, PRODUCE, 1.0))
     live.sensors[PRODUCE, "alice", "app", ""] = 20.0
@@ -169,14 +166,14 @@ async def test_a_rule_that_only_goes_into_shadow_matches_as_before(
     assert [probe.shadow for probe in limit_then.probes] == [False, False, True, *[False] * 5]
 
 
-async def test_request_time_is_known_while_requests_are_timed(views: ControlViews, live: Live) -> None:
+async def test_request_time_is_known_while_requests_are_timed(views: Views, live: Live) -> None:
     live.clients = [client("alice", "app", percent=30.0), client("alice", "other", percent=3.0)]
     _, then = resolved(views, PERCENT, edit(ALICE, request_percentage=30.0))
     assert then == (ALICE, 30.0, 33.0, CONNECTIONS, False, 1_000)
 
 
 async def test_the_limit_of_an_address_is_looked_for_where_one_is_given(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     key, address = "connection_creation_rate", "10.0.0.7"
     await store(control, ((("ip", None),), key, 5.0))
@@ -199,7 +196,7 @@ async def test_the_limit_of_an_address_is_looked_for_where_one_is_given(
     ],
 )
 async def test_edits_that_would_be_refused_are_refused_here(
-    views: ControlViews, edits: list[QuotaAlteration], words: str
+    views: Views, edits: list[QuotaAlteration], words: str
 ) -> None:
     with pytest.raises(ApiError, match=words) as refused:
         finished(views.resolve("alice", "app", changes=edits))
@@ -207,7 +204,7 @@ async def test_edits_that_would_be_refused_are_refused_here(
 
 
 async def test_many_clients_are_resolved_with_the_use_gathered_once(
-    control: Control, views: ControlViews, live: Live
+    control: Control, views: Views, live: Live
 ) -> None:
     await store(control, (ALICE, PRODUCE, 10.0))
     live.clients = [client("alice", "app", 7.0), client("bob", "app", 3.0)]

@@ -31,10 +31,10 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import Control
-from broker.control.passwords import HashedPassword, SetPassword
+from broker.control.tokens import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
+from broker.metadata.changes import AuditFilter
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
@@ -134,16 +134,16 @@ async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(
     control: Control, committer: StoreCommitter, connections: OneConnection, what: str, role: Role
 ) -> None:
     needed, command = NEEDS[what]
-    for door in (ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE):
+    for origin in (ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE):
         before = control.image
-        error = await carry_out(control, command, actor(role, door=door))
+        error = await carry_out(control, command, actor(role, origin=origin))
         if role < needed:
             assert error in REFUSALS
             assert control.image is before and connections.open
         else:
             assert error not in REFUSALS
             assert (
-                error is ErrorCode.NONE or door is not ChangeOrigin.WIRE
+                error is ErrorCode.NONE or origin is not ChangeOrigin.WIRE
             )  # there is one connection to close
 
 

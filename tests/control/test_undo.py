@@ -24,7 +24,7 @@ from broker.control.control import Control
 from broker.control.undo import inverse_of
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
-from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import AuditFilter, AuditRow
 from broker.metadata.sealing import Unreadable
 from tests.control.world import StoreCommitter, actor
 

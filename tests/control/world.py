@@ -11,19 +11,18 @@ from broker.control.dynamic_config import DynamicConfig
 from broker.control.plan import Plan, Situation
 from broker.errors import ApiError
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change
+from broker.metadata.changes import AuditFilter, AuditRow, Change
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.store import MetadataStore
 from broker.steps import Steps, finished
 
-Answer = TypeVar("Answer")
 Result = TypeVar("Result")
-Planner = Callable[[Any, Situation], Plan[Answer] | Steps[Plan[Answer]]]
+Result = TypeVar("Result")
+Planner = Callable[[Any, Situation], Plan[Result] | Steps[Plan[Result]]]
 
 
-def actor(role: Role = Role.ADMIN, name: str = "ann", door: ChangeOrigin = ChangeOrigin.REST) -> Actor:
-    return Actor(name, role, "10.0.0.1", door)
+def actor(role: Role = Role.ADMIN, name: str = "ann", origin: ChangeOrigin = ChangeOrigin.REST) -> Actor:
+    return Actor(name, role, "10.0.0.1", origin)
 
 
 class World:
@@ -41,22 +40,22 @@ class World:
 
     def plan(
         self,
-        planner: Planner[Answer],
+        planner: Planner[Result],
         command: object,
         role: Role = Role.ADMIN,
-    ) -> Plan[Answer]:
+    ) -> Plan[Result]:
         made = planner(command, self.at(role))
         return made if isinstance(made, Plan) else finished(made)
 
     def do(
         self,
-        planner: Planner[Answer],
+        planner: Planner[Result],
         command: object,
         role: Role = Role.ADMIN,
-    ) -> Answer:
+    ) -> Result:
         plan = self.plan(planner, command, role)
         self.write(plan.changes)
-        return plan.answer
+        return plan.result
 
     def write(self, changes: Sequence[Change]) -> None:
         version = self.image.version

@@ -1,4 +1,4 @@
-"""The project's own files, as the house tests see them."""
+"""The project's own files, parsed, for the tests of the conventions."""
 
 import ast
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON_ROOMS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo", "examples")
+PYTHON_ROOTS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo", "examples")
 OTHER_SOURCES: Final = ("webui/**/*.css", "webui/**/*.js", "templates/**/*.html", "benchmarks/load/*.?")
-# Folders of what is fetched, measured or borrowed.
+# Fetched, measured and third-party files.
 NOT_OURS: Final = frozenset({"peers", "results", "vendor", "__pycache__"})
 
 
@@ -26,15 +26,13 @@ class Module:
 
     @property
     def derived(self) -> bool:
-        """Written by broker.protocol.derive; a test beside it compares it with a new derivation."""
+        """Whether broker.protocol.derive writes the file; tests/protocol/test_derive.py compares it."""
         return self.path.is_relative_to(ROOT / "broker" / "protocol" / "messages")
 
 
 @cache
 def modules() -> tuple[Module, ...]:
-    found = (
-        path for section in PYTHON_ROOMS for path in sorted((ROOT / section).rglob("*.py")) if _is_ours(path)
-    )
+    found = (path for root in PYTHON_ROOTS for path in sorted((ROOT / root).rglob("*.py")) if _is_ours(path))
     return tuple(_read(path) for path in found)
 
 

@@ -1,4 +1,4 @@
-"""Every queue has a capacity, and no error is swallowed."""
+"""Every memory channel has a capacity, and no handler swallows all errors."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ Finder = Callable[[ast.AST], Iterator[int]]
 
 
 def unbounded_channels(tree: ast.AST) -> Iterator[int]:
-    """Lines that open a memory channel of infinite capacity: math.inf, float("inf"), an infinite literal."""
+    """Yield the lines that open a memory channel with an infinite capacity."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called(node).startswith("open_memory_channel"):
             arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -20,7 +20,7 @@ def unbounded_channels(tree: ast.AST) -> Iterator[int]:
 
 
 def swallowed_errors(tree: ast.AST) -> Iterator[int]:
-    """Lines of handlers that catch everything and do nothing, suppress(Exception) among them."""
+    """Yield the lines of handlers that catch everything and do nothing, such as suppress(Exception)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and _catches_all(node.type) and all(map(_is_idle, node.body)):
             yield node.lineno
@@ -56,7 +56,7 @@ def _is_idle(statement: ast.stmt) -> bool:
 
 
 @pytest.mark.parametrize("find", [unbounded_channels, swallowed_errors])
-def test_the_project_keeps_the_rule(find: Finder) -> None:
+def test_no_module_breaks_the_rule(find: Finder) -> None:
     assert [f"{m.name}:{line}" for m in modules() for line in find(m.tree)] == []
 
 
@@ -79,5 +79,5 @@ def test_the_project_keeps_the_rule(find: Finder) -> None:
         (swallowed_errors, "with suppress(OSError): f()", False),
     ],
 )
-def test_the_rule_sees_what_it_is_for(find: Finder, source: str, found: bool) -> None:
+def test_the_finder_finds_violations_only(find: Finder, source: str, found: bool) -> None:
     assert bool(list(find(ast.parse(source)))) is found

@@ -1,4 +1,4 @@
-"""Nothing that reads data runs it: no pickle, no eval, no shell, and no markup made of text on a page."""
+"""No code runs data: no pickle, no eval, no shell, and no HTML made of text by scripts."""
 
 import ast
 from typing import Final
@@ -9,7 +9,7 @@ from tests.conventions.sources import Module, modules, other_sources
 
 UNPICKLING: Final = frozenset({"pickle", "marshal", "shelve", "dill", "jsonpickle"})
 COMPILES: Final = "broker/protocol/emitter.py"
-"""Makes functions of our own schema; what comes from a socket never gets there."""
+"""Compiles functions from the schemas in the repository; no data from a socket reaches it."""
 
 MARKUP: Final = ("innerHTML =", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function")
 SHIPPED: Final = [each for each in modules() if each.name.startswith(("broker/", "webui/"))]
@@ -33,13 +33,13 @@ def _imports(module: Module) -> set[str]:
     return found
 
 
-def test_nothing_unpickles_and_nothing_evaluates() -> None:
+def test_no_module_unpickles_or_evaluates() -> None:
     for module in SHIPPED:
         assert not _imports(module) & UNPICKLING, module.name
         assert not _calls(module) & {"eval", "exec"} or module.name == COMPILES, module.name
 
 
-def test_no_command_goes_through_a_shell() -> None:
+def test_no_module_starts_a_shell() -> None:
     for module in SHIPPED:
         for node in ast.walk(module.tree):
             shell = isinstance(node, ast.keyword) and node.arg == "shell"
@@ -48,7 +48,7 @@ def test_no_command_goes_through_a_shell() -> None:
 
 
 @pytest.mark.parametrize("word", MARKUP)
-def test_no_script_makes_markup_of_text(word: str) -> None:
+def test_no_script_makes_html_of_text(word: str) -> None:
     scripts = [path for path in other_sources() if path.suffix == ".js"]
     assert scripts
     assert [path.name for path in scripts if word in path.read_text(encoding="utf-8")] == []

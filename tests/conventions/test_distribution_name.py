@@ -1,4 +1,4 @@
-"""No text makes a reader install PyPI's `weir`, which is another project: ours is called `weir-broker`."""
+"""No text tells a reader to install PyPI's `weir`, another project; this one is `weir-broker`."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from tests.conventions.test_requirements import PROJECT
 
 FOREIGN: Final = "weir"
 OURS: Final = "weir-broker"
-"""On no public index either, so a command that names it says which index has it."""
+"""No public index has it, so every command that installs it by name must name an index."""
 
 GAP: Final = r"(?:[^\S\n]|\\\n)+"
 INSTALLER: Final = re.compile(
@@ -43,7 +43,7 @@ ONE_INDEX: Final = ("--index-url", "-i", "--default-index", "--no-index")
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    """Every text file that git has or would take, by its path."""
+    """Yield the path and text of every text file that git tracks or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -59,7 +59,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 def _commands(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Where each command that installs begins, and its arguments without quotes."""
+    """Yield the start of each install command and its arguments without quotes."""
     for found in INSTALLER.finditer(text):
         tokens, at = found[0].split(), found.end()
         while token := TOKEN.match(text, at):
@@ -69,7 +69,7 @@ def _commands(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def foreign(text: str, *, is_requirements: bool = False) -> list[str]:
-    """The lines that name PyPI's project as something to install or to look up."""
+    """Return the lines that name PyPI's project as a package to install or to look up."""
     found = {hit.start() for pattern in ANYWHERE for hit in pattern.finditer(text)}
     if is_requirements:
         found |= {hit.start() for hit in REQUIREMENT_LINE.finditer(text)}
@@ -83,7 +83,7 @@ def foreign(text: str, *, is_requirements: bool = False) -> list[str]:
 
 
 def without_index(text: str) -> list[str]:
-    """The lines that install the distribution by name, from whichever index has that name."""
+    """Return the lines that install the distribution by name without naming one index."""
     named = re.compile(rf"{OURS}{END}.*", re.IGNORECASE)
     return [
         _line(text, at)
@@ -102,11 +102,11 @@ def test_the_distribution_has_its_own_name() -> None:
     assert PROJECT["project"]["scripts"] == {"weir": "broker.__main__:main"}
 
 
-def test_what_is_installed_says_the_version_that_the_broker_says() -> None:
+def test_the_installed_version_is_the_brokers() -> None:
     assert version(OURS) == PROJECT["project"]["version"] == VERSION
 
 
-def test_no_text_installs_the_project_of_somebody_else() -> None:
+def test_no_text_installs_the_other_project() -> None:
     found = {
         name: lines
         for name, text in _texts()
@@ -115,7 +115,7 @@ def test_no_text_installs_the_project_of_somebody_else() -> None:
     assert found == {}
 
 
-def test_a_command_that_installs_by_name_says_from_which_index() -> None:
+def test_every_install_command_by_name_names_an_index() -> None:
     found = {name: lines for name, text in _texts() if (lines := without_index(text))}
     assert found == {}
 
@@ -148,7 +148,7 @@ def test_a_command_that_installs_by_name_says_from_which_index() -> None:
         f"dist/{FOREIGN}-*.whl",
     ],
 )
-def test_a_text_that_would_install_it_is_found(text: str) -> None:
+def test_a_text_that_installs_the_other_project_is_found(text: str) -> None:
     assert foreign(text) != []
 
 
@@ -169,7 +169,7 @@ def test_a_text_that_would_install_it_is_found(text: str) -> None:
         "pip install weirdness",
     ],
 )
-def test_a_text_that_would_not_is_not(text: str) -> None:
+def test_a_text_that_installs_this_project_is_not_found(text: str) -> None:
     assert foreign(text) == []
 
 
@@ -191,10 +191,10 @@ def test_a_line_of_a_requirements_file_is_found(line: str) -> None:
         ("pip install .", False),
     ],
 )
-def test_an_index_of_one_s_own_is_named(command: str, is_bad: bool) -> None:
+def test_only_a_command_with_one_index_is_accepted(command: str, is_bad: bool) -> None:
     assert bool(without_index(command)) is is_bad
 
 
-def test_every_kind_of_file_is_looked_at() -> None:
+def test_every_kind_of_file_is_searched() -> None:
     names = {Path(name).suffix or name for name, _ in _texts()}
     assert {".py", ".md", ".js", ".html", ".toml", ".txt", "Dockerfile", "Makefile", ".ci/run"} <= names

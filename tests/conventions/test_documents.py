@@ -1,4 +1,4 @@
-"""Documents name what exists, and what exists is documented."""
+"""The documents name files, tests, targets and anchors that exist."""
 
 import re
 from itertools import chain
@@ -21,33 +21,33 @@ def _make_targets() -> set[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_make_command_that_is_named_exists(document: Path) -> None:
+def test_every_named_make_target_exists(document: Path) -> None:
     named = set(COMMAND.findall(document.read_text(encoding="utf-8")))
     assert named - _make_targets() == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_link_and_picture_leads_somewhere(document: Path) -> None:
+def test_every_link_has_a_target(document: Path) -> None:
     links = LINK.findall(document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
 def _anchors(document: Path) -> set[str]:
-    """The anchors that a page's headings have on GitHub and GitLab."""
+    """Return the anchors of a page's headings on GitHub and GitLab."""
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_anchor_leads_to_a_heading(document: Path) -> None:
+def test_every_anchor_has_a_heading(document: Path) -> None:
     links = ANCHOR.findall(document.read_text(encoding="utf-8"))
     pages = ((document.parent / name if name else document, anchor) for name, anchor in links)
     assert [(page.name, anchor) for page, anchor in pages if anchor not in _anchors(page)] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_test_that_is_named_exists(document: Path) -> None:
+def test_every_named_test_exists(document: Path) -> None:
     for path, name in TEST.findall(document.read_text(encoding="utf-8")):
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"

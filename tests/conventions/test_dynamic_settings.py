@@ -1,4 +1,4 @@
-"""What is said to change while the broker runs is shown to: a test for every key that is marked dynamic."""
+"""Every key that is marked dynamic has a test that shows its change take effect."""
 
 import ast
 
@@ -6,8 +6,8 @@ from broker.config.table import SETTINGS
 from tests.conventions.sources import Module, modules
 
 
-def shown(tests: list[Module]) -> set[str]:
-    """The keys that stand above tests as `@takes_effect("key", ...)`."""
+def keys_with_tests(tests: list[Module]) -> set[str]:
+    """Return the keys in the decorators `@takes_effect("key", ...)` of tests."""
     return {
         argument.value
         for module in tests
@@ -20,10 +20,10 @@ def shown(tests: list[Module]) -> set[str]:
     }
 
 
-def test_every_dynamic_setting_is_shown_to_take_effect_and_nothing_else_is() -> None:
+def test_every_dynamic_setting_and_no_other_has_a_test() -> None:
     dynamic = {key for key, setting in SETTINGS.items() if setting.dynamic}
-    assert shown([module for module in modules() if module.name.startswith("tests/")]) == dynamic
+    assert keys_with_tests([module for module in modules() if module.name.startswith("tests/")]) == dynamic
 
 
-def test_only_a_dynamic_setting_can_be_for_one_broker_only() -> None:
+def test_a_setting_for_one_broker_is_dynamic() -> None:
     assert [key for key, setting in SETTINGS.items() if setting.per_broker and not setting.dynamic] == []

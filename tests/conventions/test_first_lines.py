@@ -1,4 +1,4 @@
-"""Every file says first what it is, who calls it and what it refuses to know."""
+"""Every module begins with a docstring."""
 
 import ast
 
@@ -9,11 +9,11 @@ def test_every_module_begins_with_a_docstring() -> None:
     assert [m.name for m in modules() if m.text and not ast.get_docstring(m.tree)] == []
 
 
-def test_nothing_stands_before_the_docstring() -> None:
+def test_the_docstring_is_the_first_line() -> None:
     late = [m.name for m in modules() if m.tree.body and m.tree.body[0].lineno > 1]
     assert late == []
 
 
-def test_the_first_file_of_the_broker_is_only_a_tour() -> None:
+def test_the_brokers_package_file_is_only_a_docstring() -> None:
     (tour,) = [m for m in modules() if m.name == "broker/__init__.py"]
     assert len(tour.tree.body) == 1

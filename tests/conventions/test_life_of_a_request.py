@@ -9,7 +9,7 @@ import pytest
 
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from tests.conventions.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "life-of-a-request.md"

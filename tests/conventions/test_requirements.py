@@ -1,4 +1,4 @@
-"""What is installed is what is locked, and the locks say what pyproject.toml does."""
+"""The lock files agree with pyproject.toml, and only locked versions are installed."""
 
 import re
 import tomllib
@@ -29,13 +29,13 @@ def _text(lock: str) -> str:
 
 
 def _entries(lock: str) -> list[str]:
-    """One for each locked version, on one line."""
+    """Return the locked versions, each on one line."""
     lines = [line for line in _text(lock).splitlines() if not line.startswith("#")]
     return "\n".join(lines).replace(" \\\n   ", "").splitlines()
 
 
 def _locked(lock: str) -> dict[str, set[str]]:
-    """The versions of each package; several where it depends on the machine."""
+    """Return the versions of each package; several if they depend on the machine."""
     found: dict[str, set[str]] = {}
     for entry in _entries(lock):
         matched = HASHED.fullmatch(entry)
@@ -74,18 +74,18 @@ def test_every_locked_version_has_its_hashes(lock: str) -> None:
 
 
 @pytest.mark.parametrize("lock", PINNED)
-def test_no_lock_says_where_packages_come_from(lock: str) -> None:
+def test_no_lock_names_an_index(lock: str) -> None:
     assert not re.search(r"://|--(?:extra-)?index-url|--find-links|--trusted-host", _text(lock))
 
 
 @pytest.mark.parametrize("lock", ["dev", "insights", "pipeline"])
-def test_what_runs_is_the_same_version_everywhere(lock: str) -> None:
+def test_all_locks_have_the_same_runtime_versions(lock: str) -> None:
     both = {name: versions for name, versions in _locked(lock).items() if name in _locked("runtime")}
     assert both == _locked("runtime")
 
 
-def test_what_the_runtime_needs_is_locked_with_it() -> None:
-    """Going by what is installed here: the lock may have more, for other machines."""
+def test_every_dependency_of_the_runtime_is_locked() -> None:
+    """Check the packages installed here; the lock may have more, for other machines."""
     locked = _locked("runtime")
     left = [Requirement(each) for each in RUNTIME]
     seen: set[str] = set()
@@ -99,7 +99,7 @@ def test_what_the_runtime_needs_is_locked_with_it() -> None:
         left += [Requirement(each) for each in requires(name) or ()]
 
 
-def test_make_and_the_image_install_nothing_else() -> None:
+def test_make_and_the_image_install_locked_versions_only() -> None:
     files = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "Dockerfile")}
     install = re.compile(r"^.*(?:\t\$\(PIP\) |bin/pip install --no).*$", re.MULTILINE)
     checked = ("--require-hashes", "$(LOCKED)", "--no-deps")

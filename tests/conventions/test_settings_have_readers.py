@@ -1,6 +1,4 @@
-"""Every key that the broker accepts is read somewhere, or is declared to have no effect, which the start then
-says.
-"""
+"""The code reads every configuration key, or the key is declared inert, and the start warns about it."""
 
 import ast
 from collections import defaultdict
@@ -8,9 +6,9 @@ from typing import Final
 
 import pytest
 
+from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, settings_of
 from broker.config.table import SECTION_TYPES
-from broker.config.topic import TOPIC_SETTINGS
 from broker.errors import ConfigError
 from tests.conventions.sources import ROOT
 
@@ -21,11 +19,11 @@ INERT: Final = {
     "share.fetch.purgatory.purge.interval.requests",
 }
 
-SEEN_AS: Final = {"console": {"ConsoleSettings"}}
-"""What the console calls its room, which it must not import."""
+ALIASES: Final = {"console": {"ConsoleSettings"}}
+"""The console's own name for its section, which it must not import."""
 
 Keys = list[tuple[str, type, str, Setting]]
-"""Name of the room, the room, name of the field, and the setting."""
+"""Name of the section, its class, name of the field, and the setting."""
 
 
 def keys() -> Keys:
@@ -37,7 +35,7 @@ def keys() -> Keys:
 
 
 class Sources:
-    """Which attributes are read where, and which classes have one of that name."""
+    """The attributes that each file reads, and the classes that define an attribute."""
 
     def __init__(self) -> None:
         self.reads: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -45,9 +43,9 @@ class Sources:
         self.names: dict[str, set[str]] = {}
         for package in ("broker", "webui"):
             for path in (ROOT / package).rglob("*.py"):
-                self._look_at(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
+                self._add(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
 
-    def _look_at(self, path: str, tree: ast.Module) -> None:
+    def _add(self, path: str, tree: ast.Module) -> None:
         self.names[path] = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -57,10 +55,12 @@ class Sources:
                     self.owners[name].add(node.name)
 
     def read(self, section_name: str, section: type, field: str) -> bool:
-        """Whether some expression reads this field: any, where no other class has an attribute of that name,
-        else one that names the room, or one in a file that names the room's class.
+        """Return whether an expression reads this field.
+
+        If another class has an attribute of that name, only expressions that name the section and files that
+        name its class count.
         """
-        own = {each.__name__ for each in section.__mro__} | SEEN_AS.get(section_name, set())
+        own = {each.__name__ for each in section.__mro__} | ALIASES.get(section_name, set())
         if not self.owners[field] - own:
             return bool(self.reads[field])
         named = (f"config.{section_name}", f"{section_name}_config")
@@ -88,12 +88,12 @@ def sources() -> Sources:
 
 
 def has_a_choice(setting: Setting) -> bool:
-    """A key with one allowed value cannot be set to anything else."""
+    """Return whether the key has more than one allowed value."""
     allowed = setting.kind.allowed
     return "," in allowed if allowed.startswith("one of ") else not allowed.startswith("PEM;")
 
 
-def test_every_key_is_read_or_has_no_effect_and_says_so(sources: Sources) -> None:
+def test_every_key_is_read_or_declared_inert(sources: Sources) -> None:
     unread = {
         setting.key
         for section_name, section, field, setting in keys()
@@ -102,7 +102,7 @@ def test_every_key_is_read_or_has_no_effect_and_says_so(sources: Sources) -> Non
     assert unread == set()
 
 
-def test_what_has_no_choice_is_refused_with_any_other_value() -> None:
+def test_a_key_with_one_allowed_value_refuses_all_others() -> None:
     fixed = {setting.key: setting for *_, setting in keys() if not has_a_choice(setting)}
     assert set(fixed) == {"compression.type", "ssl.keystore.type", "ssl.truststore.type"}
     for setting in fixed.values():
@@ -121,6 +121,6 @@ def test_a_key_without_a_reader_is_found(sources: Sources) -> None:
     )
 
 
-def test_the_keys_without_effect_are_these() -> None:
+def test_the_inert_keys() -> None:
     everything = [setting for *_, setting in keys()] + list(TOPIC_SETTINGS.values())
     assert {setting.key for setting in everything if setting.inert} == INERT

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.disk import tasks
-from broker.disk.tasks import SLICE_S, MetadataWriter
+from broker.disk import metadata_writer
+from broker.disk.metadata_writer import SLICE_S, MetadataWriter
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.steps import Steps
@@ -26,7 +26,7 @@ async def writer(tmp_path: Path) -> AsyncIterator[MetadataWriter]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
     clock = WorkClock()
-    monkeypatch.setattr(tasks, "time", clock)
+    monkeypatch.setattr(metadata_writer, "time", clock)
     return clock
 
 

@@ -241,9 +241,15 @@ def test_a_controller_listener_serves_administrators(tmp_path: Path) -> None:
         "process.roles=broker,controller",
         "controller.listener.names=CONTROLLER",
     ):
-        door = ("--bootstrap-controller", f"127.0.0.1:{port}", "--entity-type", "brokers", "--entity-default")
-        run(CONFIGS, *door, "--alter", "--add-config", "log.retention.ms=77")
-        assert "log.retention.ms=77" in run(CONFIGS, *door, "--describe")
+        target = (
+            "--bootstrap-controller",
+            f"127.0.0.1:{port}",
+            "--entity-type",
+            "brokers",
+            "--entity-default",
+        )
+        run(CONFIGS, *target, "--alter", "--add-config", "log.retention.ms=77")
+        assert "log.retention.ms=77" in run(CONFIGS, *target, "--describe")
 
 
 def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:

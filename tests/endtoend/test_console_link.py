@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from broker.security.console_link_file import FILE_NAME
+from broker.security.console_links import FILE_NAME
 from tests.support.broker_process import WEIR
 
 pytestmark = pytest.mark.endtoend

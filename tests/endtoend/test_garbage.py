@@ -1,5 +1,5 @@
 """Nothing that has lived long ends as a cycle: the collector freezes what has survived it for a minute, and
-what is frozen is freed by reference counting or never (broker.garbage).
+what is frozen is freed by reference counting or never (broker.interpreter).
 
 Each case lives until everything is frozen, and ends; what the collector then finds among what was frozen is
 what the broker would keep for ever. The longest walk of a large broker is measured here, too.
@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from broker import garbage
+from broker import interpreter
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -285,8 +285,8 @@ def left_behind() -> Counter[str]:
 
 
 async def leaks(place: Place, cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(garbage, "MAX_WALKED", 10**9)  # everything is walked here
-    monkeypatch.setattr(garbage, "CHECKS", 10**9)  # and frozen by the test
+    monkeypatch.setattr(interpreter, "MAX_WALKED", 10**9)  # everything is walked here
+    monkeypatch.setattr(interpreter, "CHECKS", 10**9)  # and frozen by the test
     found = {}
     for case in cases.values():
         await lived(place, case)  # what is made once is no leak
@@ -345,7 +345,7 @@ async def test_no_collection_in_a_large_broker_holds_the_thread(tmp_path: Path) 
             for _ in range(20):
                 for listing in ("client-quotas", "topics", "client-quotas:export", "connections"):
                     assert await crowd.ask("GET", f"/api/v1/{listing}") == 200
-            await trio.sleep(garbage.CHECKS * garbage.CHECK_SECONDS + 1)
+            await trio.sleep(interpreter.CHECKS * interpreter.CHECK_SECONDS + 1)
         finally:
             gc.callbacks.remove(walks)
     assert walks.count > 100

@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.api import registry
-from broker.api.large_changes import MAX_ELEMENTS
+from broker.api.change_limits import MAX_ELEMENTS
 from broker.api.registry import Api
 from broker.control.commands import OpType, ResourceType
 from broker.protocol import codec
@@ -50,7 +50,7 @@ from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend
 
-LONGEST_STRING: Final = "x" * 32_766
+MAX_STRING_BYTES: Final = "x" * 32_766
 MEGABYTE: Final = 1 << 20
 LARGEST: Final = 8 * MEGABYTE
 """Bytes of a field of bytes, and behind the end of a request."""
@@ -111,8 +111,8 @@ def with_tags(frame: bytes, count: int) -> bytes:
 def bodies(api: Api) -> Iterator[tuple[str, bytes]]:
     """The longest strings, of ASCII and of what takes three bytes each; bytes that are large; a tail."""
     kind, version = codec.request_class(api.key), api.max_version
-    wide = "\N{EURO SIGN}" * (len(LONGEST_STRING) // 3)
-    yield "the longest strings", frame_of(longest(kind, LONGEST_STRING, b""), version)
+    wide = "\N{EURO SIGN}" * (len(MAX_STRING_BYTES) // 3)
+    yield "the longest strings", frame_of(longest(kind, MAX_STRING_BYTES, b""), version)
     yield "the longest strings, of 3 bytes a character", frame_of(longest(kind, wide, b""), version)
     if any(field.type == "bytes" for field in kind.FIELDS):
         yield "8 MB in its bytes", frame_of(longest(kind, "1", bytes(LARGEST)), version)

@@ -16,7 +16,6 @@ import pytest
 
 from benchmarks.install import LOAD_PROGRAM, install_load_program
 from broker.protocol.codec import decode_request, encode_response
-from broker.protocol.header import RequestHeader, parse_request_header
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from broker.protocol.messages.metadata import (
@@ -28,6 +27,7 @@ from broker.protocol.messages.produce import PartitionProduceResponse, ProduceRe
 from broker.records.build import NewRecord, build_batch
 from broker.records.validate import check_batch
 from broker.records.walk import records
+from tests.support.headers import RequestHeader, parse_request_header
 
 pytestmark = [
     pytest.mark.endtoend,

@@ -1,4 +1,4 @@
-"""A limit holds a running producer whichever door it came through, and is the same behind all of them."""
+"""A limit holds a running producer whichever interface set it, and is the same by all of them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.endtoend
 LIMIT: Final = 200_000
 LONGEST_WAIT_S: Final = 11
 
-Door = Callable[[BrokerProcess, Entity, int | None], None]
+SetLimit = Callable[[BrokerProcess, Entity, int | None], None]
 KAFKA_CONFIGS: Final[Any] = pytest.param(set_by_kafka_configs, marks=pytest.mark.slow)
 
 
@@ -31,26 +31,28 @@ def _no_rules_are_left(broker: BrokerProcess) -> Iterator[None]:
         set_by_rest(broker, rule["entity"], None)
 
 
-@pytest.mark.parametrize("door", [set_by_rest, set_by_wire, KAFKA_CONFIGS])
+@pytest.mark.parametrize("set_limit", [set_by_rest, set_by_wire, KAFKA_CONFIGS])
 @pytest.mark.parametrize("kind", [Librdkafka, Aiokafka, KafkaPython])
-def test_a_client_id_is_held_and_freed(broker: BrokerProcess, door: Door, kind: type[RealProducer]) -> None:
-    client_id = f"{kind.__name__}-{door.__name__}"
+def test_a_client_id_is_held_and_freed(
+    broker: BrokerProcess, set_limit: SetLimit, kind: type[RealProducer]
+) -> None:
+    client_id = f"{kind.__name__}-{set_limit.__name__}"
     with kind(broker.plain, client_id) as producer:
         within(10, lambda: producer.delivered, "the first record")
-        door(broker, {"client-id": client_id}, LIMIT)
+        set_limit(broker, {"client-id": client_id}, LIMIT)
         row = within(1, lambda: broker.throttled(client_id), "it is held")
         assert row["entity"] == {"client-id": client_id}
         assert row["bound"] == LIMIT < row["observed"]
         assert producer.rate(2) <= 2 * LIMIT
 
-        door(broker, {"client-id": client_id}, None)
+        set_limit(broker, {"client-id": client_id}, None)
         before = producer.delivered
         # kafka-python waits by itself for as long as it was told; the broker lets it go at once.
         within(1, lambda: broker.throttled(client_id) is None, "the broker lets it go")
         within(LONGEST_WAIT_S if kind is KafkaPython else 1, lambda: producer.delivered > before, "it sends")
 
 
-@pytest.mark.parametrize("door", [set_by_wire, KAFKA_CONFIGS])
+@pytest.mark.parametrize("set_limit", [set_by_wire, KAFKA_CONFIGS])
 @pytest.mark.parametrize(
     "entity",
     [
@@ -64,15 +66,15 @@ def test_a_client_id_is_held_and_freed(broker: BrokerProcess, door: Door, kind: 
         {"client-id": None},
     ],
 )
-def test_every_kind_of_entity_is_the_same_behind_every_door(
-    broker: BrokerProcess, door: Door, entity: dict[str, str | None]
+def test_every_kind_of_entity_is_the_same_by_every_interface(
+    broker: BrokerProcess, set_limit: SetLimit, entity: dict[str, str | None]
 ) -> None:
-    door(broker, entity, LIMIT)
+    set_limit(broker, entity, LIMIT)
     (rule,) = broker.ask("GET", "/api/v1/client-quotas")["items"]
     assert rule["entity"] == entity
     assert rule["limits"]["producer_byte_rate"]["value"] == LIMIT
     with Librdkafka(broker.sasl, "billing", "alice"):
         row = within(5, lambda: broker.throttled("billing"), "it is held")
         assert row["entity"] == entity and row["principal"] == "alice"
-    door(broker, entity, None)
+    set_limit(broker, entity, None)
     assert broker.ask("GET", "/api/v1/client-quotas")["items"] == []

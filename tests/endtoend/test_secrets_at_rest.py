@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from broker.disk.stores import METADATA_FILE
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from broker.server import METADATA_FILE
 from tests.support.broker_process import LOGIN_MODULE, SASL, WEIR, BrokerProcess
 from tests.support.certificates import PASSWORD, certificates
 from tests.support.wire import connect

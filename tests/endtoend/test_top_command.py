@@ -24,7 +24,7 @@ from tests.support.broker_process import PATIENCE, TOKEN, WEIR, BrokerProcess, w
 pytestmark = pytest.mark.endtoend
 
 HOSTILE = "evil\x1b]0;owned\x07\x1b[2J\u202e"
-OURS = re.compile(r"\x1b\[(\?1049[hl]|\?25[hl]|2J|H|K|J|[0-9;]*m)")
+OURS = re.compile(r"\x1b\[(\?1049[hl]|\?25[hl]|H|[0-9]+;1H|[0-9;]*m)")
 """Every escape sequence that may be in a frame."""
 
 
@@ -98,6 +98,12 @@ def test_without_a_terminal_it_says_once_who_is_held(broker: BrokerProcess) -> N
     assert row.startswith(r"evil\x1b]0;owned\x07\x1b[2J\u202e")
     assert "produce" in row and "default client-id" in row and "/ 20 kB/s" in row
     assert "producer_byte_rate" in done.stdout.partition("Rules nearest")[2]
+
+
+def test_an_encoding_without_a_character_shows_a_question_mark(broker: BrokerProcess) -> None:
+    done = weir_top(broker, "--once", PYTHONIOENCODING="ascii", COLUMNS="60")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii() and "?" in done.stdout
 
 
 def test_json_is_a_line_that_no_terminal_obeys(broker: BrokerProcess) -> None:
@@ -177,11 +183,12 @@ class Screen:
             self.written += os.read(self._here, 65536).decode("utf-8", "replace")
 
     def lines(self) -> list[str]:
-        """The last frame that is whole, without its styles."""
-        frames = self.written.split("\x1b[H")[1:]
-        whole = [frame for frame in frames if "\x1b[J" in frame]
-        last = whole[-1].partition("\x1b[J")[0] if whole else ""
-        return OURS.sub("", last).replace("\r", "").split("\n") if whole else []
+        """The last frame that is whole, without its styles: each of its lines begins with its place."""
+        frames = self.written.split("\x1b[1;1H")[1:]
+        if len(frames) < 2:
+            return []
+        lines = re.split(r"\x1b\[[0-9]+;1H", frames[-2])
+        return [OURS.sub("", line).rstrip() for line in lines]
 
     def until(self, look: Callable[[list[str]], object], what: str, seconds: float = 15) -> list[str]:
         deadline = time.monotonic() + seconds * PATIENCE
@@ -248,8 +255,9 @@ def test_without_colour_there_is_none(broker: BrokerProcess) -> None:
         assert screen.ended() == 0
 
 
-def test_a_terminal_that_understands_nothing_is_given_plain_text(broker: BrokerProcess) -> None:
-    with terminal(broker, TERM="dumb") as screen:
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_that_understands_nothing_is_given_plain_text(broker: BrokerProcess, name: str) -> None:
+    with terminal(broker, TERM=name) as screen:
         screen.process.wait(30)
         screen.read(1)
         assert "\x1b" not in screen.written and "Throttled now" in screen.written

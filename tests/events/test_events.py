@@ -201,7 +201,12 @@ async def test_a_change_of_a_quota_says_by_whom_and_from_what(
     assert [(row["old"], row["new"]) for row in rows] == [(None, 1_000), (1_000, 2_000), (2_000, None)]
     row = rows[0]
     assert row["entity"] == {"user": "alice", "client-id": None} and row["key"] == "producer_byte_rate"
-    assert (row["actor"], row["role"], row["address"], row["door"]) == ("olga", "editor", "10.0.0.7", "rest")
+    assert (row["actor"], row["role"], row["address"], row["origin"]) == (
+        "olga",
+        "editor",
+        "10.0.0.7",
+        "rest",
+    )
 
 
 async def test_nothing_happens_and_nothing_is_written(broker: RunningBroker, mock_clock: MockClock) -> None:

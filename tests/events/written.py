@@ -32,7 +32,7 @@ def quota_events(broker: RunningBroker, *kinds: str) -> list[dict[str, Any]]:
     found = (json.loads(value) for value in values(broker, "__weir_quota_changes"))
     events = [each for each in found if each["event"] in kinds]
     for each in events:
-        assert each.pop("v") == (1 if each["event"] == "limit" else 2) and each.pop("time_ms") > 0
+        assert each.pop("v") == 2 and each.pop("time_ms") > 0
     return events
 
 

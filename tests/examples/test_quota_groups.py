@@ -3,9 +3,8 @@
 import pytest
 
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.callback_class import load_callback
 from broker.quotas.entity import DEFAULT
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback, load_callback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 from tests.quotas.scene import Scene

@@ -12,8 +12,16 @@ from broker.clock import BASE_MS
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode
 from broker.groups.coordinator import GroupCoordinator
-from broker.groups.replies import Effects, Record
-from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, OffsetToCommit, SyncRequest
+from broker.groups.messages import (
+    CommitRequest,
+    Effects,
+    JoinRequest,
+    LeavingMember,
+    Now,
+    OffsetToCommit,
+    Record,
+    SyncRequest,
+)
 
 WALL_MS = 1_750_000_000_000
 
@@ -121,9 +129,9 @@ class Conversation:
     ) -> ErrorCode:
         return self.coordinator.heartbeat(group, generation, member_id, instance, self.now)
 
-    def leave(self, *leaving: str | Leaving, group: str = "g") -> Any:
+    def leave(self, *leaving: str | LeavingMember, group: str = "g") -> Any:
         ask = Ask()
-        members = [Leaving(one) if isinstance(one, str) else one for one in leaving]
+        members = [LeavingMember(one) if isinstance(one, str) else one for one in leaving]
         self._take(self.coordinator.leave(group, members, ask, self.now))
         return ask.reply
 
@@ -167,7 +175,7 @@ class Conversation:
                 ask.reply = None
             if effects.records:
                 del self.records[-len(effects.records) :]
-            self._take(self.coordinator.failed(effects, error, self.now))
+            self._take(self.coordinator.roll_back(effects, error, self.now))
 
     def state(self, group: str = "g") -> str:
         return self.coordinator.described([group], missing_is_error=False)[0].state

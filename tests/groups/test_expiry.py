@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.groups.requests import OffsetToCommit
+from broker.groups.messages import OffsetToCommit
 from tests.groups.conversation import Conversation
 
 WEEK = 10_080 * 60_000

@@ -3,10 +3,7 @@
 import pytest
 
 from broker.errors import BrokerBug
-from broker.groups.classic.group import Group
-from broker.groups.classic.member import Member
-from broker.groups.classic.state import VALID_PREVIOUS_STATES, State
-from broker.groups.classic.subscription import subscribed_topics
+from broker.groups.group import VALID_PREVIOUS_STATES, Group, Member, State, subscribed_topics
 from tests.groups.conversation import subscription
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinedMember, JoinReply
+from broker.groups.messages import JoinedMember, JoinReply
 from tests.groups.conversation import Conversation, subscription
 
 RANGE = ("range", subscription("t"))

@@ -1,8 +1,7 @@
 """LeaveGroup: one member, several, by instance id, and with wrong names."""
 
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinReply, LeaveReply, SyncReply
-from broker.groups.requests import Leaving
+from broker.groups.messages import JoinReply, LeaveReply, LeavingMember, SyncReply
 
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -39,7 +38,7 @@ def test_an_operator_removes_a_static_member_by_its_instance(talk):
     talk.join(instance="a")
     talk.wait(3_000)
     talk.sync("a-1", 1, {}, instance="a")
-    assert talk.leave(Leaving("", "b"), Leaving(""), Leaving("", "a")) == LeaveReply(
+    assert talk.leave(LeavingMember("", "b"), LeavingMember(""), LeavingMember("", "a")) == LeaveReply(
         NONE, (UNKNOWN, UNKNOWN, NONE)
     )
     assert talk.state() == "Empty"

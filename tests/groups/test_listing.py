@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.replies import DescribedGroup, DescribedMember, ListedGroup
+from broker.groups.messages import DescribedGroup, DescribedMember, ListedGroup
 from tests.groups.conversation import Conversation, subscription
 
 

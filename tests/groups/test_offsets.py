@@ -3,9 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.committed import CommittedOffset
-from broker.groups.replies import OffsetDeleteReply
-from broker.groups.requests import OffsetToCommit
+from broker.groups.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
 from tests.groups.conversation import WALL_MS, Conversation
 
 NONE = ErrorCode.NONE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.committed import CommittedOffset
+from broker.groups.messages import CommittedOffset
 from broker.groups.records import (
     GroupKey,
     OffsetKey,

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinReply, SyncReply
+from broker.groups.messages import JoinReply, SyncReply
 from tests.groups.conversation import Conversation
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.replies import JoinedMember, JoinReply, LeaveReply, SyncReply
-from broker.groups.requests import Leaving
+from broker.groups.messages import JoinedMember, JoinReply, LeaveReply, LeavingMember, SyncReply
 from tests.groups.conversation import Conversation, subscription
 
 RANGE = ("range", subscription("t"))
@@ -76,7 +75,7 @@ def test_the_replaced_member_is_fenced_wherever_it_shows_up(talk):
     assert talk.join(second, instance="b").reply == JoinReply(ErrorCode.FENCED_INSTANCE_ID, second)
     assert talk.sync(second, 1, instance="b").reply == SyncReply(ErrorCode.FENCED_INSTANCE_ID)
     assert talk.commit(second, 1, instance="b") == [ErrorCode.FENCED_INSTANCE_ID]
-    leaving = Leaving(second, "b")
+    leaving = LeavingMember(second, "b")
     assert talk.leave(leaving) == LeaveReply(ErrorCode.NONE, (ErrorCode.FENCED_INSTANCE_ID,))
     # Without its instance id it is an unknown member.
     assert talk.heartbeat(second, 1) is ErrorCode.UNKNOWN_MEMBER_ID

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.replies import SyncReply
+from broker.groups.messages import SyncReply
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.log.partition import PartitionLog
-from broker.log.report import Recovery
+from broker.log.recovery import Recovery
 from broker.log.staged import Staged
 from broker.log.store import LogStore
 from broker.records.build import NewRecord, build_batch

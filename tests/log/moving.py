@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from broker.config.sections.log import LogConfig
-from broker.log.move import Move
+from broker.log.moves import Move
 from broker.log.partition import PartitionLog
-from broker.log.report import Recovery
+from broker.log.recovery import Recovery
 from broker.log.store import LogStore
 from tests.log.harness import NOW
 
@@ -43,7 +43,7 @@ def settle(store: LogStore) -> None:
         flush = store.moves.flush(original, NOW)
         flush.run()
         flush.finish()
-        store.moves.let_go(original, flush, NOW)
+        store.moves.remove_original(original, flush, NOW)
 
 
 def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], None] = lambda: None) -> int:

@@ -6,7 +6,6 @@ from broker.log.checkpoints import (
     OffsetFile,
     epochs_text,
     offsets_text,
-    parse_epochs,
     parse_offsets,
     parse_partition_text,
     partition_text,
@@ -42,9 +41,8 @@ def test_a_damaged_file_of_offsets_says_nothing(content):
     assert parse_offsets(content) == {}
 
 
-def test_epochs_are_read_back():
-    assert parse_epochs(epochs_text([(0, 0), (3, 17)])) == [(0, 0), (3, 17)]
-    assert parse_epochs(b"0\n1\n0\n") == []
+def test_epochs_have_kafkas_format():
+    assert epochs_text([(0, 0), (3, 17)]) == b"0\n2\n0 0\n3 17\n"
 
 
 def test_topic_ids_are_read_back():

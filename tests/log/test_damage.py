@@ -21,6 +21,7 @@ from tests.log.harness import (
     offsets,
     open_store,
 )
+from tests.support.batches import is_whole
 
 
 def flip(path, at, bit=0x10):
@@ -31,8 +32,6 @@ def flip(path, at, bit=0x10):
 
 def consume(log, max_bytes=1_000):
     """Return the offsets that a consumer sees; the reader checks every batch."""
-    from broker.records.validate import is_whole
-
     offset, seen = log.log_start_offset, []
     while offset < log.high_watermark:
         run = list(batches(log.read(offset, max_bytes, min_one_batch=True).read()))
@@ -56,7 +55,7 @@ def test_a_batch_with_a_flipped_byte_is_left_out_and_reported(log, where, tmp_pa
     log = store.partition("events", 0)
     assert consume(log, max_bytes) == [0, 2, 3, 4, 5, 6, 7, 8, 9]
     assert recovery.damage == [DamagedStretch(str(path), 100, 200)]
-    assert not recovery.cut
+    assert not recovery.truncated
 
 
 def test_an_offset_in_the_damage_is_answered_with_what_comes_next(log, where, tmp_path):
@@ -75,7 +74,7 @@ def test_damage_at_the_very_end_is_a_torn_tail(log, where, tmp_path):
     flip(log_files(killed)[0], 450)
     store, recovery = open_store(killed)
     assert store.partition("events", 0).high_watermark == 4
-    assert recovery.cut[0].bytes_cut == 100 and not recovery.damage
+    assert recovery.truncated[0].bytes_cut == 100 and not recovery.damage
 
 
 def test_damage_at_the_end_of_a_closed_segment_does_not_cost_the_next_ones(store, where, tmp_path):
@@ -113,7 +112,7 @@ def test_any_flipped_byte_costs_at_most_its_own_batch(store, where, tmp_path, se
     # A flipped epoch is not covered by the CRC and costs nothing.
     lost = {record.offset for record in expected} - {record.offset for record in seen}
     assert len(lost) <= 3 and seen == [record for record in expected if record.offset not in lost]
-    assert bool(lost) == bool(recovery.damage or recovery.cut)
+    assert bool(lost) == bool(recovery.damage or recovery.truncated)
 
 
 def clean_end(where, count=30, **settings):
@@ -156,11 +155,11 @@ def test_a_segment_is_proven_once_for_readers_in_order(where):
     clean_end(where, count=100)
     store, _ = open_store(where)
     log = make(store)
-    assert log.segments[0].verified.doubtful
+    assert log.segments[0].verified.needs_clipping
     assert len(consume(log)) == 100
-    assert not log.segments[0].verified.doubtful
+    assert not log.segments[0].verified.needs_clipping
     fill(log, 5)
-    assert not log.segments[0].verified.doubtful
+    assert not log.segments[0].verified.needs_clipping
     store.close()
 
 
@@ -170,7 +169,7 @@ def test_what_is_appended_to_an_unproven_segment_is_good(where):
     log = make(store)
     fill(log, 5)
     assert len(log.read(6_000, 10_000, min_one_batch=True)) == 500
-    assert log.segments[0].verified.doubtful
+    assert log.segments[0].verified.needs_clipping
     store.close()
 
 

@@ -174,7 +174,7 @@ def test_a_log_whose_disk_was_full_recovers_without_a_trace_of_it(store, log, wh
     store.commit()
     disk.room = None
     restarted, recovery = open_store(after_kill(where, tmp_path / "killed"))
-    assert not recovery.cut and not recovery.damage
+    assert not recovery.truncated and not recovery.damage
     assert offsets(all_records(restarted.partition("events", 0))) == [0, 1]
 
 

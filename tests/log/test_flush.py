@@ -35,7 +35,6 @@ def test_nothing_is_flushed_unless_a_topic_wants_it(store, log):
     fill(log, 5)
     assert not store.has_overdue_flushes
     assert store.due_flushes(NOW + 10**12) == []
-    assert store.next_flush_ms() is None
 
 
 def test_answers_wait_for_a_flush_once_so_many_records_are_not_on_the_disk(store, synced):
@@ -66,7 +65,6 @@ def test_a_record_is_flushed_after_flush_ms(store, waited, due):
     log = make(store, flush_ms=1_000)
     append(log, batch(b"a"), now=NOW)
     append(log, batch(b"a"), now=NOW + 500)
-    assert store.next_flush_ms() == NOW + 1_000
     assert carry_out(store.due_flushes(NOW + waited)) == due
     assert log.recovery_point == 2 * due
 
@@ -78,10 +76,9 @@ def test_what_came_during_a_flush_waits_for_the_next(store):
     append(log, batch(b"b"), now=NOW + 1_001)
     carry_out([flush])
     assert log.recovery_point == 1
-    assert store.next_flush_ms() == NOW + 2_000
     assert carry_out(store.due_flushes(NOW + 1_999)) == 0
     assert carry_out(store.due_flushes(NOW + 2_000)) == 1
-    assert log.recovery_point == 2 and store.next_flush_ms() is None
+    assert log.recovery_point == 2
 
 
 def test_closed_segments_are_flushed_with_their_indexes_and_the_directories(store, synced, monkeypatch):
@@ -95,12 +92,11 @@ def test_closed_segments_are_flushed_with_their_indexes_and_the_directories(stor
     monkeypatch.setattr(os, "fsync", note)
     log = make(store, segment_bytes=1_000, index_interval_bytes=100)
     fill(log, 25)
-    assert store.next_flush_ms() == 0
     assert carry_out(store.due_flushes(NOW)) == 1
     assert log.recovery_point == 20
     assert synced == [f"{base:020d}{kind}" for base in (0, 10) for kind in (".log", ".index", ".timeindex")]
     assert directories == [log.directory, os.path.dirname(log.directory)]
-    assert store.due_flushes(NOW) == [] and store.next_flush_ms() is None
+    assert store.due_flushes(NOW) == []
 
 
 def test_a_segment_is_flushed_once(store, synced):

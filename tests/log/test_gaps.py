@@ -10,8 +10,7 @@ import pytest
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
-from broker.log.recovery import Gap
-from broker.log.report import Missing
+from broker.log.recovery import Gap, Missing
 from broker.log.store import LogStore
 from tests.log.harness import (
     TOPIC_ID,

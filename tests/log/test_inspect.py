@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.partition import BYTES_AS_A_RECORD, INSPECTED_AT_ONCE, PartitionLog
+from broker.log.partition import BYTES_PER_RECORD, MAX_INSPECTED_RECORDS, PartitionLog
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES, header_at
@@ -138,8 +138,8 @@ def test_what_is_read_between_two_commits_has_a_bound(store: Any, records: int, 
     """Beyond the bound, inspection starts with a pause for every partition until the next commit."""
     logs = [make(store, index=index) for index in range(2)]
     one = batch(NOW, codec=Codec.GZIP)
-    assert len(one) < BYTES_AS_A_RECORD
-    for _ in range(INSPECTED_AT_ONCE + records):
+    assert len(one) < BYTES_PER_RECORD
+    for _ in range(MAX_INSPECTED_RECORDS + records):
         assert pauses(logs[0], one) == []
     assert pauses(logs[1], one) == [None] * pauses_then
     if pauses_then:
@@ -152,8 +152,8 @@ def test_compressed_bytes_count_for_what_is_read(store: Any) -> None:
     log = make(store)
     noise = bytes(range(256)) * 32
     made = build_batch([NewRecord(b"k", noise, NOW)])
-    each = 1 + len(made) // BYTES_AS_A_RECORD
+    each = 1 + len(made) // BYTES_PER_RECORD
     assert len(made) > HEADER_BYTES + 8_000
-    for _ in range(INSPECTED_AT_ONCE // each + 1):
+    for _ in range(MAX_INSPECTED_RECORDS // each + 1):
         assert pauses(log, made) == []
     assert pauses(log, made) == [None]

@@ -61,7 +61,7 @@ def test_no_moment_loses_or_doubles_a_record(where, copies, monkeypatch):
         again, recovery = open_two(moment)
         found = make(again, segment_bytes=500)
         assert offsets(all_records(found)) == list(range(2, end)), moment.name
-        assert recovery.partitions - len(recovery.twice) == 1
+        assert recovery.partitions - len(recovery.duplicates) == 1
         for running in list(again.moves.running.values()):
             resumed += 1
             finish(again, running, 300)
@@ -146,7 +146,7 @@ def test_of_two_places_the_one_that_has_more_is_used(where):
     store.close()
     shutil.copytree(where / "a" / "events-0", where / "b" / "events-0")
     again, recovery = open_two(where)
-    assert len(recovery.twice) == 1
+    assert len(recovery.duplicates) == 1
     fill(make(again), 2)
     again.close()
     assert directories(where)["a"] == ["events-0"] or directories(where)["b"] == ["events-0"]
@@ -160,7 +160,7 @@ def test_a_place_that_has_other_records_is_put_aside_and_not_deleted(where):
     store.close()
     (where / "b" / "events-1").rename(where / "b" / "events-0")
     again, recovery = open_two(where)
-    assert [each.put_aside.endswith("-stray") for each in recovery.twice] == [True]
+    assert [each.renamed_to.endswith("-stray") for each in recovery.duplicates] == [True]
     assert offsets(all_records(make(again))) == list(range(5))
     clear(again)
     assert directories(where) == {"a": ["events-0"], "b": ["events-0.stray"]}

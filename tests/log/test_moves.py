@@ -64,7 +64,7 @@ def test_it_goes_on_in_the_new_place(store, where):
     assert len([name for name in there(where, "b") if name.endswith(".log")]) == 3
     store.close()
     again, recovery = open_two(where)
-    assert not recovery.unclean and not recovery.twice
+    assert not recovery.unclean and not recovery.duplicates
     assert offsets(all_records(make(again))) == list(range(30))
     again.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.sections.log import LogConfig
-from broker.log.disk import FEWEST_OPEN, OpenFiles
+from broker.log.disk import MIN_OPEN_FILES, OpenFiles
 from broker.log.store import LogStore
 from tests.log.harness import append, batch, bytes_from, make, open_store
 
@@ -76,7 +76,7 @@ def test_descriptors_that_readers_hold_do_not_stop_it_until_none_is_left_to_let_
     for _ in range(2):
         for path in wanted[30:]:
             files.get(path)
-    assert (files.capacity, len(files)) == (FEWEST_OPEN, 1)
+    assert (files.capacity, len(files)) == (MIN_OPEN_FILES, 1)
     kernel.most = 30
     files.clear()
     with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.marks import MarkLimit
+from broker.log.log_context import PositionLimit
 from tests.log.harness import (
     NOW,
     TOPIC_ID,
@@ -104,30 +104,30 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
 
 def test_more_positions_of_readers_than_allowed_are_all_dropped(log):
     fill(log, 101)
-    log._forget_marks()
-    log._context.read_marks = MarkLimit(100)
+    log._forget_positions()
+    log._context.read_positions = PositionLimit(100)
     for offset in range(99):
         log.read(offset, 100, min_one_batch=True)
-    assert len(log._read_marks) == 99
+    assert len(log._read_positions) == 99
     log.read(99, 100, min_one_batch=True)
-    assert len(log._read_marks) == 100
+    assert len(log._read_positions) == 100
     log.read(100, 100, min_one_batch=True)
-    assert len(log._read_marks) == 1
+    assert len(log._read_positions) == 1
 
 
 def test_positions_of_appended_batches_take_no_place_of_those_of_readers(log):
-    log._context.appended_marks = MarkLimit(10)
+    log._context.appended_positions = PositionLimit(10)
     fill(log, 10)
-    assert len(log._appended_marks) == 10
+    assert len(log._appended_positions) == 10
     for offset in range(10):
         log.read(offset, 100, min_one_batch=True)
-    assert not log._read_marks
+    assert not log._read_positions
     fill(log, 1)
-    assert list(log._appended_marks) == [10]
+    assert list(log._appended_positions) == [10]
     log.read(3, 100, min_one_batch=True)
     fill(log, 10)
-    assert list(log._read_marks) == [3]
-    assert list(log._appended_marks) == [20]
+    assert list(log._read_positions) == [3]
+    assert list(log._appended_positions) == [20]
 
 
 def test_a_deleted_partition_cannot_be_read_but_slices_of_it_can(store, log):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from broker.log.layout import CLEAN_SHUTDOWN
-from broker.log.report import CutTail, Missing
+from broker.log.recovery import Missing, TruncatedTail
 from tests.log.harness import (
     NOW,
     after_kill,
@@ -39,7 +39,7 @@ def test_everything_that_was_committed_is_there_after_a_kill(store, where, tmp_p
     _, recovery, log = restart(where, tmp_path)
     assert all_records(log) == expected
     assert (log.log_start_offset, log.high_watermark, log.next_offset) == (0, 60, 60)
-    assert recovery.partitions == 1 and not recovery.cut and not recovery.damage
+    assert recovery.partitions == 1 and not recovery.truncated and not recovery.damage
     assert recovery.unclean == [str(tmp_path / "killed")]
     assert recovery.scanned_bytes == 6_000
 
@@ -69,7 +69,7 @@ def test_a_torn_tail_is_cut_to_the_last_whole_batch(log, where, tmp_path, lost):
     log = store.partition("events", 0)
     assert offsets(all_records(log)) == [0, 1]
     assert path.stat().st_size == 200
-    assert recovery.cut == ([CutTail("events", 0, 2, 100 - lost)] if lost < 100 else [])
+    assert recovery.truncated == ([TruncatedTail("events", 0, 2, 100 - lost)] if lost < 100 else [])
     append(make(store), batch(b"next"))
     assert offsets(all_records(log)) == [0, 1, 2]
 
@@ -82,7 +82,7 @@ def test_garbage_behind_the_last_batch_is_cut_off(log, where, tmp_path, tail):
     with path.open("ab") as file:
         file.write(tail)
     _, recovery = open_store(killed)
-    assert recovery.cut == [CutTail("events", 0, 3, len(tail))]
+    assert recovery.truncated == [TruncatedTail("events", 0, 3, len(tail))]
     assert path.stat().st_size == 300
     assert not recovery.damage
 
@@ -93,7 +93,7 @@ def test_a_log_of_nothing_but_garbage_is_empty(log, where, tmp_path):
     (path,) = log_files(killed)
     path.write_bytes(os.urandom(10_000))
     store, recovery = open_store(killed)
-    assert recovery.cut == [CutTail("events", 0, 0, 10_000)]
+    assert recovery.truncated == [TruncatedTail("events", 0, 0, 10_000)]
     assert store.partition("events", 0).high_watermark == 0
 
 
@@ -103,7 +103,7 @@ def test_a_batch_that_is_there_twice_is_served_once(log, where, tmp_path):
     (path,) = log_files(killed)
     path.write_bytes(path.read_bytes() * 2)
     store, recovery = open_store(killed)
-    assert recovery.cut == [CutTail("events", 0, 2, 200)]
+    assert recovery.truncated == [TruncatedTail("events", 0, 2, 200)]
     assert offsets(all_records(store.partition("events", 0))) == [0, 1]
 
 
@@ -158,7 +158,7 @@ def test_a_log_that_was_shortened_after_a_clean_end_is_noticed(where):
     (path,) = log_files(where)
     os.truncate(path, 450)
     store, recovery = open_store(where)
-    assert recovery.cut == [CutTail("events", 0, 5, 50)]
+    assert recovery.truncated == [TruncatedTail("events", 0, 5, 50)]
     assert recovery.missing == [Missing("events", 0, 4, 5)]
     store.close()
 

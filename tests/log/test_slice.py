@@ -9,7 +9,7 @@ import pytest
 
 from broker.log.disk import OpenFile
 from broker.log.slice import EMPTY, FileSlice
-from broker.log.windows import COPIED, WINDOW_BYTES, MappedWindows, Sendfile
+from broker.log.windows import MAX_COPIED_BYTES, WINDOW_BYTES, MappedWindows, Sendfile
 from tests.log.harness import append, make, open_store, sized
 
 CONTENT = os.urandom(65_536) * 640
@@ -74,8 +74,8 @@ def send_all(lent: FileSlice, pair) -> bytes:
         (4_095, 2),
         (12_345, 65_535),
         (12_345, 65_536),
-        (12_345, COPIED),
-        (12_345, COPIED + 1),
+        (12_345, MAX_COPIED_BYTES),
+        (12_345, MAX_COPIED_BYTES + 1),
         (1, 262_143),
         (1, 262_144),
         (999, 1_048_576),
@@ -93,7 +93,9 @@ def test_exactly_the_slice_arrives(file, transfer, pair, position, length):
     assert lent.send_to(pair[0]) == 0 and not lent and lent.read() == b""
 
 
-@pytest.mark.parametrize("length", [1, 65_535, 65_536, COPIED, COPIED + 1, 262_144, 1_048_576])
+@pytest.mark.parametrize(
+    "length", [1, 65_535, 65_536, MAX_COPIED_BYTES, MAX_COPIED_BYTES + 1, 262_144, 1_048_576]
+)
 def test_a_piece_is_the_beginning_of_what_is_left(file, transfer, length):
     lent = FileSlice(file, 777, length, transfer)
     piece = lent.piece()
@@ -234,7 +236,7 @@ def test_a_slice_that_is_copied_maps_nothing(file, transfer, length):
     lent = FileSlice(file, 0, length, transfer)
     lent.copies()
     piece = lent.piece()
-    assert (piece is None) is (length > COPIED)
+    assert (piece is None) is (length > MAX_COPIED_BYTES)
     if piece is not None:
         assert not isinstance(piece.obj, mmap.mmap)
     if isinstance(transfer, MappedWindows):

@@ -115,8 +115,8 @@ def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
         how = "send_to"
     with pytest.raises(UnreadableRegion, match="truncated"):
         {"send_to": lambda: lent.send_to(pair[0]), "piece": lent.piece, "read": lent.read}[how]()
-    assert log.offline is not None and log.traffic.failed_reads == 1
-    assert well.offline is None and well.traffic.failed_reads == 0
+    assert log.offline is not None and log.metrics.failed_reads == 1
+    assert well.offline is None and well.metrics.failed_reads == 0
     with pytest.raises(ApiError) as refused:
         log.read(0, size, min_one_batch=True)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -165,7 +165,7 @@ def test_a_read_of_what_is_not_cached_promises_the_mebibyte_that_it_has_read(
     log = make(store)
     append(log, sized(READ_AHEAD), sized(READ_AHEAD))
     if not is_remembered:
-        log._forget_marks()
+        log._forget_positions()
     monkeypatch.setattr(disk, "is_cached", lambda _file, _position: False)
     monkeypatch.setattr(disk, "read_into", read_into)
     if is_refused:
@@ -202,7 +202,7 @@ def test_records_that_are_cached_are_not_read_beforehand(
         log.read(0, 600_000, min_one_batch=True)
         assert looks == [0, 262_144, 524_288, 599_999]
         looks.clear()
-        log._forget_marks()
+        log._forget_positions()
     monkeypatch.undo()
     store.close()
 
@@ -284,4 +284,4 @@ def test_a_reader_that_hangs_up_takes_nothing_offline(
     pair[1].close()
     with pytest.raises(BrokenPipeError):
         lent.send_to(pair[0])
-    assert log.offline is None and log.traffic.failed_reads == 0
+    assert log.offline is None and log.metrics.failed_reads == 0

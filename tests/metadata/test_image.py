@@ -4,9 +4,9 @@ import pytest
 
 from broker.errors import BrokerBug
 from broker.metadata.actor import Role
-from broker.metadata.changes import Change, Delta, Kind, QuotaChange, read_pairs, write_number, write_pairs
+from broker.metadata.changes import Change, Kind, read_pairs, write_number, write_pairs
 from broker.metadata.image import Image, Stamp, State, Topic, project
-from broker.metadata.publisher import Publisher
+from broker.metadata.publisher import Delta, Publisher, QuotaChange
 
 ALICE = (("user", "alice"),)
 ID = bytes(range(16))

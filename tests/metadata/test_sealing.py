@@ -12,11 +12,11 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Change, Kind
+from broker.metadata.changes import AuditFilter, Change, Kind
 from broker.metadata.sealing import NOT_EDITED, Unreadable
 from broker.metadata.secret_key import KeyFiles
-from broker.metadata.store import MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import MetadataUnusable
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 KEY = "ssl.keystore.key"

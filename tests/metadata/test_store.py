@@ -10,11 +10,11 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
-from broker.metadata.audit import AuditFilter, AuditRow
-from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind, write_pairs
 from broker.metadata.sealing import Seals
 from broker.metadata.secret_key import SecretKey
-from broker.metadata.store import MetadataStore, MetadataUnusable
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import MetadataUnusable
 
 ALICE = write_pairs((("user", "alice"),))
 EVE = Actor("eve", Role.EDITOR, "10.0.0.9", ChangeOrigin.PAGE)
@@ -78,7 +78,7 @@ def test_a_commit_leaves_earlier_images_alone(store: MetadataStore) -> None:
 
 def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> None:
     store.commit([limit("1000"), limit("5", "request_percentage")], EVE, 2_000)
-    store.commit([limit("2000")], replace(EVE, name="bob", door=ChangeOrigin.WIRE), 3_000)
+    store.commit([limit("2000")], replace(EVE, name="bob", origin=ChangeOrigin.WIRE), 3_000)
     row = AuditRow(
         seq=4,
         batch=4,
@@ -86,7 +86,7 @@ def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> N
         actor="bob",
         role="editor",
         address="10.0.0.9",
-        door="wire",
+        origin="wire",
         kind="client-quota",
         entity=ALICE,
         key="producer_byte_rate",
@@ -109,10 +109,10 @@ def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> N
         (AuditFilter(actor="bob"), [4]),
         (AuditFilter(actor="nobody"), []),
         (AuditFilter(seq=2), [2]),
-        (AuditFilter(door="page"), [4, 3, 2]),
-        (AuditFilter(door="broker"), [1]),
-        (AuditFilter(door="wire"), []),
-        (AuditFilter(not_door="broker"), [4, 3, 2]),
+        (AuditFilter(origin="page"), [4, 3, 2]),
+        (AuditFilter(origin="broker"), [1]),
+        (AuditFilter(origin="wire"), []),
+        (AuditFilter(not_origin="broker"), [4, 3, 2]),
         (AuditFilter(search="BOB"), [4]),
         (AuditFilter(search="10.0.0.9"), [4, 3, 2]),
         (AuditFilter(search="byte_RATE"), [4, 3, 2]),
@@ -195,12 +195,47 @@ def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("old_format", [1, 2])
+def test_a_file_whose_origins_were_doors_is_migrated(
+    path: Path, store: MetadataStore, old_format: int
+) -> None:
+    store.commit([limit("1000")], EVE, 2_000)
+    before, rows = store.image, store.history(AuditFilter())
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE change RENAME COLUMN origin TO door")
+    connection.execute(f"PRAGMA user_version = {old_format}")
+    connection.close()
+    for _ in range(2):
+        again = MetadataStore.open(path, 3_000)
+        assert again.image == before and again.history(AuditFilter()) == rows
+        assert [row.seq for row in again.history(AuditFilter(origin="page"))] == [2]
+        again.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    with pytest.raises(sqlite3.IntegrityError, match="append only"):
+        connection.execute("UPDATE change SET origin = 'rest'")
+    connection.close()
+
+
+def test_a_migration_that_was_interrupted_is_finished(path: Path, store: MetadataStore) -> None:
+    store.commit([limit("1000")], EVE, 2_000)
+    before, rows = store.image, store.history(AuditFilter())
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    again = MetadataStore.open(path, 3_000)
+    assert again.image == before and again.history(AuditFilter()) == rows
+    again.close()
+
+
 def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStore) -> None:
     store.close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 3")
+    connection.execute("PRAGMA user_version = 4")
     connection.close()
-    with pytest.raises(MetadataUnusable, match="format 3"):
+    with pytest.raises(MetadataUnusable, match="format 4"):
         MetadataStore.open(path, 2_000)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker.metadata.actor import BROKER_ITSELF
 from broker.metadata.changes import Change, Kind
-from broker.metadata.store import MetadataStore, MetadataUnusable
-from broker.metadata.wal import unread_commits
+from broker.metadata.store import MetadataStore
+from broker.metadata.wal import MetadataUnusable, unread_commits
 
 HEADER, FRAME = 32, 24 + 4_096
 

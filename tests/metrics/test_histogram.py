@@ -10,7 +10,7 @@ from broker.metrics.histogram import (
     LINEAR,
     RECENT_MS,
     SNAPSHOT_EVERY_MS,
-    Recent,
+    RecentHistogram,
     bucket_of,
     merged,
     no_counts,
@@ -74,7 +74,7 @@ def test_merged_is_as_if_recorded_together() -> None:
 
 
 def test_recent_forgets_what_is_five_minutes_old() -> None:
-    recent = Recent()
+    recent = RecentHistogram()
     counts = counts_of(5)
     assert recent.of(counts, 0) == counts_of(5)
     counts[bucket_of(9)] += 1
@@ -86,7 +86,7 @@ def test_recent_forgets_what_is_five_minutes_old() -> None:
 
 @pytest.mark.parametrize(("later", "remembered"), [(-1, 1), (0, 2)])
 def test_a_look_is_remembered_once_a_minute(later: int, remembered: int) -> None:
-    recent = Recent()
+    recent = RecentHistogram()
     recent.of(no_counts(), 0)
     recent.of(no_counts(), SNAPSHOT_EVERY_MS + later)
     assert len(recent._snapshots) == remembered

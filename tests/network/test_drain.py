@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.app import Started, run_broker
 from broker.config.load import load
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -50,7 +50,7 @@ async def test_a_fetch_that_waits_is_answered_empty_and_then_the_connection_ends
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         await client.send(fetch(60_000), 11)
-        await until(lambda: broker.server.broker.fetches.delayed == 1)
+        await until(lambda: broker.server.fetches.delayed == 1)
         await stops(broker)
         _, answer = await client.receive(1, 11)
         assert answer.error_code == 0
@@ -111,7 +111,7 @@ async def test_channels_that_are_held_for_a_quota_do_not_hold_up_the_stop(tmp_pa
         for acks in (0, 1) * 25:
             greedy = await broker.connect("greedy")
             await greedy.send(produce_request_of(40_000, "greedy", acks=acks), PRODUCE_VERSION)
-        await until(lambda: len(broker.server.broker.views.throttled()) == 50)
+        await until(lambda: len(broker.server.views.throttled()) == 50)
         await stops(broker)
 
 
@@ -216,7 +216,7 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
 
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:
         await going_on.wait()
-        return Answered(DescribeClusterResponse(cluster_id="late"))
+        return Response(DescribeClusterResponse(cluster_id="late"))
 
     async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
         assert broker.started.console is not None
@@ -224,7 +224,7 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
         client = await broker.connect()
         await client.ask(DescribeClusterRequest(), 0)
         server = broker.server.socket_server
-        server.forget_answers()
+        server.clear_caches()
         (route,) = [
             each for each in server.listeners[0].routes.all() if each.metrics.name == "DescribeCluster"
         ]

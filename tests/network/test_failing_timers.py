@@ -60,7 +60,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
         await wait_all_tasks_blocked(0.001)
         scene.break_once(PendingFetch, "answer", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
-        assert scene.broker.server.broker.callbacks.blocked == 3
+        assert scene.broker.server.callbacks.blocked == 3
         for each in others:
             _, answer = await each.receive(ApiKey.FETCH, 11)
             assert answer.error_code == ErrorCode.NONE
@@ -83,7 +83,7 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
             request = JoinGroupRequest(client.client_id, 10_000, 60_000, "", None, "consumer", protocols)
             joined = await client.ask(request, 3)
             assert joined.error_code == ErrorCode.NONE
-        coordinator = scene.broker.server.broker.groups.coordinator
+        coordinator = scene.broker.server.groups.groups.coordinator
 
         def members(group: str) -> int:
             (described,) = coordinator.described([group], missing_is_error=False)
@@ -119,11 +119,11 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
             raise Unforeseen
 
         users = scene.broker.server.socket_server.users
-        users.hold(channels[0], 1_000, fails)
-        users.hold(channels[1], 1_000, told.append)
+        users.delay(channels[0], 1_000, fails)
+        users.delay(channels[1], 1_000, told.append)
         await scene.passes(1)
         assert [channel.closed for channel in channels] == [True, False]
-        assert len(told) == 1 and users.held == 0
+        assert len(told) == 1 and users.delayed == 0
         assert counted(scene) == {Place.USER_LIMIT: 1}
         for client in clients:
             await trio.aclose_forcefully(client.stream)

@@ -19,9 +19,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.errors import FatalExitError
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network import selector
 from broker.network.acceptor.acceptor import Acceptor
 from broker.network.acceptor.connection_gate import ConnectionGate, ListenerGate
-from broker.network.connection import expiry
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
@@ -195,7 +195,7 @@ async def breaks_buffered_read(scene: Scene) -> WireClient:
 
 async def breaks_interest(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    scene.break_once(Selector, "want", second_is_victims)
+    scene.break_once(Selector, "set_interest", second_is_victims)
     with suppress(trio.BrokenResourceError):  # muted, so that the second makes epoll look away
         for _ in range(3):
             await client.send(parked_fetch(), 11)
@@ -248,13 +248,13 @@ async def breaks_memory_grant(scene: Scene) -> WireClient:
     client = await asked_before(scene)
     (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
     scene.break_once(Responder, "_after_unmute", second_is_victims)
-    channel.responder.reopen(channel)
+    channel.responder.resume_reading(channel)
     return client
 
 
 async def breaks_idle_look(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    original = expiry._is_used
+    original = selector._is_used
 
     def broken(channel: Channel) -> bool:
         if of_victim(channel):
@@ -262,7 +262,7 @@ async def breaks_idle_look(scene: Scene) -> WireClient:
             raise Unforeseen
         return original(channel)
 
-    scene.monkeypatch.setattr(expiry, "_is_used", broken)
+    scene.monkeypatch.setattr(selector, "_is_used", broken)
     await scene.passes(300)
     for other in scene.broker.clients:
         if other is not client:
@@ -371,7 +371,7 @@ CLOSING = {
     "gate": (ConnectionGate, "release"),
     "throttling": (Throttling, "forget"),
     "abandon": (Channel, "abandon"),
-    "settled": (Responder, "settled"),
+    "check_drained": (Responder, "check_drained"),
     "end-send": (SocketServer, "_end_send"),
 }
 
@@ -435,7 +435,7 @@ async def test_a_parked_socket_whose_look_fails_is_closed(
         scene.break_once(ListenerGate, "_admits_after_wait")
         await scene.passes(1)
         assert await ended(clients[-1])
-        assert counted(scene) == {Place.PARKED_SOCKET: 1}
+        assert counted(scene) == {Place.THROTTLED_SOCKET: 1}
         server.connections.set_ip_rate("127.0.0.1", None)
         for client in clients[:-1]:
             await trio.aclose_forcefully(client.stream)
@@ -450,7 +450,7 @@ async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
         await scene.limit("producer_byte_rate", 1_000)
         client = await scene.connect()
         await client.ask(produce_request_of(11_000, VICTIM), PRODUCE_VERSION)
-        scene.break_once(ThrottleCompliance, "looked")
+        scene.break_once(ThrottleCompliance, "checked")
         await scene.passes(0.5)
         await scene.passes(1)
         await client.ask(MetadataRequest([]), METADATA_VERSION)
@@ -584,7 +584,7 @@ def test_buffers_that_are_kept_are_given_up_before_a_request_is(
         with pytest.raises(MemoryError):
             frames.take(200_000, 0)
         assert frames.outstanding == 0
-    assert (frames.kept, made) == (0, [262_144, 262_144])
+    assert (frames.idle_bytes, made) == (0, [262_144, 262_144])
 
 
 # Requests
@@ -676,7 +676,7 @@ async def test_a_produce_whose_answer_fails_after_its_commit_is_answered_for_eac
         assert counted(scene) == {Place.CALLBACK: 1}
 
     def of_commit(request: Any, outcome: Any) -> bool:
-        return request.client_id == VICTIM and type(outcome).__name__ in ("Answered", "Encoded")
+        return request.client_id == VICTIM and type(outcome).__name__ in ("Response", "EncodedResponse")
 
     await scene_in(act)
 
@@ -768,7 +768,7 @@ async def test_a_broken_epoll_stops_the_broker(tmp_path: Path, monkeypatch: pyte
             def broken(selector: Selector, fd: int) -> None:
                 raise Unforeseen
 
-            monkeypatch.setattr(Selector, "woken", broken)
+            monkeypatch.setattr(Selector, "reset_wakeup", broken)
             next(running.server.socket_server.processors()).selector.wakeup()
             with trio.fail_after(10):
                 await trio.sleep_forever()

@@ -68,7 +68,7 @@ class Consumer:
     async def wait(self, broker: RunningBroker) -> None:
         """Send a fetch, and return once it is delayed."""
         await self.send(60_000)
-        while not broker.server.broker.fetches.delayed:
+        while not broker.server.fetches.delayed:
             await wait_all_tasks_blocked(0.001)
 
 
@@ -98,9 +98,9 @@ async def append(broker: RunningBroker, size: int = 100) -> bytearray:
 
 
 def bytes_out(broker: RunningBroker, topic: str) -> int:
-    log = broker.server.broker.partitions.log(topic, 0)
+    log = broker.server.partitions.log(topic, 0)
     assert log is not None
-    return log.traffic.bytes_out
+    return log.metrics.bytes_out
 
 
 async def limit(broker: RunningBroker, key: str, value: float | None, **entity: str) -> None:

@@ -67,7 +67,7 @@ async def test_a_consumer_whose_topic_was_deleted_waits(
 
         async def wait() -> None:
             await client.send(request, version)
-            await until(lambda: broker.server.broker.fetches.delayed == 1)
+            await until(lambda: broker.server.fetches.delayed == 1)
 
         await wait()
         mock_clock.jump(0.03)

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.control.commands import (
     BROKER_ITSELF,
     ConfigAlteration,
@@ -83,7 +83,7 @@ async def test_a_listener_is_added_and_its_clients_are_told_its_own_address(brok
     names = task_names("data-plane-kafka-")
     assert f"data-plane-kafka-socket-acceptor-OTHER-PLAINTEXT-{ports(broker)['OTHER']}" in names
     assert "data-plane-kafka-network-thread-1-OTHER-PLAINTEXT-1" in names
-    assert broker.server.broker.views.overview().bootstrap == tuple(
+    assert broker.server.views.overview().bootstrap == tuple(
         f"127.0.0.1:{port}" for port in ports(broker).values()
     )
 
@@ -101,7 +101,7 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert await is_refused(port)
     assert await guest.is_closed()
     await wait_all_tasks_blocked()
-    assert list(ports(broker)) == list(broker.server.broker.endpoints) == ["PLAINTEXT"]
+    assert list(ports(broker)) == list(broker.server.endpoints) == ["PLAINTEXT"]
     assert len(broker.server.socket_server.responders) == 1
     assert not [name for name in task_names("") if "OTHER" in name]
     told = [record.message for record in caplog.records if "listener" in record.message]
@@ -154,17 +154,17 @@ async def test_a_request_in_hand_bounds_the_removal_by_the_time_of_the_drain(
         partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
         topic = FetchTopic("events", partitions=[partition])
         await guest.send(FetchRequest(max_wait_ms=3_600_000, min_bytes=1, max_bytes=9, topics=[topic]), 11)
-        await until(lambda: broker.server.broker.fetches.delayed == 1)
+        await until(lambda: broker.server.fetches.delayed == 1)
         assert await alter_through(client, {"listeners": ONE}) == (0, None)
         await wait_all_tasks_blocked(0.02)
         mock_clock.jump(1.999)
         await wait_all_tasks_blocked(0.02)
-        assert "OTHER" in broker.server.broker.endpoints
+        assert "OTHER" in broker.server.endpoints
         mock_clock.jump(0.001)
         assert await guest.is_closed()
         await wait_all_tasks_blocked(0.02)
-        assert "OTHER" not in broker.server.broker.endpoints
-        assert broker.server.broker.fetches.delayed == 0
+        assert "OTHER" not in broker.server.endpoints
+        assert broker.server.fetches.delayed == 0
 
 
 async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: RunningBroker) -> None:
@@ -338,14 +338,14 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
 
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:
         await going_on.wait()
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     settings = (f"listener.security.protocol.map={MAP}",)
     async with running_broker(tmp_path, *settings) as broker:
         client = await broker.connect()
         await told_port(client)
         server = broker.server.socket_server
-        server.forget_answers()
+        server.clear_caches()
         for route in server.listeners[0].routes.all():
             route.handle = slow
         await client.send(MetadataRequest([]), 9)

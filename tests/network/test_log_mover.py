@@ -75,7 +75,7 @@ async def test_a_move_keeps_to_its_throttle_to_within_a_slice(
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="100000")
     assert await move(client, tmp_path / "b") == 0
     (moving,) = broker.server.log.moves.running.values()
-    quota = broker.server.broker.replication.alter_log_dirs
+    quota = broker.server.replication.alter_log_dirs
 
     def is_held() -> bool:
         return quota.wait_ms(broker.server.clock.ms()) > 0
@@ -101,7 +101,7 @@ async def test_a_limit_of_nothing_stops_moves_until_there_is_another(
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="0")
     await move(client, tmp_path / "b")
     (moving,) = broker.server.log.moves.running.values()
-    quota = broker.server.broker.replication.alter_log_dirs
+    quota = broker.server.replication.alter_log_dirs
     await until(lambda: quota.wait_ms(broker.server.clock.ms()) > 0)
     mock_clock.jump(9)
     await produce(client)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.api.large_changes import MAX_ELEMENTS
+from broker.api.change_limits import MAX_ELEMENTS
 from broker.errors import ErrorCode
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest

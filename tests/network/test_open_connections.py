@@ -16,7 +16,7 @@ ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
 
 
 def connections(broker: RunningBroker) -> list[str]:
-    return [row.connection_id for row in broker.server.broker.views.connections()]
+    return [row.connection_id for row in broker.server.views.connections()]
 
 
 async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -
         gone, stays = [await broker.connect(name) for name in ("gone", "stays")]
         for client in (gone, stays):
             await client.ask(ApiVersionsRequest("x", "1"), 3)
-        control, views = broker.server.control, broker.server.broker.views
+        control, views = broker.server.control, broker.server.views
         wanted = next(row.connection_id for row in views.connections() if row.client_id == "gone")
         assert (await control.apply(CloseConnection(wanted), ANN)).ok
         with trio.fail_after(5):

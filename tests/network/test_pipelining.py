@@ -10,7 +10,7 @@ import trio
 
 from broker.network import unsendable
 from broker.protocol import codec
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import framed, is_served, request, until
 from tests.support.produce import batch_of, create_topic, produce_request
@@ -148,7 +148,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
     await until(lambda: connections(broker) == 1)
-    assert broker.server.broker.fetches.delayed == 0
+    assert broker.server.fetches.delayed == 0
     serious = [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
     assert {record.name for record in serious} <= {unsendable.__name__}, "answers were on their way"
     assert broker.server.socket_server.frames.outstanding == 0

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.config.listeners import Plane
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -146,14 +146,14 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
         nonlocal busy
         busy += 1
         await going_on.wait()
-        return Answered(DescribeClusterResponse())
+        return Response(DescribeClusterResponse())
 
     clients = [await connect_to(broker, "PLAINTEXT") for _ in range(3)]
     await clients[0].ask(DescribeClusterRequest(), 0)
     server = broker.server.socket_server
     for route in server.listeners[0].routes.all():
         route.handle = slow
-    server.forget_answers()
+    server.clear_caches()
     for client in clients:
         await client.send(DescribeClusterRequest(), 0)
     try:
@@ -173,7 +173,7 @@ async def test_what_waits_on_one_plane_is_woken_from_another(broker: RunningBrok
     assert (await reader.ask(create_topic(), 5)).topics[0].error_code == 0
     topic = FetchTopic("events", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)])
     await reader.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000, topics=[topic]), 11)
-    await until(lambda: broker.server.broker.fetches.delayed == 1)
+    await until(lambda: broker.server.fetches.delayed == 1)
     writer = await connect_to(broker, "PLAINTEXT")
     await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     with trio.fail_after(2):

@@ -8,7 +8,7 @@ import trio
 
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from tests.support.hostile import is_served
 from tests.support.produce import create_topic
 from tests.support.random_messages import RandomMessages
@@ -27,7 +27,7 @@ async def test_no_handler_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture
         for topic in ("events", "__consumer_offsets"):
             await polite.ask(create_topic(topic), 5)
         messages.ids += [topic.topic_id for topic in broker.server.control.image.topics.values()]
-        for api in broker.server.broker.registry:
+        for api in broker.server.registry:
             for version in range(api.min_version, api.max_version + 1):
                 message = messages.request(api.key, version)
                 parts = codec.encode_request(api.key, version)(message, 1, "random")

@@ -78,7 +78,7 @@ async def test_a_marked_partition_is_left_out_while_the_quota_is_exceeded_and_ot
         assert sizes(second)[0] == 0 and sizes(second)[1] > 50_000
         held = second.responses[0].partitions[0]
         assert (held.error_code, held.high_watermark, held.log_start_offset) == (0, 1, 0)
-        observed = broker.server.broker.replication.leader.observed(broker.server.clock.ms())
+        observed = broker.server.replication.leader.observed(broker.server.clock.ms())
         assert 50_000 < observed < 50_500, "only what was sent of the marked one was counted"
         # Just over 50 kB at 10 kB/s are repaid in just over five seconds.
         mock_clock.jump(5.0)
@@ -131,7 +131,7 @@ async def test_a_held_replica_waits_for_its_time_and_an_append_does_not_wake_it(
         await producer.ask(produce_request(batch_of(RECORD)), PRODUCE_VERSION)
         mock_clock.jump(0.499)
         await wait_all_tasks_blocked(0.01)
-        assert broker.server.broker.fetches.delayed == 1
+        assert broker.server.fetches.delayed == 1
         mock_clock.jump(0.101)
         _, answer = await client.receive(1, 11)
         assert sizes(answer) == [0]
@@ -172,8 +172,8 @@ async def test_a_replica_by_its_state_is_one_too_and_is_not_known_by_heart(tmp_p
 async def test_who_may_not_administer_the_cluster_may_not_ask_as_a_replica(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await with_records(broker)
-        security = broker.server.broker.security_config
-        broker.server.broker.security_config = type(security)(wire_role="editor")
+        security = broker.server.security.config
+        broker.server.security.configure(type(security)(wire_role="editor"))
         answer = await client.ask(fetch(0), 11)
         assert answer.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert sizes(await client.ask(fetch(0, replica=-1), 11))[0] > 50_000
@@ -199,6 +199,6 @@ async def test_the_followers_bound_is_kept_for_when_there_is_somebody_to_follow(
         await with_records(broker)
         await alter(broker, follower_replication_throttled_rate="5000")
         assert await mark(broker, "1:1", key="follower") == (0, None)
-        follower = broker.server.broker.replication.follower
+        follower = broker.server.replication.follower
         assert follower.bound == 5_000
         assert follower.is_marked("events", 1) and not follower.is_marked("events", 0)

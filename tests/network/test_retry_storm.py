@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from broker.api import a00_produce, produce_cache
 from broker.api.context import RequestContext
-from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome
-from broker.api.retry_storm import GatedRequestCache, RetryStormGate
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response
+from broker.api.retry_storm import GatedRequestCache
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -84,7 +84,7 @@ async def test_the_sixth_error_within_a_second_waits_a_second(
     assert await is_answered_after(mock_clock, client, 1_000)
     _, answer = await client.receive(METADATA, 9)
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    totals = broker.server.broker.retry_storm.totals
+    totals = broker.server.retry_storm.storm.totals
     assert (totals.delayed, totals.delayed_ms) == (1, 1_000)
     await client.send(MISSING, 9)
     assert await is_answered_after(mock_clock, client, 1_000)
@@ -116,12 +116,12 @@ async def test_others_are_answered_while_one_waits(broker: RunningBroker, mock_c
         await client.send(MISSING, 9)
     await fail(clients[19], 5)
     await clients[19].ask(MetadataRequest([MetadataRequestTopic(name="events")], False), 9)
-    assert broker.server.broker.delayed_answers.delayed == 19
+    assert broker.server.retry_storm.delayed.delayed == 19
     assert not any(has_bytes(client) for client in clients)
     mock_clock.jump(1)
     for client in clients[:19]:
         await client.receive(METADATA, 9)
-    assert broker.server.broker.delayed_answers.delayed == 0
+    assert broker.server.retry_storm.delayed.delayed == 0
 
 
 async def test_a_transient_error_waits_from_the_second_on(
@@ -193,7 +193,7 @@ async def test_a_connection_that_closes_while_it_waits_is_forgotten(
     await fail(client, 5)
     await client.send(MISSING, 9)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    delayed = broker.server.broker.delayed_answers
+    delayed = broker.server.retry_storm.delayed
     assert delayed.delayed == 1
     client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets
     await trio.aclose_forcefully(client.stream)
@@ -255,17 +255,17 @@ class Failing(AfterCommit):
 
     def finish(self) -> Outcome:
         part = PartitionProduceResponse(0, ErrorCode.KAFKA_STORAGE_ERROR)
-        return Answered(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
+        return Response(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
 
 
 async def test_an_append_that_fails_at_the_commit_waits_as_well(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "automq.retry.storm.backoff.enabled=true") as running:
-        broker = running.server.broker
+        gate = running.server.retry_storm
 
         class RequestCache:
-            def serve(self, _frame: object, _context: object, _broker: object) -> Outcome:
+            def serve(self, _frame: object, _context: object) -> Outcome:
                 return Failing()
 
             def learn(self, *_: object) -> None: ...
@@ -277,16 +277,16 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
         (channel,) = running.server.socket_server.channels()
         context = RequestContext()
         context.connection, context.now_ms = channel, 0
-        gated = GatedRequestCache(RequestCache(), PRODUCE, RetryStormGate(broker))
+        gated = GatedRequestCache(RequestCache(), PRODUCE, gate)
         outcomes = []
         for _ in range(6):
-            outcome = gated.serve(b"", context, broker)
+            outcome = gated.serve(b"", context)
             assert isinstance(outcome, AfterCommit)
             outcomes.append(outcome.finish())
-        assert [type(outcome) for outcome in outcomes] == [Answered] * 5 + [Delayed]
-        assert broker.delayed_answers.next_deadline() == 1_000
-        encoded = Encoded(b"", None)
-        assert RetryStormGate(broker).passed(encoded, PRODUCE, None, context) is encoded
+        assert [type(outcome) for outcome in outcomes] == [Response] * 5 + [Delayed]
+        assert gate.delayed.next_deadline() == 1_000
+        encoded = EncodedResponse(b"", None)
+        assert gate.passed(encoded, PRODUCE, None, context) is encoded
 
 
 async def test_an_answer_that_was_made_in_slices_waits_like_any_other(

@@ -8,6 +8,9 @@ import pytest
 import trio
 
 from broker.network.connection.channel import Channel
+from broker.network.connection.receive import Frame
+from broker.network.handling.request_channel import Request
+from broker.network.processor import Processor
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored
 from tests.support.hostile import told
@@ -16,31 +19,39 @@ from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
 
-@pytest.fixture(params=[(), ("queued.max.request.bytes=104857600",)], ids=["unbounded", "bounded"])
-async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RunningBroker]:
-    async with running_broker(tmp_path, *request.param) as running:
-        maker = await running.connect("maker")
-        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
-        yield running
-
-
 class Polls(trio.abc.Instrument):
     """How many completed receives each connection had in each turn of the event loop."""
 
-    def __init__(self, broker: RunningBroker) -> None:
+    def __init__(self) -> None:
         self.turn = 0
         self.seen: Counter[tuple[int, str]] = Counter()
-        (processor,) = broker.server.socket_server.processors()
-        admit = processor._admit
-
-        def counted(channel: Channel, *more: object) -> object:
-            self.seen[self.turn, channel.id] += 1
-            return admit(channel, *more)
-
-        processor._admit = counted
 
     def before_io_wait(self, timeout: float) -> None:
         self.turn += 1
+
+
+@pytest.fixture
+def polls(monkeypatch: pytest.MonkeyPatch) -> Polls:
+    found = Polls()
+    admit = Processor._admit
+
+    def counted(processor: Processor, channel: Channel, frame: Frame, now: int) -> Request | None:
+        found.seen[found.turn, channel.id] += 1
+        return admit(processor, channel, frame, now)
+
+    monkeypatch.setattr(Processor, "_admit", counted)
+    return found
+
+
+@pytest.fixture(params=[(), ("queued.max.request.bytes=104857600",)], ids=["unbounded", "bounded"])
+async def broker(
+    tmp_path: Path, polls: Polls, request: pytest.FixtureRequest
+) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, *request.param) as running:
+        maker = await running.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        polls.seen.clear()
+        yield running
 
 
 async def converse(broker: RunningBroker, name: str, count: int) -> None:
@@ -53,8 +64,7 @@ async def converse(broker: RunningBroker, name: str, count: int) -> None:
             assert await correlation_ids(client, 100) == list(range(at, at + 100))
 
 
-async def test_five_connections_with_five_hundred_requests_each(broker: RunningBroker) -> None:
-    polls = Polls(broker)
+async def test_five_connections_with_five_hundred_requests_each(polls: Polls, broker: RunningBroker) -> None:
     trio.lowlevel.add_instrument(polls)
     async with trio.open_nursery() as nursery:
         for number in range(5):
@@ -66,10 +76,9 @@ async def test_five_connections_with_five_hundred_requests_each(broker: RunningB
     assert max(polls.seen.values()) == 1, "one completed receive of a channel in a poll"
 
 
-async def test_who_is_answered_by_heart_gets_no_larger_share(tmp_path: Path) -> None:
+async def test_who_is_answered_by_heart_gets_no_larger_share(polls: Polls, tmp_path: Path) -> None:
     """An unmuted channel gets one buffered receive and one from the poll."""
     async with running_broker(tmp_path) as broker:
-        polls = Polls(broker)
         client = await broker.connect()
         await client.stream.send_all(numbered(18, 0, 0, b""))
         assert await correlation_ids(client, 1) == [0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.control import inert
+from broker.control import dynamic_config
 from broker.protocol.messages.create_topics import CreatableTopicConfig
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.incremental_alter_configs import (
@@ -31,7 +31,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
     lines = [
         (each.getMessage(), each.__dict__["resource"])
         for each in caplog.records
-        if each.name == inert.__name__ and each.levelno == logging.WARNING
+        if each.name == dynamic_config.__name__ and each.levelno == logging.WARNING
     ]
     caplog.clear()
     return lines

@@ -39,7 +39,7 @@ async def alter(broker: RunningBroker, shadow: bool | None, **limits: float | No
 
 
 def limit(broker: RunningBroker, key: str) -> QuotaLimit:
-    row = broker.server.broker.views.quota(RULE)
+    row = broker.server.views.quota(RULE)
     assert row is not None
     return next(each for each in row.limits if each.key == key)
 
@@ -64,7 +64,7 @@ async def test_produce_is_counted_at_the_bound_and_above_it(
     client = await broker.connect(GREEDY)
     assert await produce(client, size) == 0
     assert would_have(broker, "producer_byte_rate") == counted
-    assert broker.server.broker.views.throttled() == []
+    assert broker.server.views.throttled() == []
     assert limit(broker, "producer_byte_rate").observed == size / 10
 
 

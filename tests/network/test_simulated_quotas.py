@@ -16,8 +16,8 @@ from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.clients import players, quotas_of
 from broker.simulation.connection import Connection
+from broker.simulation.engine import make_clients, quotas_of
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -52,18 +52,18 @@ def greedy_clients(sizes: Sequence[int], per_size: int, seconds: int) -> Scenari
 
 def simulated(scenario: Scenario) -> dict[str, Told]:
     return {
-        player.connection.client_id: _told(player.connection, scenario.duration_us)
-        for player in players(scenario)
+        client.connection.client_id: _told(client.connection, scenario.duration_us)
+        for client in make_clients(scenario)
     }
 
 
 def _told(connection: Connection, end_us: int) -> Told:
     told: Told = []
-    hold = connection.holds[QuotaKind.PRODUCE]
+    totals = connection.throttles[QuotaKind.PRODUCE]
     while (at_us := connection.next_at()) is not None and at_us < end_us:
-        before = hold.total_ms
-        connection.ask(at_us)
-        told.append((at_us // 1000, hold.total_ms - before))
+        before = totals.total_ms
+        connection.send(at_us)
+        told.append((at_us // 1000, totals.total_ms - before))
     return told
 
 

@@ -119,8 +119,8 @@ async def test_an_error_that_was_swallowed_ends_the_tree_all_the_same() -> None:
         try:
             raise FatalExitError("a change could not be applied")
         except FatalExitError as error:
-            last.tell(error)
-            last.tell(FatalExitError("a later one"))
+            last.report(error)
+            last.report(FatalExitError("a later one"))
 
     async def begin(tasks: Supervisor) -> None:
         tasks.start_soon(last.wait, name="fatal-errors")

@@ -15,7 +15,7 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
 )
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
-from broker.telemetry.effective import uuid_text
+from broker.telemetry.instance import uuid_text
 from tests.network.telemetry_talk import (
     INTERVAL_S,
     NONE,

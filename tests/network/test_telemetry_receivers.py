@@ -13,8 +13,8 @@ from broker.errors import ErrorCode
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
 from broker.records.walk import batches, records
-from broker.telemetry import push as intake
-from broker.telemetry.effective import uuid_text
+from broker.telemetry import state
+from broker.telemetry.instance import uuid_text
 from broker.telemetry.receiver import PushedMetrics
 from broker.telemetry_export import pushes
 from tests.network.telemetry_talk import (
@@ -53,10 +53,10 @@ async def test_refused_pushes_are_told_once_a_minute(
 async def test_more_pushes_than_there_is_room_for_are_put_off_and_counted(
     broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MAX_WAITING", 1)
+    monkeypatch.setattr(state, "MAX_WAITING", 1)
     released, export = threading.Event(), pushes.export
 
-    def wait_and_export(*given: Any) -> pushes.Exported:
+    def wait_and_export(*given: Any) -> pushes.ExportResult:
         released.wait()
         return export(*given)
 
@@ -84,7 +84,7 @@ async def test_after_a_push_that_took_long_the_next_one_waits_for_as_long(
 ) -> None:
     export, costs = pushes.export, [500.0, 10.0, 0.1]
 
-    def costly(*given: Any) -> pushes.Exported:
+    def costly(*given: Any) -> pushes.ExportResult:
         return export(*given)._replace(cpu_ms=costs.pop(0))
 
     monkeypatch.setattr(pushes, "export", costly)
@@ -96,7 +96,7 @@ async def test_after_a_push_that_took_long_the_next_one_waits_for_as_long(
     await clients[1].send(request, 0)
     mock_clock.jump(0.499)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    assert len(broker.server.broker.telemetry.intake.waiting) == 1
+    assert len(broker.server.telemetry.push_queue.waiting) == 1
     mock_clock.jump(0.001)
     _, answer = await clients[1].receive(72, 0)
     assert answer.error_code == NONE
@@ -109,7 +109,7 @@ async def test_what_an_instance_said_that_is_forgotten_meanwhile_is_not_remember
 ) -> None:
     released, export = threading.Event(), pushes.export
 
-    def wait_and_export(*given: Any) -> pushes.Exported:
+    def wait_and_export(*given: Any) -> pushes.ExportResult:
         released.wait()
         return export(*given)
 
@@ -121,12 +121,12 @@ async def test_what_an_instance_said_that_is_forgotten_meanwhile_is_not_remember
     try:
         await client.send(request, 0)
         await trio.testing.wait_all_tasks_blocked(0.02)
-        broker.server.broker.telemetry.manager.expire(broker.server.clock.ms() + 10_000_000)
+        broker.server.telemetry.manager.expire(broker.server.clock.ms() + 10_000_000)
     finally:
         released.set()
     _, answer = await client.receive(72, 0)
     assert answer.error_code == NONE
-    assert len(broker.server.broker.telemetry.latest) == 0
+    assert len(broker.server.telemetry.latest) == 0
 
 
 async def test_a_client_that_goes_while_its_push_is_read_disturbs_nobody(
@@ -215,7 +215,7 @@ async def test_a_receiver_of_ones_own_has_every_push_and_may_refuse_it(
         plain = metrics(gauge(QUEUE, 1))
         assert await push(client, asked, plain) == ErrorCode.INVALID_RECORD
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 0)
-        assert len(running.server.broker.telemetry.latest) == 0
+        assert len(running.server.telemetry.latest) == 0
         assert await push(client, asked, plain, terminating=True) == NONE
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 1)
     first, last = Choosy.seen
@@ -236,6 +236,6 @@ async def test_with_a_collector_pushes_wait_for_it_with_who_sent_them(
         client = await running.connect("orders")
         assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
         assert figures(running)["weir_client_telemetry_otlp_waiting_bytes"][()] > 0
-        assert "client-telemetry-otlp" in {row.name for row in running.server.broker.views.tasks()}
-        (body,) = running.server.broker.telemetry.forwarding.take()
+        assert "client-telemetry-otlp" in {row.name for row in running.server.views.tasks()}
+        (body,) = running.server.telemetry.export_queue.take()
         assert b"orders" in body and QUEUE.encode() in body

@@ -59,7 +59,7 @@ def is_answered(client: WireClient) -> bool:
 
 def verdicts(broker: RunningBroker) -> tuple[set[bool | None], set[bool | None]]:
     """As the rows of its held connections and of its open ones say."""
-    views = broker.server.broker.views
+    views = broker.server.views
     return (
         {row.obeys for row in views.throttled()},
         {row.obeys for row in views.connections() if row.client_id == CLIENT},

@@ -15,7 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.log import disk
 from broker.log.slice import READ_AHEAD
 from broker.network import responder
-from broker.network.paced_warning import QUIET_MS
+from broker.network.unsendable import QUIET_MS
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.history import ENDS
@@ -95,7 +95,7 @@ async def test_partitions_whose_small_records_cannot_be_read_fail_alone(
         for index in range(PARTITIONS):
             log = logs.opened_log(index)
             assert log is not None and (log.offline is not None) is (index in broken)
-            assert log.traffic.failed_reads == (2 if index in broken else 0)
+            assert log.metrics.failed_reads == (2 if index in broken else 0)
         assert cut_off(running) == 0
 
 

@@ -9,10 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Hangup, Outcome, Silent
+from broker.api.outcome import Hangup, NoResponse, Outcome, Response
 from broker.network import unsendable
-from broker.network.paced_warning import QUIET_MS
-from broker.network.unsendable import UnsendableResponses
+from broker.network.unsendable import QUIET_MS, UnsendableResponses
 from broker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.support.running import RunningBroker, running_broker
 
@@ -71,13 +70,13 @@ async def test_an_answer_without_a_connection_is_warned_about_and_measured(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
-        gone = await leaves_before(broker, Answered(ListGroupsResponse()))
+        gone = await leaves_before(broker, Response(ListGroupsResponse()))
         assert told(caplog) == [(gone, 0)]
         measured = broker.server.socket_server.metrics.of("ListGroups", 0)
         assert (measured.requests, sum(measured.response_send)) == (1, 0)
 
 
-@pytest.mark.parametrize("outcome", [Silent(), Hangup("enough")])
+@pytest.mark.parametrize("outcome", [NoResponse(), Hangup("enough")])
 async def test_what_would_send_nothing_is_not_warned_about(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, outcome: Outcome
 ) -> None:

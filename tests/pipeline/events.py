@@ -80,7 +80,7 @@ def quota_change(second: float, version: int, **fields: Any) -> dict[str, Any]:
 
 
 def shadow_mark(second: float, version: int, *, shadow: bool, **fields: Any) -> dict[str, Any]:
-    usual = {"event": "shadow", "actor": "op", "role": "admin", "door": "rest", "shadow": shadow}
+    usual = {"event": "shadow", "actor": "op", "role": "admin", "origin": "rest", "shadow": shadow}
     return event(second, version=version, **(usual | fields)) | {"v": 2}
 
 
@@ -115,7 +115,7 @@ def taken_quotas(spark: SparkSession, events: list[dict[str, Any]]) -> tuple[Dat
 
 def _tables(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> list[DataFrame]:
     rows = [record(topic, at, each, each["time_ms"]) for at, each in enumerate(events)]
-    accepted = silver.accepted(silver.opened(raw(spark, rows), topic))
+    accepted = silver.valid_rows(silver.parse_events(raw(spark, rows), topic))
     return [frame for _, frame in silver.by_table(topic, accepted)]
 
 

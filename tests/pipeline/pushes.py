@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.formats import TELEMETRY
 from pipeline.otlp.points import DELTA
-from pipeline.otlp.tables import decoded, points
+from pipeline.otlp.tables import decode_pushes, point_rows
 from tests.pipeline.events import NOON_MS, Row, raw
 
 INSTANCE: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -131,5 +131,5 @@ def push(offset: int, value: bytes | None, second: float = 0, **headers: str | N
 
 def silver_rows(spark: SparkSession, rows: list[Row]) -> dict[str, DataFrame]:
     """Return the rows of the silver tables of these records, by kind."""
-    made = decoded(raw(spark, rows))
-    return {kind: points(made, kind) for kind in ("gauge", "sum", "histogram")}
+    made = decode_pushes(raw(spark, rows))
+    return {kind: point_rows(made, kind) for kind in ("gauge", "sum", "histogram")}

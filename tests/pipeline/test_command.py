@@ -1,5 +1,6 @@
 """`weir pipeline` in a shell: errors are reported before Spark starts, in one sentence."""
 
+import contextlib
 import json
 import os
 import socket
@@ -51,11 +52,44 @@ def test_an_option_that_is_no_pair_is_refused(pair, nobody):
 
 def test_ctrl_c_ends_it_and_spark_at_once_in_a_word():
     script = (
-        "from types import SimpleNamespace; from pipeline.command import _ending; "
-        "_ending(SimpleNamespace(kill=lambda: print('killed', flush=True)))(2, None)"
+        "from types import SimpleNamespace; from pipeline.command import _stop_handler; "
+        "_stop_handler(SimpleNamespace(kill=lambda: print('killed', flush=True)))(2, None)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (130, "killed\n", "\nStopped.\n")
+
+
+PROGRESS = """
+import os, signal, time
+from pipeline.command import _status, _stop_handler
+signal.signal(signal.SIGINT, _stop_handler(None))
+with _status("Reading [/events]") as write:
+    time.sleep(0.3)
+    write("batch 0: " + "1,000 [b]records " * 9)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+LINE = b"batch 0: " + b"1,000 [b]records " * 9
+
+
+def test_progress_is_plain_lines_where_nobody_looks():
+    done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (130, LINE + b"\n")
+
+
+def test_a_terminal_shows_that_it_goes_on_and_gets_its_cursor_back():
+    ours, its = os.openpty()
+    command = [sys.executable, "-c", PROGRESS]
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"}
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment) as process:
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+            while piece := os.read(ours, 4_096):
+                shown += piece
+        os.close(ours)
+    assert process.returncode == 130
+    assert b"Reading [/events]" in shown and b"\x1b[2K" + LINE + b"\r\n" in shown
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l") and shown.endswith(b"\r\nStopped.\r\n")
 
 
 def test_old_versions_are_kept_for_a_week_at_least():

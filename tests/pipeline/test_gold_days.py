@@ -1,8 +1,8 @@
 """Gold per day: outliers, and shared client ids."""
 
 from pipeline.formats import CONNECTIONS, REQUESTS
-from pipeline.gold.clients import shared_client_ids_per_day, top_offenders_per_day
-from pipeline.gold.usage import usage_per_minute
+from pipeline.gold.connections import shared_client_ids_per_day
+from pipeline.gold.usage import top_offenders_per_day, usage_per_minute
 from tests.pipeline.events import connection, request, rows_of, taken
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from math import ceil
 
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
-from pipeline.gold.clients import connection_storms
+from pipeline.gold.connections import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
 from pipeline.gold.throttling import throttling_per_minute
 from pipeline.gold.usage import usage_per_minute

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
-from pipeline.gold.clients import BY, connection_storms, shared_client_ids_per_day, top_offenders_per_day
+from pipeline.gold.connections import connection_storms, shared_client_ids_per_day
 from pipeline.gold.limits import limits_over_time, utilisation_per_minute
 from pipeline.gold.throttling import throttling_per_minute
-from pipeline.gold.usage import usage_per_minute
+from pipeline.gold.usage import BY, top_offenders_per_day, usage_per_minute
 from tests.pipeline.events import connection, quota_change, request, rows_of, taken, throttle
 
 EVENING = 12 * 3_600

@@ -13,8 +13,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.records.compression import Codec, compress
 from pipeline.otlp import points as rules
-from pipeline.otlp.points import AHEAD_MS, LATE_MS, LONGEST_NAMES, MAX_POINTS, MAX_SHARED_BYTES, Points
-from pipeline.otlp.unpack import MOST, RefusedError, unpack
+from pipeline.otlp.points import (
+    AHEAD_MS,
+    LATE_MS,
+    MAX_NAMES_LENGTH,
+    MAX_POINTS,
+    MAX_SHARED_BYTES,
+    MAX_UNPACKED_BYTES,
+    Points,
+    RefusedError,
+    unpack,
+)
 from tests.pipeline.events import NOON_MS
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload
 
@@ -31,24 +40,24 @@ def taken(*packed, compression="none", arrived_ms=NOON_MS):
 def reason(*metrics, **more):
     """Return the one error of a push of these; None if it is valid."""
     found = taken(payload(*metrics), **more)
-    assert len(found.asides) <= 1
-    return found.asides[0].reason if found.asides else None
+    assert len(found.refusals) <= 1
+    return found.refusals[0].reason if found.refusals else None
 
 
 def whole_reason(packed, compression="none"):
     found = taken(packed, compression=compression)
-    (aside,) = found.asides
-    assert aside.points is None and len(found) == 1
-    return aside.reason
+    (refusal,) = found.refusals
+    assert refusal.points is None and len(found) == 1
+    return refusal.reason
 
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
 def test_every_compression_of_the_kip_is_unpacked_up_to_the_bound(codec):
     name, plain = codec.name.lower(), random.Random(1).randbytes(1_000) * 3
     assert unpack(name, bytes(compress(codec, plain))) == plain
-    assert len(unpack(name, bytes(compress(codec, bytes(MOST))))) == MOST
+    assert len(unpack(name, bytes(compress(codec, bytes(MAX_UNPACKED_BYTES))))) == MAX_UNPACKED_BYTES
     with pytest.raises(RefusedError, match="unpacks to too much"):
-        unpack(name, bytes(compress(codec, bytes(MOST + 1))))
+        unpack(name, bytes(compress(codec, bytes(MAX_UNPACKED_BYTES + 1))))
 
 
 def test_a_single_block_of_snappy_is_unpacked_too():
@@ -112,8 +121,8 @@ def test_random_bytes_never_raise():
         (gauge("g", number(0, None)), "no value"),
         (gauge("g", number(0, None, flags=1)), None),
         (gauge("", number(0)), "no name"),
-        (gauge("g" * (LONGEST_NAMES - 1), number(0)), None),
-        (gauge("g" * LONGEST_NAMES, number(0)), "name is too long"),
+        (gauge("g" * (MAX_NAMES_LENGTH - 1), number(0)), None),
+        (gauge("g" * MAX_NAMES_LENGTH, number(0)), "name is too long"),
         (Metric(name="nothing"), "no data"),
         (counter("c", number(0), temporality=0), "unknown temporality"),
         (counter("c", number(0), temporality=3), "unknown temporality"),
@@ -173,8 +182,8 @@ def test_the_bad_points_of_a_push_are_counted_and_the_good_ones_are_kept_in_thei
         counter("fine", number(2, 7)),
     ]
     found = taken(payload(gauge("first", number(0))), payload(*metrics))
-    (aside,) = found.asides
-    assert aside == (1, "Value is not a number; no data", 2, ["good", "nothing"])
+    (refusal,) = found.refusals
+    assert refusal == (1, "Value is not a number; no data", 2, ["good", "nothing"])
     # Push, place within it, value.
     assert [(each[0], each[3], each[7]) for each in found.numbers] == [
         (0, 0, 1.0),
@@ -191,14 +200,14 @@ def test_a_push_of_too_many_points_is_kept_aside_whole():
 
 def test_what_would_be_repeated_with_each_point_has_a_bound():
     fits = {"r": "x" * (MAX_SHARED_BYTES - 20)}
-    assert taken(payload(gauge("g", number(0)), **fits)).asides == []
+    assert taken(payload(gauge("g", number(0)), **fits)).refusals == []
     over = {"r": "x" * MAX_SHARED_BYTES}
-    assert taken(payload(gauge("g", number(0)), **over)).asides[0].reason == "resource is too large"
+    assert taken(payload(gauge("g", number(0)), **over)).refusals[0].reason == "resource is too large"
     data = MetricsData()
     scope = data.resource_metrics.add().scope_metrics.add()
     scope.scope.name = "x" * MAX_SHARED_BYTES
     scope.metrics.append(gauge("g", number(0), number(0)))
-    assert taken(data.SerializeToString()).asides == [(0, "scope is too large", 2, ["g"])]
+    assert taken(data.SerializeToString()).refusals == [(0, "scope is too large", 2, ["g"])]
 
 
 def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_of_a_name_counts():

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from broker.records.compression import Codec, compress
-from pipeline.otlp.tables import decoded, refused
+from pipeline.otlp.tables import decode_pushes, quarantine_rows
 from tests.pipeline.events import raw
 from tests.pipeline.pushes import (
     INSTANCE,
@@ -100,8 +100,8 @@ def test_what_is_wrong_with_a_push_is_said_and_it_is_kept_as_it_came(spark):
         push(9, good, client_id=None, node="x", subscription_id="many", terminating="true"),
         push(10, b""),
     ]
-    rows = decoded(raw(spark, pushes)).persist()
-    aside = {row["offset"]: row for row in refused(rows).collect()}
+    rows = decode_pushes(raw(spark, pushes)).persist()
+    aside = {row["offset"]: row for row in quarantine_rows(rows).collect()}
     assert {offset: (row["reason"], row["points"]) for offset, row in aside.items()} == {
         1: ("no value", None),
         2: ("unknown version", None),
@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_push_is_said_and_it_is_kept_as_it_came(spark):
 
 def test_more_points_than_are_handed_over_at_once_are_all_there(spark):
     packed = payload(*[gauge(f"g{each}", number(0, float(each))) for each in range(3_000)])
-    rows = decoded(raw(spark, [push(offset, packed) for offset in range(4)]))
+    rows = decode_pushes(raw(spark, [push(offset, packed) for offset in range(4)]))
     assert rows.selectExpr("count(*)", "sum(Value)", "count(DISTINCT offset, point)").first() == (
         12_000,
         4 * 3_000 * 2_999 / 2,

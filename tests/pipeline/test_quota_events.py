@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from broker.events.quota_changes import QuotaChangeEvents
 from broker.metadata.actor import Actor, ChangeOrigin, Role
-from broker.metadata.changes import Change, Delta, Kind, write_pairs
+from broker.metadata.changes import Change, Kind, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
+from broker.metadata.publisher import Delta
 from pipeline import silver
 from pipeline.formats import QUOTA_CHANGES
 from pipeline.gold.limits import limits_over_time
@@ -30,7 +31,7 @@ ALICE = {"user": "alice"}
 
 def refusals(spark, values):
     rows = [record(QUOTA_CHANGES, offset, value) for offset, value in enumerate(values)]
-    found = silver.opened(raw(spark, rows), QUOTA_CHANGES).select("offset", "reason").collect()
+    found = silver.parse_events(raw(spark, rows), QUOTA_CHANGES).select("offset", "reason").collect()
     return [row["reason"] for row in sorted(found)]
 
 
@@ -43,6 +44,13 @@ def test_records_of_both_versions_are_understood(spark):
     ]
     assert refusals(spark, [one, *two]) == [None] * 5
     assert refusals(spark, [one | {"v": 3}, one | {"v": 0}]) == ["unknown version"] * 2
+
+
+def test_both_versions_name_the_origin_alike(spark):
+    one = quota_change(0, 1, entity=ALICE, new=1.0, door="wire")
+    changes, _ = taken_quotas(spark, [one, shadow_mark(0, 2, shadow=True, entity=ALICE)])
+    assert rows_of(changes, "event", "origin") == [("limit", "wire"), ("shadow", "rest")]
+    assert "door" not in changes.columns
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
             [Change(Kind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
         )
         old, now[0] = now[0], later
-        list(events.follow(old, later, delta))
+        list(events.on_commit(old, later, delta))
 
     commit(image(8, (KEY, 20.0), shadow=True), (KEY, "20"), ("request_percentage", None))
     values += events.take(NOON_MS + 60_000)
@@ -110,9 +118,9 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     values += events.take(NOON_MS + 120_000)
     rows = [record(QUOTA_CHANGES, at, value, NOON_MS + 120_000) for at, value in enumerate(values)]
     assert refusals(spark, values) == [None] * 5
-    accepted = silver.accepted(silver.opened(raw(spark, rows), QUOTA_CHANGES))
+    accepted = silver.valid_rows(silver.parse_events(raw(spark, rows), QUOTA_CHANGES))
     (_, changes), (_, parts) = silver.by_table(QUOTA_CHANGES, accepted)
-    assert rows_of(changes, "event", "actor", "door", "version") == [
+    assert rows_of(changes, "event", "actor", "origin", "version") == [
         ("limit", "olga", "rest", 8),
         ("limit", "olga", "rest", 8),
         ("shadow", "olga", "rest", 9),
@@ -128,15 +136,14 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     assert marks == {'[{"since": "2025-11-21T12:00:00.000Z", "until": "2025-11-21T12:02:00.000Z"}]'}
 
 
-def test_an_event_of_version_1_says_the_same_as_before(spark):
-    """A reader that supports only version 1 finds the same limits, and refuses version 2."""
+def test_a_change_of_version_2_has_these_fields(spark):
     events = QuotaChangeEvents(100, Image)
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
     mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
-    list(events.follow(Image(), Image(version=4), Delta.of([change, mark])))
-    limit, marked, part = (json.loads(value) for value in events.take(NOON_MS))
-    assert limit == event(
+    list(events.on_commit(Image(), Image(version=4), Delta.of([change, mark])))
+    limited, marked, part = (json.loads(value) for value in events.take(NOON_MS))
+    assert limited == event(
         0,
         event="limit",
         entity=ALICE,
@@ -146,7 +153,7 @@ def test_an_event_of_version_1_says_the_same_as_before(spark):
         actor="broker",
         role="admin",
         address="",
-        door="broker",
+        origin="broker",
         version=4,
-    )
+    ) | {"v": 2}
     assert (marked["v"], part["v"]) == (2, 2)

@@ -5,10 +5,10 @@ import stat
 
 import pytest
 
-from pipeline import bronze, silver, sources
+from pipeline import silver, sources
 from pipeline.formats import REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, clients, usage
-from pipeline.maintain import ALL, kept_aside, maintain
+from pipeline.gold import advice, client_metrics, usage
+from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import ADDED, DUE, Pipeline
 from pipeline.tables import Warehouse
@@ -20,7 +20,7 @@ from tests.pipeline.pushes import counter, number, payload, push
 def test_some_of_everything_makes_every_table(taken):
     assert set(taken.tables) == {table.path for table in ALL}
     assert all(taken.tables.values())
-    assert len(taken.tables[bronze.EVENTS.path]) == len(some_of_everything())
+    assert len(taken.tables[sources.EVENTS.path]) == len(some_of_everything())
 
 
 def test_tables_are_for_their_owner_and_group_only(taken):
@@ -35,7 +35,7 @@ def test_tables_are_for_their_owner_and_group_only(taken):
 
 
 def test_what_is_kept_aside_is_counted_by_topic_and_reason(spark, taken):
-    assert list(kept_aside(Warehouse(spark, str(taken.root)))) == [
+    assert list(quarantined(Warehouse(spark, str(taken.root)))) == [
         ("__weir_client_telemetry", "Value is not a number", 1),
         ("__weir_client_telemetry", "not OTLP metrics", 1),
         ("__weir_requests", "not JSON of this format", 1),
@@ -70,7 +70,7 @@ def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark,
     first = [request(1, bytes_in=1), request(61, bytes_in=10), request(121, bytes_in=100)]
     pipeline.take(raw(spark, [record(REQUESTS, at, each) for at, each in enumerate(first)]), 0)
     pipeline.take(raw(spark, [record(REQUESTS, 3, request(62, bytes_in=5), NOON_MS + 3_600_000)]), 1)
-    found = rows_of(warehouse.read(usage.TABLE), "minute", "produce_bytes")
+    found = rows_of(warehouse.read(usage.USAGE), "minute", "produce_bytes")
     assert found == [("12:00", 1), ("12:01", 15), ("12:02", 100)]
 
 
@@ -95,10 +95,10 @@ def test_a_late_total_changes_its_minute_and_that_of_the_next_one(spark, warehou
 def test_a_batch_that_died_on_its_way_is_finished_by_its_repetition(spark, warehouse):
     records = [record(REQUESTS, at, request(at + 1, bytes_in=1)) for at in range(3)]
     with pytest.raises(_Death):
-        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).take(raw(spark, records), 0)
+        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.USAGE)).take(raw(spark, records), 0)
     Pipeline(warehouse).take(raw(spark, records), 0)
-    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
-    assert rows_of(warehouse.read(usage.TABLE), "produce_bytes", "requests") == [(3, 3)]
+    assert [warehouse.read(table).count() for table in (sources.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
+    assert rows_of(warehouse.read(usage.USAGE), "produce_bytes", "requests") == [(3, 3)]
 
 
 def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark, warehouse):
@@ -106,41 +106,41 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     week = 7 * 86_400
     rows = [record(REQUESTS, at, request(at * week, bytes_in=1), NOON_MS + at * week * 1000) for at in (0, 1)]
     Pipeline(warehouse).take(raw(spark, rows), 0)
-    assert warehouse.noted(DUE) == ["2025-11-21", "2025-11-28"]
-    assert not warehouse.exists(clients.OFFENDERS)
+    assert warehouse.files.names(DUE) == ["2025-11-21", "2025-11-28"]
+    assert not warehouse.exists(usage.OFFENDERS)
     Pipeline(warehouse).make_days()
-    assert warehouse.read(clients.OFFENDERS).count() > 0
-    assert warehouse.noted(DUE) == []
+    assert warehouse.read(usage.OFFENDERS).count() > 0
+    assert warehouse.files.names(DUE) == []
 
 
 def test_what_is_added_comes_once_and_its_version_is_noted(spark, warehouse):
     one, two = (raw(spark, [record(THROTTLES, at, throttle(1)) for at in range(most)]) for most in (1, 2))
     pipeline = Pipeline(warehouse)
     pipeline.take(one, 0)
-    assert warehouse.noted(ADDED) == [] and pipeline.rows == 1
+    assert warehouse.files.names(ADDED) == [] and pipeline.rows == 1
     for _ in range(2):
         pipeline.add(two)
-        assert warehouse.noted(ADDED) == ["1"] and pipeline.rows == 2
-    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[THROTTLES])] == [2, 2]
+        assert warehouse.files.names(ADDED) == ["1"] and pipeline.rows == 2
+    assert [warehouse.read(table).count() for table in (sources.EVENTS, silver.TABLES[THROTTLES])] == [2, 2]
 
 
 def test_an_addition_that_died_on_its_way_is_taken_further_by_the_next(spark, warehouse):
     records = [record(REQUESTS, at, request(at + 1, bytes_in=1)) for at in range(3)]
     with pytest.raises(_Death):
-        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).add(raw(spark, records[:2]))
-    assert warehouse.noted(ADDED) == ["-1"] and not warehouse.exists(usage.TABLE)
+        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.USAGE)).add(raw(spark, records[:2]))
+    assert warehouse.files.names(ADDED) == ["-1"] and not warehouse.exists(usage.USAGE)
     Pipeline(warehouse).add(raw(spark, records))
-    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
-    assert rows_of(warehouse.read(usage.TABLE), "produce_bytes", "requests") == [(3, 3)]
+    assert [warehouse.read(table).count() for table in (sources.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
+    assert rows_of(warehouse.read(usage.USAGE), "produce_bytes", "requests") == [(3, 3)]
 
 
 def test_an_addition_that_died_is_taken_further_before_days_are_made(spark, warehouse):
     one = raw(spark, [record(REQUESTS, 0, request(1, bytes_in=1))])
     with pytest.raises(_Death):
-        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).add(one)
+        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.USAGE)).add(one)
     Pipeline(warehouse).make_days()
-    assert warehouse.noted(ADDED) == ["0"]
-    assert rows_of(warehouse.read(clients.OFFENDERS), "by", "total") == [
+    assert warehouse.files.names(ADDED) == ["0"]
+    assert rows_of(warehouse.read(usage.OFFENDERS), "by", "total") == [
         ("produce_bytes", 1),
         ("requests", 1),
     ]
@@ -150,10 +150,10 @@ def test_what_was_only_put_together_anew_was_not_added(spark, warehouse):
     pipeline = Pipeline(warehouse)
     for at in range(2):
         pipeline.add(raw(spark, [record(THROTTLES, at, throttle(1))]))
-    assert next(maintain(warehouse)) == (bronze.EVENTS, 2, 1)
+    assert next(maintain(warehouse)) == (sources.EVENTS, 2, 1)
     pipeline.add(raw(spark, [record(THROTTLES, 2, throttle(1))]))
     assert pipeline.rows == 3
-    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[THROTTLES])] == [3, 3]
+    assert [warehouse.read(table).count() for table in (sources.EVENTS, silver.TABLES[THROTTLES])] == [3, 3]
 
 
 def test_of_a_file_that_has_a_record_twice_it_is_taken_once(spark, tmp_path):
@@ -165,10 +165,10 @@ def test_of_a_file_that_has_a_record_twice_it_is_taken_once(spark, tmp_path):
 
 def test_maintenance_puts_files_together_and_keeps_every_row(spark, warehouse):
     for batch in range(2):
-        rows = bronze.dated(raw(spark, [record(THROTTLES, batch, throttle(1))]))
-        warehouse.append_once(bronze.EVENTS, rows, "test", batch)
+        rows = sources.dated(raw(spark, [record(THROTTLES, batch, throttle(1))]))
+        warehouse.append_once(sources.EVENTS, rows, "test", batch)
     before = contents(warehouse.root)
-    assert list(maintain(warehouse)) == [(bronze.EVENTS, 2, 1)]
+    assert list(maintain(warehouse)) == [(sources.EVENTS, 2, 1)]
     assert contents(warehouse.root) == before
 
 

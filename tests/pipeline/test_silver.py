@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 def reasons(spark, topic, values):
     """Return the reason by value; None for a valid one."""
     rows = [record(topic, offset, value) for offset, value in enumerate(values)]
-    found = silver.opened(raw(spark, rows), topic).select("offset", "reason").collect()
+    found = silver.parse_events(raw(spark, rows), topic).select("offset", "reason").collect()
     return [row["reason"] for row in sorted(found)]
 
 
@@ -52,7 +52,11 @@ def test_what_is_wrong_with_an_event_is_said(spark):
 def test_both_versions_of_requests_name_cached_ones_alike(spark):
     rows = [request(0, source="by_heart"), request(0, source="cached") | {"v": 2}, request(0) | {"v": 2}]
     records = [record(REQUESTS, offset, row) for offset, row in enumerate(rows)]
-    found = silver.accepted(silver.opened(raw(spark, records), REQUESTS)).select("offset", "source").collect()
+    found = (
+        silver.valid_rows(silver.parse_events(raw(spark, records), REQUESTS))
+        .select("offset", "source")
+        .collect()
+    )
     assert [row["source"] for row in sorted(found)] == ["cached", "cached", "client"]
 
 
@@ -72,7 +76,7 @@ def test_a_count_that_may_be_missing_is_a_count_where_it_is_not(spark):
 
 def test_an_event_is_on_its_own_day_and_not_on_that_of_its_record(spark):
     half_a_day_late = record(CONNECTIONS, 7, event(-12 * 3600 - 1, event="opened", count=3))
-    frame = silver.accepted(silver.opened(raw(spark, [half_a_day_late]), CONNECTIONS))
+    frame = silver.valid_rows(silver.parse_events(raw(spark, [half_a_day_late]), CONNECTIONS))
     (row,) = frame.collect()
     assert (str(row["date"]), row["node"], row["count"], row["offset"]) == ("2025-11-20", 1, 3, 7)
 
@@ -83,13 +87,15 @@ def test_a_node_that_is_no_number_is_nobody(spark):
             CONNECTIONS, 0, event(0, count=1), node="\udcff".encode("utf-8", "surrogatepass").decode("latin1")
         )
     ]
-    frame = silver.accepted(silver.opened(raw(spark, rows), CONNECTIONS))
+    frame = silver.valid_rows(silver.parse_events(raw(spark, rows), CONNECTIONS))
     assert rows_of(frame, "node") == [(None,)]
 
 
 def test_what_is_refused_is_kept_as_it_came(spark):
-    opened = silver.opened(raw(spark, [record(REQUESTS, 3, b"?"), record(REQUESTS, 4, request(0))]), REQUESTS)
-    (row,) = silver.refused(opened).collect()
+    opened = silver.parse_events(
+        raw(spark, [record(REQUESTS, 3, b"?"), record(REQUESTS, 4, request(0))]), REQUESTS
+    )
+    (row,) = silver.quarantine_rows(opened).collect()
     assert (row["offset"], bytes(row["value"]), row["headers"][0]["key"]) == (3, b"?", "node")
 
 

@@ -35,12 +35,16 @@ class Query:
 
 
 class Nothing:
-    """A warehouse without due days."""
+    """A warehouse without due days, whose files are itself."""
+
+    @property
+    def files(self):
+        return self
 
     def move(self, _old_path, _table):
         """No table has an older name."""
 
-    def noted(self, _folder):
+    def names(self, _folder):
         return []
 
 

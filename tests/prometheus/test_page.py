@@ -12,9 +12,9 @@ from trio.testing import MockClock
 
 from broker.api.outcome import Outcome
 from broker.config.sections import RequestLogConfig
-from broker.metadata.audit import AuditFilter
-from broker.metrics.prometheus import render
-from broker.network.handling.request import Request as BrokerRequest
+from broker.metadata.changes import AuditFilter
+from broker.metrics.families import render
+from broker.network.handling.request_channel import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.quotas.entity import Entity
@@ -168,7 +168,7 @@ async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
 
         thread_waits(broker, mock_clock, 1)
         broker.server.prometheus.page()
-        broker.server.broker.views.overview()
+        broker.server.views.overview()
         pool._conclude = slowly  # type: ignore[method-assign]
         for _ in range(101):
             await client.ask(ListGroupsRequest(), 0)
@@ -180,7 +180,7 @@ async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
         assert [processors.value(networkProcessor=str(number)) for number in range(3)] == pytest.approx(
             [idle] * 3, abs=1e-6
         )
-        figures = broker.server.broker.views.overview().figures
+        figures = broker.server.views.overview().figures
         assert [figures.processor_idle, figures.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
 
 
@@ -223,7 +223,7 @@ async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record
 
         assert b'"Produce"' in await trio.to_thread.run_sync(ask)
         assert broker.server.control.config.request_log == RequestLogConfig(("Produce",), (), 5)
-        changes = await broker.server.broker.views.audit(AuditFilter())
+        changes = await broker.server.views.audit(AuditFilter())
         assert {"request.log.apis", "request.log.max.per.second"} <= {row.key for row in changes}
         await busy(broker)
         page = parse(broker.server.prometheus.page())

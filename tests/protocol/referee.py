@@ -21,9 +21,8 @@ from kio.serial._implicit_defaults import get_tagged_field_default
 from kio.serial._introspect import classify_field, is_optional
 
 from broker.protocol.codec import data_class, request_class, response_class
-from broker.protocol.compile_decode import in_version
 from broker.protocol.derive import SERVED
-from broker.protocol.schema import FIXED, LIST, Field, Message, Struct
+from broker.protocol.schema import FIXED, LIST, Field, Message, Struct, in_version
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)

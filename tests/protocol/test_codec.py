@@ -10,8 +10,8 @@ from broker.protocol.codec import (
     encode_request,
     encode_response,
     known_versions,
+    parse_response_header,
 )
-from broker.protocol.header import parse_request_header
 from broker.protocol.messages.api_versions import ApiVersionsResponse
 from broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from broker.protocol.messages.fetch import (
@@ -23,6 +23,7 @@ from broker.protocol.messages.fetch import (
 from broker.protocol.messages.heartbeat import HeartbeatResponse
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.headers import parse_request_header
 
 
 class Slice:
@@ -150,3 +151,17 @@ def test_a_field_that_the_version_lacks_is_left_out():
         == b"\0\0\0\1\0\1t\xff\xff\xff\xff"
     )
     assert b"".join(encode_data("consumer_protocol_subscription", 3)(subscription)).endswith(b"\0\1r")
+
+
+def test_reads_the_header_of_an_answer():
+    assert parse_response_header(b"\0\0\0\x07body", 0) == (7, 4)
+    assert parse_response_header(b"\0\0\0\x07\x00body", 1) == (7, 5)
+    assert parse_response_header(b"\0\0\0\x07\x01\x05\x02abbody", 1) == (7, 9)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\0\0\0", b"\0\0\0\x07", b"\0\0\0\x07\x01", b"\0\0\0\x07\x01\x05\x02a"]
+)
+def test_a_truncated_header_of_an_answer_is_a_violation(answer):
+    with pytest.raises(ProtocolViolation):
+        parse_response_header(answer, 1)

@@ -12,7 +12,7 @@ from broker.api.registry import Api
 from broker.errors import ProtocolViolation
 from broker.protocol import codec, compile_decode, compile_encode, error_codes
 from broker.protocol.api_key import response_header_version
-from broker.protocol.compile_decode import LONGEST_STRING, SLICE_BYTES, compile_decoder_in_slices
+from broker.protocol.compile_decode import MAX_STRING_BYTES, SLICE_BYTES, compile_decoder_in_slices
 from broker.protocol.compile_encode import compile_response_encoder_in_slices
 from broker.protocol.emitter import NUMBERS, SLICE
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -153,7 +153,7 @@ def test_so_many_numbers_are_decoded_in_a_slice(count: int, yields: int) -> None
 
 
 def test_so_many_bytes_are_decoded_in_a_slice() -> None:
-    each = LONGEST_STRING - 1
+    each = MAX_STRING_BYTES - 1
     count = SLICE_BYTES // each + 2
     body = body_of(MetadataRequest([MetadataRequestTopic(name="t" * each)] * count), 9)
     assert run_through(codec.decode_request_in_slices(3, 9)(body, 0))[0] == 1
@@ -185,13 +185,13 @@ def test_the_size_of_an_answer_in_several_buffers_counts_all_of_them() -> None:
     assert len(parts) > 2 and struct.unpack_from(">i", whole)[0] == len(whole) - 4
 
 
-@pytest.mark.parametrize("size", [LONGEST_STRING - 1, LONGEST_STRING])
+@pytest.mark.parametrize("size", [MAX_STRING_BYTES - 1, MAX_STRING_BYTES])
 def test_a_string_up_to_the_bound_is_read(size: int) -> None:
     body = body_of(MetadataRequest([MetadataRequestTopic(name="t" * size)]), 9)
     assert codec.decode_request(3, 9)(body, 0).topics[0].name == "t" * size  # type: ignore[attr-defined]
 
 
 def test_a_longer_string_is_refused_as_in_kafka() -> None:
-    body = body_of(MetadataRequest([MetadataRequestTopic(name="t" * (LONGEST_STRING + 1))]), 9)
+    body = body_of(MetadataRequest([MetadataRequestTopic(name="t" * (MAX_STRING_BYTES + 1))]), 9)
     with pytest.raises(ProtocolViolation, match="name is longer than 32767 bytes"):
         codec.decode_request(3, 9)(body, 0)

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from broker.protocol.dismantle import AT_ONCE, dismantle, held_by
+from broker.protocol.dismantle import AT_ONCE, dismantle, locals_of
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -101,8 +101,8 @@ def test_what_suspended_work_holds_is_found_in_every_generator_of_it() -> None:
         assert made and count
 
     work: Any = outer()
-    assert list(held_by(work)) == []
+    assert list(locals_of(work)) == []
     next(work)
-    assert list(held_by(work)) == [[0], MetadataRequest([]), {1}]
+    assert list(locals_of(work)) == [[0], MetadataRequest([]), {1}]
     work.close()
-    assert list(held_by(work)) == []
+    assert list(locals_of(work)) == []

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from broker.purgatory.operation import DelayedOperation, Outcome
-from broker.purgatory.purgatory import Purgatory
+from broker.purgatory.purgatory import DelayedOperation, Outcome, Purgatory
 
 NOW = 1_700_000_000_000
 
@@ -111,26 +110,6 @@ def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_checked
     assert purgatory.watched == 2
     purgatory.check_and_complete("test3")
     assert purgatory.watched == 1
-
-
-def test_cancelling_a_key_returns_what_waited_under_it(purgatory):
-    gone = [Promise(), Promise()]
-    for promise in gone:
-        purgatory.try_complete_else_watch(promise, ["key"], NOW)
-    purgatory.try_complete_else_watch(Promise(), ["key2"], NOW)
-    assert purgatory.cancel_for_key("key") == gone
-    assert (purgatory.delayed, purgatory.watched) == (1, 1)
-    assert all(promise.outcome is Outcome.CANCELLED for promise in gone)
-    assert purgatory.cancel_for_key("unknown") == []
-
-
-def test_cancelling_a_key_leaves_out_what_had_completed_elsewhere(purgatory):
-    promise = Promise()
-    purgatory.try_complete_else_watch(promise, ["a", "b"], NOW)
-    promise.ready = True
-    assert purgatory.check_and_complete("a") == [promise]
-    assert purgatory.cancel_for_key("b") == []
-    assert purgatory.watched == 0
 
 
 def test_an_operation_whose_client_has_gone_is_neither_completed_nor_expired(purgatory):

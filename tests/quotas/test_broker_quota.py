@@ -12,11 +12,11 @@ import pytest
 from broker.config.sections import BrokerQuotaConfig
 from broker.metrics.quota import throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.broker_quota import BrokerQuota, longer
+from broker.quotas.broker_quota import BrokerQuota
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import BrokerWide, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle, longer
 from tests.quotas.scene import Connection
 
 ENABLED = BrokerQuotaConfig(quota_enabled=True)

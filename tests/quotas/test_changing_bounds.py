@@ -160,10 +160,10 @@ def left_ms(manager: RateQuotaManager, now_ms: int) -> int:
 def test_the_same_limit_again_changes_nothing_at_all() -> None:
     manager = manager_of("paced", QuotaKind.PRODUCE)
     held_for(manager, 4_000)
-    sensor, (held,) = manager.find("alice", "app"), manager.throttled.held()
+    sensor, (held,) = manager.find("alice", "app"), manager.throttled.all()
     assert sensor is not None
     pace, changes = sensor.pace, []
-    manager.throttled.on_change = lambda: changes.append(1)
+    manager.throttled.watch(lambda: changes.append(1))
     before = (held.end_ms, held.due_ms, held.serial, held.bound)
     for passed_ms in (0, 1, 3_999):
         manager.set_bound("alice", None, 1_000, BASE_MS + passed_ms)

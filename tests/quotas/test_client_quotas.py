@@ -3,13 +3,13 @@
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.metrics.window import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.quota_metrics import RuleUse, families, rule_use
-from broker.quotas.verdict import larger
+from broker.quotas.throttled import longer
 from tests.quotas.scene import Connection
 
 LOUD = Entity(client_id="loud")
@@ -95,7 +95,7 @@ def test_of_two_broken_quotas_only_the_larger_is_counted_as_a_throttle(quotas):
     request = quotas.request.record_handled("ANONYMOUS", "loud", 500_000_000, BASE_MS)
     assert bandwidth is not None and request is not None
     assert request.throttle_ms == 1_000
-    throttle = larger(bandwidth, request)
+    throttle = longer(request, bandwidth)
     assert throttle is bandwidth
     quotas.throttle(Connection(), "token", throttle, BASE_MS)
     series = dict(line.rsplit(" ", 1) for line in page(quotas))

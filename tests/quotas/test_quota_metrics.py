@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.prometheus import label_name, render
-from broker.metrics.top_k import AT_ONCE
+from broker.metrics.families import label_name, render
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import families as connection_families
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.guarded import GuardedCallback
+from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.quota_metrics import families, rule_use, rule_use_of
+from broker.steps import MEASURED_AT_ONCE
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
 from tests.support.prometheus import Family, parse
@@ -243,7 +243,7 @@ def test_the_addresses_that_connect_most_are_shown_and_the_others_counted(
 
 def test_thousands_of_sensors_are_looked_through_with_pauses(quotas: ClientQuotas) -> None:
     quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", 1_000)
-    for number in range(40 * AT_ONCE):
+    for number in range(40 * MEASURED_AT_ONCE):
         quotas.record_produce("ANONYMOUS", f"client-{number}", 1, BASE_MS)
     uses = list(rule_use(quotas, BASE_MS))
     assert uses.count(None) >= 40 and len(uses) - uses.count(None) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
-from broker.quotas.retry_storm import KEPT_MS, RetryStorm
+from broker.quotas.retry_storm import STATE_EXPIRY_MS, RetryStorm
 
 TRANSIENT = ErrorCode.LEADER_NOT_AVAILABLE
 OTHER = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -132,7 +132,9 @@ def test_which_errors_pass_by_themselves_depends_on_the_api(api, code, is_transi
     assert [ask(storm, 0, code, api=api), ask(storm, 0, code, api=api)] == [0, 1_000 if is_transient else 0]
 
 
-@pytest.mark.parametrize(("quiet_ms", "states"), [(KEPT_MS - 1, 2), (KEPT_MS, 1), (KEPT_MS + 1, 1)])
+@pytest.mark.parametrize(
+    ("quiet_ms", "states"), [(STATE_EXPIRY_MS - 1, 2), (STATE_EXPIRY_MS, 1), (STATE_EXPIRY_MS + 1, 1)]
+)
 def test_a_state_is_forgotten_when_it_was_not_asked_for_long(quiet_ms, states):
     storm = RetryStorm(10_000)
     ask(storm, 0)
@@ -141,7 +143,7 @@ def test_a_state_is_forgotten_when_it_was_not_asked_for_long(quiet_ms, states):
 
 
 def test_of_very_many_states_those_that_were_not_asked_for_longest_go():
-    storm = RetryStorm(most=3)
+    storm = RetryStorm(max_states=3)
     for resource in "abc":
         ask(storm, 0, resource=resource)
     ask(storm, 2_000, resource="a")

@@ -8,12 +8,12 @@ from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.usage import EAGER, FEW
+from broker.quotas.usage import MAX_UPDATED_AT_ONCE, SENSORS_AT_ONCE
 from broker.steps import finished
 
 BASE_MS = 1_700_000_000_000
 KEY = "producer_byte_rate"
-MANY = 3 * EAGER
+MANY = 3 * MAX_UPDATED_AT_ONCE
 
 
 def limits(count: int, bound: float | None) -> Iterator[tuple[Entity, str, float | None]]:
@@ -25,7 +25,9 @@ def used(quotas: ClientQuotas, count: int) -> None:
         quotas.produce.record("alice", f"client-{number}", 1, BASE_MS)
 
 
-@pytest.mark.parametrize("count", [EAGER - 1, EAGER, EAGER + 1, MANY])
+@pytest.mark.parametrize(
+    "count", [MAX_UPDATED_AT_ONCE - 1, MAX_UPDATED_AT_ONCE, MAX_UPDATED_AT_ONCE + 1, MANY]
+)
 def test_nobody_is_under_a_new_limit_before_the_switch_and_everybody_is_after_its_first_step(
     count: int,
 ) -> None:
@@ -48,7 +50,10 @@ def test_nobody_is_under_a_new_limit_before_the_switch_and_everybody_is_after_it
     assert bounds() == {20_000}
 
 
-@pytest.mark.parametrize(("count", "stops"), [(EAGER, 0), (MANY, MANY // FEW), (10 * MANY, 10 * MANY // FEW)])
+@pytest.mark.parametrize(
+    ("count", "stops"),
+    [(MAX_UPDATED_AT_ONCE, 0), (MANY, MANY // SENSORS_AT_ONCE), (10 * MANY, 10 * MANY // SENSORS_AT_ONCE)],
+)
 def test_sensors_that_nobody_uses_follow_a_few_at_a_time(count: int, stops: int) -> None:
     quotas = ClientQuotas()
     finished(quotas.switch(finished(quotas.draft(limits(count, 1_000), ())), BASE_MS))

@@ -8,12 +8,12 @@ from sys import float_info
 import pytest
 
 from broker.errors import ApiError
-from broker.quotas import shadow_metrics
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
+from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.usage import IDLE_MS
@@ -35,7 +35,7 @@ def figures(
     manager: RateQuotaManager | MutationQuotaManager, rule: Rule = CLIENT
 ) -> tuple[int, int, int | None]:
     total = manager.shadows[rule]
-    return total.times, total.held_ms, total.last_ms
+    return total.times, total.throttled_ms, total.last_ms
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_breaks_the_limit_is_counted_and_let_through(
 def test_waits_that_overlap_cover_their_time_once() -> None:
     total = ShadowTotal()
     count = ShadowCount(total)
-    for wait_ms, now_ms, held_ms in [
+    for wait_ms, now_ms, throttled_ms in [
         (1_000, 5_000, 1_000),  # 5.0 to 6.0
         (1_000, 5_400, 1_400),  # to 6.4
         (100, 5_500, 1_400),  # within
@@ -61,7 +61,7 @@ def test_waits_that_overlap_cover_their_time_once() -> None:
         (500, 10_000, 2_400),  # much later
     ]:
         count.note(wait_ms, now_ms)
-        assert (count.held_ms, total.held_ms, total.last_ms) == (held_ms, held_ms, now_ms)
+        assert (count.throttled_ms, total.throttled_ms, total.last_ms) == (throttled_ms, throttled_ms, now_ms)
     assert count.times == total.times == 5
 
 
@@ -237,7 +237,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     quotas.set_shadow(alice, is_shadow=True)
     assert quotas.record_produce("alice", "app", 11_000, 0) is None
     assert quotas.request.record_handled("alice", "app", 500_000_000, 0) is None
-    uses = {use.key: (use.total.times, use.total.held_ms) for use in shadow_metrics.rule_use(quotas)}
+    uses = {use.key: (use.total.times, use.total.throttled_ms) for use in shadow_rule_use(quotas)}
     assert uses == {
         "producer_byte_rate": (1, 1_000),
         "consumer_byte_rate": (0, 0),
@@ -246,7 +246,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     }
     shown = {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
-        for family in filter(None, shadow_metrics.families(quotas))
+        for family in filter(None, shadow_families(quotas))
     }
     labels = (("user", "alice"), ("client_id", ""))
     assert shown["kafka_server_produce_shadow_throttles_total"] == [(labels, 1)]

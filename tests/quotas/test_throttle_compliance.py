@@ -3,14 +3,14 @@
 import pytest
 
 from broker.quotas.throttle_compliance import (
-    AT_ONCE_MS,
+    CHECK_AFTER_MS,
     EXTRA_MS,
     HISTORY,
-    LEAST_MS,
-    LOOK_AFTER_MS,
     MAX_CLIENTS,
     MAX_EXTENDED,
-    UNTOUCHED,
+    MAX_GAP_MS,
+    MIN_IN_A_ROW,
+    MIN_THROTTLE_MS,
     Record,
     ThrottleCompliance,
 )
@@ -49,7 +49,7 @@ class Script:
             now = due + late_ms
             watch = seen.pop_due(now)
             assert watch is not None
-            ms += seen.looked(watch, now, waiting=self.waiting(now))
+            ms += seen.checked(watch, now, waiting=self.waiting(now))
         self.now_ms = start + ms
         self.held_ms.append(ms)
 
@@ -108,7 +108,7 @@ def test_requests_that_were_on_their_way_when_the_answer_left_are_no_sign():
 
 
 @pytest.mark.parametrize(
-    ("throttles", "verdict"), [(UNTOUCHED + 2, None), (UNTOUCHED + 3, False), (30, False)]
+    ("throttles", "verdict"), [(MIN_IN_A_ROW + 2, None), (MIN_IN_A_ROW + 3, False), (30, False)]
 )
 def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_its_way(throttles, verdict):
     """librdkafka and aiokafka with one request at a time: a millisecond after each response."""
@@ -155,12 +155,12 @@ def test_a_client_that_obeys_and_keeps_five_on_their_way_is_seen_to_send_when_it
 
 @pytest.mark.parametrize(
     ("arrival", "observed"),
-    [(T - MARGIN, 0), (T - MARGIN + 1, 1), (T + LOOK_AFTER_MS, 1), (T + LOOK_AFTER_MS + 1, 0)],
+    [(T - MARGIN, 0), (T - MARGIN + 1, 1), (T + CHECK_AFTER_MS, 1), (T + CHECK_AFTER_MS + 1, 0)],
 )
 def test_what_is_sent_when_the_told_time_is_over_was_waited_with(arrival, observed):
     script = Script()
     script.throttle((0,) * 10)
-    for _ in range(UNTOUCHED - 1):
+    for _ in range(MIN_IN_A_ROW - 1):
         script.throttle()
     script.throttle((arrival,))
     waited = sum(client.record.waited for client in script.throttle_compliance.clients())
@@ -168,7 +168,7 @@ def test_what_is_sent_when_the_told_time_is_over_was_waited_with(arrival, observ
     assert waited == observed
 
 
-@pytest.mark.parametrize(("pause_ms", "verdict"), [(0, False), (AT_ONCE_MS, False), (AT_ONCE_MS + 1, None)])
+@pytest.mark.parametrize(("pause_ms", "verdict"), [(0, False), (MAX_GAP_MS, False), (MAX_GAP_MS + 1, None)])
 def test_a_request_that_came_long_after_a_throttle_was_free_to(pause_ms, verdict):
     script = Script()
     for _ in range(10):
@@ -205,7 +205,9 @@ def test_coming_back_says_something_within_as_long_again(pause_ms, verdict):
     assert script.obeys is verdict
 
 
-@pytest.mark.parametrize(("ms", "verdict"), [(LEAST_MS - 1, None), (LEAST_MS, False), (LEAST_MS + 1, False)])
+@pytest.mark.parametrize(
+    ("ms", "verdict"), [(MIN_THROTTLE_MS - 1, None), (MIN_THROTTLE_MS, False), (MIN_THROTTLE_MS + 1, False)]
+)
 def test_throttles_that_a_round_trip_may_outlast_are_not_looked_at(ms, verdict):
     script = Script()
     for _ in range(6):
@@ -216,7 +218,7 @@ def test_throttles_that_a_round_trip_may_outlast_are_not_looked_at(ms, verdict):
 def test_short_throttles_alone_are_not_watched():
     script = Script()
     for _ in range(100):
-        script.throttle((0,), ms=LEAST_MS - 1)
+        script.throttle((0,), ms=MIN_THROTTLE_MS - 1)
     assert script.obeys is None and script.throttle_compliance.next_deadline() is None
 
 
@@ -323,7 +325,7 @@ def test_clients_are_remembered_up_to_a_number_and_those_seen_last():
 
 def test_what_was_seen_is_taken_once_and_the_verdict_stays():
     script = Script()
-    take = script.throttle_compliance.take_seen
+    take = script.throttle_compliance.take_observations
     assert take(script.connection) == (None, 0, 0)
     for _ in range(3):
         script.throttle((500,))
@@ -331,6 +333,6 @@ def test_what_was_seen_is_taken_once_and_the_verdict_stays():
     assert take(script.connection) == (False, 0, 0)
     script.throttle((500,))
     assert take(script.connection) == (False, 0, 1)
-    # A client's observations outlive its connection; the counts of `take_seen` do not.
+    # A client's observations outlive its connection; the counts of `take_observations` do not.
     script.throttle_compliance.forget(script.connection)
     assert take(script.connection) == (False, 0, 0)

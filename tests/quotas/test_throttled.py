@@ -6,9 +6,8 @@ from broker.clock import BASE_MS
 from broker.metrics.window import Window
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.throttled import Throttle, ThrottledChannels, longer
 from broker.quotas.usage import ClientSensor
-from broker.quotas.verdict import Throttle, larger
 from tests.quotas.scene import Connection
 
 
@@ -110,7 +109,7 @@ def test_an_early_end_is_due_at_once_and_only_once(held):
     channel, other = Connection(), Connection()
     held.add(channel, "channel", throttle(60_000), BASE_MS)
     held.add(other, "other", throttle(10), BASE_MS)
-    held.end_early(held.held()[0])
+    held.end_early(held.all()[0])
     deadline = held.next_deadline()
     assert deadline is not None and deadline <= BASE_MS
     assert held.rows(BASE_MS)[-1].remaining_ms == 0
@@ -137,9 +136,9 @@ def test_rows_say_who_is_held_why_and_for_how_long(held):
 
 def test_the_larger_throttle_counts_and_of_equals_the_request_quotas():
     produce, request = throttle(10), throttle(10, QuotaKind.REQUEST)
-    assert larger(None, None) is None
-    assert larger(produce, None) is produce
-    assert larger(None, request) is request
-    assert larger(produce, request) is request
-    assert larger(throttle(11), request) == throttle(11)
-    assert larger(throttle(9), request) is request
+    assert longer(None, None) is None
+    assert longer(None, produce) is produce
+    assert longer(request, None) is request
+    assert longer(request, produce) is request
+    assert longer(request, throttle(11)) == throttle(11)
+    assert longer(request, throttle(9)) is request

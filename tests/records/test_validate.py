@@ -7,7 +7,8 @@ import pytest
 from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER_BYTES, header_at
-from broker.records.validate import check_batch, crc32c, is_whole
+from broker.records.validate import check_batch, crc32c
+from tests.support.batches import is_whole
 
 MEGABYTE = 1_048_576
 

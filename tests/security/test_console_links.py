@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.security.console_link_file import FILE_NAME, ConsoleLink, ConsoleLinkFile, read_console_link
-from broker.security.console_links import LIFE_MS, ConsoleLinks, make_code
+from broker.security.console_links import (
+    FILE_NAME,
+    LIFE_MS,
+    ConsoleLink,
+    ConsoleLinkFile,
+    ConsoleLinks,
+    make_code,
+    read_console_link,
+)
 
 KEY = b"k" * 32
 NOW = 5_000_000

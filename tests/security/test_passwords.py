@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from broker.security.passwords import COST, Cost, complaint, matches, nobodys, store
+from broker.security.passwords import COST, Cost, matches, password_error, store, unmatchable
 
 CHEAP = Cost(2**4, 8, 1)
 GOOD = "correct horse battery"
@@ -40,7 +40,7 @@ def test_what_looks_alike_is_the_same_password() -> None:
 
 
 def test_nobodys_password_matches_nothing() -> None:
-    assert not any(matches(each, nobodys(CHEAP)) for each in ("", GOOD, "\0"))
+    assert not any(matches(each, unmatchable(CHEAP)) for each in ("", GOOD, "\0"))
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_nobodys_password_matches_nothing() -> None:
     ],
 )
 def test_what_is_too_easily_guessed_is_refused(password: str, words: str | None) -> None:
-    said = complaint(password, "administrator")
+    said = password_error(password, "administrator")
     assert (said is None) if words is None else (said is not None and words in said)

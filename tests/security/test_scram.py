@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from broker.errors import ApiError, ErrorCode
 from broker.security import scram
-from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, ScramLogin, ScramMechanism, keys_of
+from broker.security.scram import MECHANISMS, MIN_ITERATIONS, ScramLogin, ScramMechanism, keys_of
 from broker.security.unknown_users import UnknownUsers
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
@@ -27,8 +27,8 @@ class Kept(NamedTuple):
 
 
 def kept(mechanism: ScramMechanism, password: bytes, salt: bytes = b"salt") -> Kept:
-    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, LEAST_ITERATIONS)
-    return Kept(salt, LEAST_ITERATIONS, *keys_of(mechanism, salted))
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, MIN_ITERATIONS)
+    return Kept(salt, MIN_ITERATIONS, *keys_of(mechanism, salted))
 
 
 def login_of(mechanism: ScramMechanism, users: Mapping[str, Kept] | None = None) -> ScramLogin:

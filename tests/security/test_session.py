@@ -1,6 +1,6 @@
 """Session expiry and re-authentication, to the millisecond."""
 
-from broker.security.session import RENEWAL_EVERY_MS, Session
+from broker.security.session import MIN_RENEWAL_INTERVAL_MS, Session
 
 
 def test_it_is_over_after_its_last_millisecond() -> None:
@@ -20,6 +20,6 @@ def test_renewals_are_a_second_apart() -> None:
     session = Session("PLAIN", 1_500, 10_000)
     assert session.begin_renewal(10_000)  # the first may come at once
     session.renewed(1_500, 10_001)
-    assert not session.begin_renewal(10_000 + RENEWAL_EVERY_MS - 1)
+    assert not session.begin_renewal(10_000 + MIN_RENEWAL_INTERVAL_MS - 1)
     assert not session.renewing
-    assert session.begin_renewal(10_000 + RENEWAL_EVERY_MS)
+    assert session.begin_renewal(10_000 + MIN_RENEWAL_INTERVAL_MS)

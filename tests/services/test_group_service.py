@@ -13,7 +13,7 @@ from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from broker.records.build import NewRecord, build_batch
-from broker.services.coordinator_partition import coordinator_partition
+from broker.services.group_service import coordinator_partition
 from tests.api.group import (
     GROUP,
     INITIAL_DELAY_MS,
@@ -216,10 +216,32 @@ async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(
 async def test_lag_is_what_lies_behind_the_committed_offsets(ready: Harness) -> None:
     ready.append("orders", 1, 2, 3)
     ready.append("orders", 1, partition=1)
-    assert ready.broker.groups.lag(GROUP) == 0
+    assert ready.groups.lag(GROUP) == 0
     await commit(ready, 1)
-    assert ready.broker.groups.lag(GROUP) == 2
+    assert ready.groups.lag(GROUP) == 2
     await commit(ready, 0, partition=1)
-    assert ready.broker.groups.lag(GROUP) == 3
+    assert ready.groups.lag(GROUP) == 3
     await commit(ready, 9)
-    assert ready.broker.groups.lag(GROUP) == 1
+    assert ready.groups.lag(GROUP) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "hash_code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99_162_322),
+        ("console-consumer-1", None),
+        ("\U0001f600", 1_772_899),
+        ("polygenelubricants", -(2**31)),
+        ("f5a5a608", 0),
+    ],
+)
+def test_a_key_goes_where_java_puts_it(key: str, hash_code: int | None) -> None:
+    if hash_code is None:
+        hash_code = 0
+        for unit in key:
+            hash_code = (31 * hash_code + ord(unit) + 2**31) % 2**32 - 2**31
+    expected = 0 if hash_code == -(2**31) else abs(hash_code)
+    for count in (1, 2, 50, 2**31 - 1):
+        assert coordinator_partition(key, count) == expected % count

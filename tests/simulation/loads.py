@@ -5,8 +5,7 @@ from typing import Any
 from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.clients import SimulatedClient
-from broker.simulation.engine import Outcome, play
+from broker.simulation.engine import Outcome, SimulatedClient, run_scenario
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 
 MINUTE_US = 60 * SECOND_US
@@ -43,13 +42,13 @@ def scenario(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> S
 
 
 def one(outcome: Outcome) -> SimulatedClient:
-    (player,) = outcome.players
-    return player
+    (client,) = outcome.clients
+    return client
 
 
-def accepted(player: SimulatedClient) -> int:
-    return player.connection.played_bytes + player.connection.sender.let_through.nbytes
+def accepted(client: SimulatedClient) -> int:
+    return client.connection.accepted_bytes
 
 
-def played(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Outcome:
-    return play(scenario(*groups, limits=limits, **others))
+def simulated(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Outcome:
+    return run_scenario(scenario(*groups, limits=limits, **others))

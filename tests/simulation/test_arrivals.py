@@ -5,7 +5,14 @@ from array import array
 import pytest
 
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.arrivals import Due, Sender, as_recorded, evenly, greedily, wanted
+from broker.simulation.arrivals import (
+    Due,
+    Sender,
+    even_arrival_count,
+    even_arrivals,
+    greedy_arrivals,
+    recorded_arrivals,
+)
 from broker.simulation.scenario import SECOND_US, Piece, Record
 
 
@@ -14,29 +21,31 @@ def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> S
 
 
 def test_requests_come_evenly_from_the_phase_on():
-    arrivals = evenly([Piece(1_000, 1_400, 1.0)], 100, 7, 0.5, sender())
+    arrivals = even_arrivals([Piece(1_000, 1_400, 1.0)], 100, 7, 0.5, sender())
     assert list(arrivals) == [Due(1_050, 7), Due(1_150, 7), Due(1_250, 7), Due(1_350, 7)]
 
 
 def test_half_the_factor_is_half_the_requests():
-    assert [due.at_us for due in evenly([Piece(0, 400, 0.5)], 100, 7, 0, sender())] == [0, 200]
+    assert [due.at_us for due in even_arrivals([Piece(0, 400, 0.5)], 100, 7, 0, sender())] == [0, 200]
 
 
 @pytest.mark.parametrize(("end", "count"), [(200, 2), (201, 3), (300, 3)])
 def test_a_request_at_the_end_of_a_piece_is_not_of_it(end, count):
     pieces = [Piece(0, end, 1.0)]
-    assert len(list(evenly(pieces, 100, 7, 0, sender()))) == wanted(pieces, 100, 0) == count
+    assert (
+        len(list(even_arrivals(pieces, 100, 7, 0, sender()))) == even_arrival_count(pieces, 100, 0) == count
+    )
 
 
 def test_what_is_calm_is_counted_and_not_handed_out():
     quiet = sender(lambda at_us: 250 if at_us < 250 else at_us)
-    assert [due.at_us for due in evenly([Piece(0, 500, 1.0)], 100, 7, 0, quiet)] == [300, 400]
-    assert (quiet.let_through.requests, quiet.let_through.nbytes) == (3, 21)
+    assert [due.at_us for due in even_arrivals([Piece(0, 500, 1.0)], 100, 7, 0, quiet)] == [300, 400]
+    assert (quiet.not_simulated.requests, quiet.not_simulated.nbytes) == (3, 21)
 
 
 def test_requests_that_had_to_wait_go_together_up_to_a_batch():
     held = sender(batch_bytes=25)
-    arrivals = evenly([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
+    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
     assert next(arrivals) == Due(0, 10)
     held.free_us = 150
     assert next(arrivals) == Due(100, 10)
@@ -48,16 +57,16 @@ def test_requests_that_had_to_wait_go_together_up_to_a_batch():
 
 def test_what_waited_for_longer_than_its_patience_is_given_up():
     held = sender(patience_us=300)
-    arrivals = evenly([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
+    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
     assert next(arrivals).at_us == 0
     held.free_us = 600
     assert next(arrivals).at_us == 300  # since exactly 300 us
-    assert (held.given_up.requests, held.given_up.nbytes) == (2, 20)
+    assert (held.expired.requests, held.expired.nbytes) == (2, 20)
 
 
 def test_a_greedy_client_sends_whenever_it_is_free():
     free = sender()
-    arrivals = greedily([Piece(10, 100, 1.0), Piece(200, 210, 1.0)], 5, 7, free)
+    arrivals = greedy_arrivals([Piece(10, 100, 1.0), Piece(200, 210, 1.0)], 5, 7, free)
     assert next(arrivals).at_us == 10
     free.free_us = 95
     assert next(arrivals).at_us == 95
@@ -69,8 +78,8 @@ def test_a_greedy_client_sends_whenever_it_is_free():
 
 def test_a_greedy_client_that_nobody_holds_is_counted_by_its_latency():
     quiet = sender(lambda at_us: 10**9)
-    assert list(greedily([Piece(0, 1_000, 1.0)], 100, 7, quiet)) == []
-    assert quiet.let_through.requests == 10
+    assert list(greedy_arrivals([Piece(0, 1_000, 1.0)], 100, 7, quiet)) == []
+    assert quiet.not_simulated.requests == 10
 
 
 def record(*rows: tuple[int, int, int]) -> Record:
@@ -79,18 +88,18 @@ def record(*rows: tuple[int, int, int]) -> Record:
 
 
 def test_a_recorded_second_is_spread_evenly_and_sums_to_what_was_recorded():
-    arrivals = list(as_recorded(record((3, 4, 10)), sender()))
+    arrivals = list(recorded_arrivals(record((3, 4, 10)), sender()))
     assert [due.at_us - 3 * SECOND_US for due in arrivals] == [0, 250_000, 500_000, 750_000]
     assert [due.nbytes for due in arrivals] == [2, 3, 2, 3]
 
 
 def test_many_recorded_requests_are_played_as_ten():
-    arrivals = list(as_recorded(record((0, 1_005, 100_001)), sender()))
+    arrivals = list(recorded_arrivals(record((0, 1_005, 100_001)), sender()))
     assert len(arrivals) == 10
     assert (sum(due.requests for due in arrivals), sum(due.nbytes for due in arrivals)) == (1_005, 100_001)
 
 
 def test_a_recorded_client_without_a_limit_is_only_counted():
     free = sender(lambda at_us: 2**62)
-    assert list(as_recorded(record((0, 5, 50), (1, 5, 50)), free)) == []
-    assert free.let_through.nbytes == 100
+    assert list(recorded_arrivals(record((0, 5, 50), (1, 5, 50)), free)) == []
+    assert free.not_simulated.nbytes == 100

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.records.build import NewRecord, build_batch
-from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, header_at
+from broker.records.header import (
+    CRC,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    header_at,
+)
 from broker.records.validate import crc32c
 from broker.records.varint import write_varint
 
@@ -56,3 +65,16 @@ def record(
         body += varint(-1) if part is None else varint(len(part)) + part
     body += headers
     return varint(len(body) if length is None else length) + body
+
+
+def is_whole(batch: bytes | bytearray | memoryview) -> bool:
+    """Return whether the buffer is one batch with a valid CRC; never raises."""
+    if len(batch) < HEADER_BYTES:
+        return False
+    header = header_at(batch)
+    return (
+        header.size == len(batch)
+        and header.magic == MAGIC
+        and header.last_offset_delta >= 0
+        and bool(crc32c(memoryview(batch)[CRC_FROM:]) == header.crc)
+    )

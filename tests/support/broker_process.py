@@ -18,8 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from broker.security.console_link_file import read_console_link
-from broker.security.console_links import link_with, make_code
+from broker.security.console_links import link_with, make_code, read_console_link
 
 WEIR: Final = Path(sys.executable).with_name("weir")
 TOKEN: Final = "a-token-for-the-tests-of-the-whole-broker"

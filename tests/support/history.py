@@ -13,8 +13,8 @@ import trio
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.records.build import NewRecord, build_batch
-from broker.records.validate import is_whole
 from broker.records.walk import batches, records
+from tests.support.batches import is_whole
 from tests.support.produce import PRODUCE_VERSION, produce_request
 from tests.support.wire import WireClient, connect
 

@@ -2,12 +2,11 @@
 
 import socket
 
+from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel
-from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.receive import SCRATCH_BYTES
 from broker.network.failures import Failures
-from broker.network.memory.leased_frames import LeasedFrames
-from broker.network.memory.leased_receive import receiving
+from broker.network.memory.leased_receive import LeasedFrames, receiving
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.responder import Responder
 from broker.network.selector import Selector

@@ -10,7 +10,7 @@ import trio
 
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 
 CLIENT_ID = "tester"
 

@@ -5,9 +5,10 @@ import logging
 import pytest
 
 from broker.errors import ErrorCode
-from broker.telemetry.effective import Effective, uuid_bytes, uuid_text
+from broker.telemetry.instance import uuid_bytes, uuid_text
+from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.manager import FULL_WARNING_MS, TelemetryManager
-from broker.telemetry.payload import Point, Reading, Shape
+from broker.telemetry.subscription import Effective
 from tests.telemetry.scene import Scene, client
 
 FIVE_MINUTES = 300_000

@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.telemetry.latest import KEPT, LatestValues
-from broker.telemetry.payload import Point, Reading, Shape
+from broker.telemetry.latest import HISTORY_LENGTH, LatestValues, Point, Reading, Shape
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -32,10 +31,10 @@ def test_the_last_value_holds_and_differences_are_added_up() -> None:
 
 def test_a_little_of_the_past_is_kept() -> None:
     latest = LatestValues(100)
-    for number in range(KEPT + 5):
+    for number in range(HISTORY_LENGTH + 5):
         take(latest, A, point(value=number), at=1_000 * number)
     ((_, series),) = latest.of(A)
-    assert len(series.history) == 2 * KEPT
+    assert len(series.history) == 2 * HISTORY_LENGTH
     assert list(series.history[:2]) == [5_000, 5] and list(series.history[-2:]) == [34_000, 34]
 
 

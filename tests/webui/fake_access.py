@@ -11,7 +11,7 @@ from broker.control.commands import (
     RevokeAdminToken,
     Role,
 )
-from broker.control.passwords import HashedPassword, SetPassword
+from broker.control.tokens import HashedPassword, SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
 from broker.security.console_links import ConsoleLinks
@@ -24,12 +24,12 @@ SECRETS = {"admin-token": ADMIN, "editor-token": EDITOR, "viewer-token": VIEWER}
 
 
 @dataclass
-class FakeLock:
+class FakeCredentials:
     row: TokenRow | None
     secrets: tuple[str | None, ...]
     hashing: list[str]
 
-    def opens(self, secret: str) -> bool:
+    def accepts(self, secret: str) -> bool:
         self.hashing.append(threading.current_thread().name)
         return secret in self.secrets
 
@@ -60,10 +60,12 @@ class FakeAccess:
     def tokens(self) -> list[TokenRow]:
         return list(self.token_rows)
 
-    def lock_of(self, name: str) -> FakeLock:
+    def credentials_of(self, name: str) -> FakeCredentials:
         row = next((each for each in self.token_rows if each.name == name), None)
         tokens = tuple(secret for secret, each in self.secrets.items() if each.name == name)
-        return FakeLock(row, (*tokens, None if row is None else self.passwords.get(name)), self.hashing)
+        return FakeCredentials(
+            row, (*tokens, None if row is None else self.passwords.get(name)), self.hashing
+        )
 
     def hash_password(self, password: str, name: str) -> HashedPassword:
         self.hashing.append(threading.current_thread().name)

@@ -7,10 +7,10 @@ from broker.config.load import build_config
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
 from broker.config.table import read_value
-from broker.control.broker_quotas import broker_quotas
 from broker.control.commands import ConfigOp
-from broker.control.rows.broker_quotas import BrokerLimit, BrokerQuotas, RetryStormUse
-from broker.control.topic_configs import invalid_value
+from broker.control.quota_rows import broker_quotas
+from broker.control.rows.quotas import BrokerLimit, BrokerQuotas, RetryStormUse
+from broker.control.topics import invalid_value
 from broker.errors import ConfigError
 from broker.quotas.broker_quota import UNLIMITED
 from broker.quotas.kinds import QuotaKind

@@ -6,7 +6,7 @@ from typing import Any
 
 from broker.control.client_quotas import proposed
 from broker.control.commands import EntityPairs, QuotaAlteration
-from broker.control.resolving import Resolver, Who, all_resolved, keys_for, resolved, steps_for
+from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
 from broker.control.views import ClientUsage, Decided, QuotaRow, ResolvedLimit
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.steps import Steps
@@ -28,8 +28,8 @@ class FakeResolving:
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
     ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        who = Who(user or "ANONYMOUS", client_id or "", ip or "")
-        return resolved(self._resolver(changes), who, keys_for(who))
+        client = Client(user or "ANONYMOUS", client_id or "", ip or "")
+        return resolved(self._resolver(changes), client, keys_for(client))
 
     def resolve_all(
         self,
@@ -66,7 +66,7 @@ class FakeLive:
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         """What was made up for the rule that governs."""
-        for step in steps_for(Who(user, client_id, ip), key):
+        for step in steps_for(Client(user, client_id, ip), key):
             row = self.rows.get(step)
             if row is not None and row.value(key) is not None:
                 return self.use.get(step, {}).get(key)

@@ -35,8 +35,8 @@ class FakeTrail:
             and (query.before_seq is None or row.seq < query.before_seq)
             and (query.after_seq is None or row.seq > query.after_seq)
             and query.kind in (None, row.kind)
-            and query.door in (None, row.door)
-            and query.not_door != row.door
+            and query.origin in (None, row.origin)
+            and query.not_origin != row.origin
             and query.actor in (None, row.actor)
             and query.entity in (None, row.entity)
             and (query.search or "").lower() in f"{row.entity} {row.key} {row.actor} {row.address}".lower()

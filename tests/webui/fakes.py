@@ -28,8 +28,8 @@ from broker.control.commands import (
     Role,
     Undo,
 )
-from broker.control.passwords import SetPassword
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
+from broker.control.tokens import SetPassword
 from broker.control.views import (
     AddressRow,
     AddressUse,
@@ -56,7 +56,7 @@ from broker.control.views import (
     TopicRow,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.quotas.alteration import validate_entity
+from broker.quotas.client_quota_requests import validate_entity
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
@@ -95,7 +95,7 @@ class FakeSettings:
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
-    """As broker.control.addresses makes them."""
+    """As broker.control.quota_rows makes them."""
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
@@ -114,7 +114,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
 
 @dataclass
 class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
-    """Both halves that the console needs, Views and the door for changes."""
+    """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
@@ -163,7 +163,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             views=self,
             identify=self.identify,
             redeem=self.redeem,
-            lock_of=self.lock_of,
+            credentials_of=self.credentials_of,
             hash_password=self.hash_password,
             metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,

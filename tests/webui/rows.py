@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from broker.control.commands import Actor
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.broker import Owned, TaskRow
 from broker.control.rows.topics import CommittedRow, MemberRow
 from broker.control.views import (
     AddressUse,
@@ -149,7 +149,7 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         actor=by.name,
         role=by.role.name.lower(),
         address=by.address,
-        door=by.door.value,
+        origin=by.origin.value,
         kind="client-quota",
         entity='[["client-id", "app"]]',
         key="producer_byte_rate",

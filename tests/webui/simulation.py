@@ -87,7 +87,7 @@ OTHER_CHANGES: tuple[tuple[float, Actor, str, str, str, str | None, str], ...] =
         None,
         "Zm9vYmFyYmF6cXV4MTIzNA",
     ),
-    (1510, replace(ROOT, door=ChangeOrigin.WIRE), "topic", "orders", "partitions", None, "12"),
+    (1510, replace(ROOT, origin=ChangeOrigin.WIRE), "topic", "orders", "partitions", None, "12"),
     (300, ANNA, "topic-config", "clicks", "retention.ms", "604800000", "86400000"),
     (52, ROOT, "admin-token", "ci-deploy", "token", None, "(secret)"),
     (20, ANNA, "broker-config", "", "num.io.threads", "8", "16"),

@@ -8,7 +8,7 @@ from broker.control.commands import ConfigAlteration, IncrementalAlterConfigs, R
 from broker.control.configs import plan_alter_configs
 from broker.metadata.actor import Actor
 from broker.telemetry.instance import Client, ClientInstance
-from broker.telemetry.payload import Point, Reading, Shape
+from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import read_subscription
 from tests.control.world import World

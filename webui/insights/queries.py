@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
+from broker.principal import ANONYMOUS
 from webui.insights import tables
 
-ANONYMOUS: Final = "ANONYMOUS"
 STEP_US: Final = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 NEARLY: Final = 0.8
 """Utilisation from which a limit counts as nearly used up; the pages use the same threshold."""

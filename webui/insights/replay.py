@@ -18,20 +18,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from broker.simulation.clients import Party
-from broker.simulation.engine import Outcome, TooManyEventsError, play
-from broker.simulation.fields import BadFileError
-from broker.simulation.limits import read_limits
-from broker.simulation.reading import read_scenario
+from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSION
-from broker.simulation.summary import GroupRow, groups, not_played, rules
+from broker.simulation.scenario_file import read_limits, read_scenario
+from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
+from broker.strict_yaml import BadFileError
 from webui.insights.worker import ENGINE, MAX_MEMORY
 
 REQUESTS: Final = "__weir_requests"
 MAX_RECORDS: Final = 4_000_000
 """Maximum number of recorded seconds per client and API; each takes 56 bytes."""
 
-MAX_PLAYED: Final = 20_000_000
+MAX_SIMULATED: Final = 20_000_000
 """Maximum number of requests simulated one by one, for each set of rules: about two minutes."""
 
 MAX_CLIENTS: Final = 200
@@ -179,7 +177,7 @@ def _midnight_ms(day: date) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1_000)
 
 
-def simulate(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tuple[Outcome, Outcome]:
+def simulate_both(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tuple[Outcome, Outcome]:
     """Simulate with both quota files. Raises BadFileError and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -190,48 +188,48 @@ def simulate(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> t
         (root / "what-if.yaml").write_text(json.dumps({"recorded": "load.jsonl", "quotas": "now.yaml"}))
         before = read_scenario(root / "what-if.yaml")
         after = replace(before, limits=read_limits(root / "proposed.yaml"))
-        return play(before, MAX_PLAYED), play(after, MAX_PLAYED)
+        return run_scenario(before, MAX_SIMULATED), run_scenario(after, MAX_SIMULATED)
 
 
 def comparison(before: Outcome, after: Outcome) -> Found:
     """Return the clients throttled under either file, the most throttled first."""
     pairs = list(zip(groups(before), groups(after), strict=True))
     throttled = [
-        (max(row.account.held_share, other.account.held_share), player.party, row, other)
-        for player, (row, other) in zip(before.players, pairs, strict=True)
-        if row.account.throttles or other.account.throttles
+        (max(row.totals.throttled_share, other.totals.throttled_share), client.source, row, other)
+        for client, (row, other) in zip(before.clients, pairs, strict=True)
+        if row.totals.throttles or other.totals.throttles
     ]
     throttled.sort(key=lambda each: -each[0])
     return {
         "seconds": before.scenario.duration_us // 1_000_000,
         "clients": len(pairs),
-        "held_now": sum(1 for row, _ in pairs if row.account.throttles),
-        "held_proposed": sum(1 for _, row in pairs if row.account.throttles),
+        "held_now": sum(1 for row, _ in pairs if row.totals.throttles),
+        "held_proposed": sum(1 for _, row in pairs if row.totals.throttles),
         "rules_met": len(rules(after)),
-        "not_played": not_played(after)[:MAX_CLIENTS],
-        "items": [_item(party, row, other) for _, party, row, other in throttled[:MAX_CLIENTS]],
+        "not_played": limits_without_effect(after)[:MAX_CLIENTS],
+        "items": [_item(source, row, other) for _, source, row, other in throttled[:MAX_CLIENTS]],
     }
 
 
-def _item(party: Party, row: GroupRow, other: GroupRow) -> Found:
-    who = {"user": party.user, "client_id": party.client_id, "key": row.key}
+def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> Found:
+    who = {"user": source.user, "client_id": source.client_id, "key": row.key}
     return who | {
-        "offered_bytes": row.account.offered,
-        "now": _figures(row),
-        "proposed": _figures(other),
+        "offered_bytes": row.totals.offered,
+        "now": _totals_json(row),
+        "proposed": _totals_json(other),
     }
 
 
-def _figures(row: GroupRow) -> Found:
+def _totals_json(row: GroupRow) -> Found:
     (rule,) = row.rules
     return {
         "rule": {} if rule is None else dict(rule[0].pairs),
         "limit": None if rule is None else rule[2],
-        "throttles": row.account.throttles,
-        "held_share": round(row.account.held_share, 6),
-        "longest_ms": row.account.longest_ms,
-        "accepted_bytes": row.account.accepted,
-        "waiting_bytes": row.account.waiting + row.account.given_up,
+        "throttles": row.totals.throttles,
+        "held_share": round(row.totals.throttled_share, 6),
+        "longest_ms": row.totals.longest_ms,
+        "accepted_bytes": row.totals.accepted,
+        "waiting_bytes": row.totals.waiting + row.totals.expired,
     }
 
 
@@ -240,7 +238,7 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
     try:
         load = recorded(root, *days, question["node"])
         return {"outcome": "played"} | comparison(
-            *simulate(load.lines(), question["now"], question["proposed"])
+            *simulate_both(load.lines(), question["now"], question["proposed"])
         )
     except NoResult as no_result:
         return {"outcome": no_result.outcome, "message": str(no_result)}

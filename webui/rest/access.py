@@ -23,7 +23,7 @@ import logging
 from typing import Any, Final
 
 from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
-from broker.control.passwords import SetPassword
+from broker.control.tokens import SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
 from webui.rest.problem import PROBLEM, Problem, problem_schema

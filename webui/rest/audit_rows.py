@@ -34,7 +34,7 @@ TOOL_TYPES: Final = {
     "broker-config": "brokers",
     "client-metrics": "client-metrics",
 }
-COLUMNS: Final = ("id", "at", "actor", "role", "address", "door", "kind", "entity", "key", "old", "new")
+COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "entity", "key", "old", "new")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -50,7 +50,7 @@ def entry_json(row: AuditEntry) -> dict[str, Any]:
         "actor": row.actor,
         "role": row.role,
         "address": row.address,
-        "door": row.door,
+        "origin": row.origin,
         "kind": row.kind,
         "entity": row.entity,
         "quota": None if pairs is None else dict(pairs),

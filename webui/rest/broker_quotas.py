@@ -6,7 +6,7 @@ The limits are dynamic settings of the broker: PATCH /broker-configs changes the
 import shlex
 from typing import Any, Final
 
-from broker.control.rows.broker_quotas import BrokerQuotas
+from broker.control.rows.quotas import BrokerQuotas
 from broker.control.views import Overview, Views
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from broker.control.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -18,7 +19,6 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from broker.errors import ErrorCode
 from webui.backend import bootstrap_server
 from webui.rest.problem import Problem, problem_schema

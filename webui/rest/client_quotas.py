@@ -147,7 +147,7 @@ def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
         if shadow is None
         else {
             "times": shadow.times,
-            "held_ms": shadow.held_ms,
+            "held_ms": shadow.throttle_ms,
             "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
         }
     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 from broker.control.commands import QuotaAlteration
 from broker.control.views import ProbeRow, ResolvedLimit
 from broker.errors import ApiError
+from broker.principal import ANONYMOUS
 from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
 from webui.rest.problem import Problem
@@ -84,7 +85,7 @@ async def _answer(
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(
-        {"user": user or "ANONYMOUS", "client_id": client_id}
+        {"user": user or ANONYMOUS, "client_id": client_id}
         | ({"ip": ip} if ip else {})
         | {
             "limits": [
@@ -131,7 +132,7 @@ ROUTES: Final = (
         resolve,
         {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(
-            Query("user", _NAME, "The user; default ANONYMOUS.", default=""),
+            Query("user", _NAME, f"The user; default {ANONYMOUS}.", default=""),
             Query("client-id", _NAME, "The client id.", default=""),
             Query("ip", _NAME, "An address, to resolve its limit as well.", default=""),
         ),

@@ -171,8 +171,8 @@ class Authenticator:
         return None if used_ms is None else self._now_ms() - used_ms
 
 
-def actor_of(token: TokenRow, address: str, door: ChangeOrigin) -> Actor:
-    return Actor(token.name, role_of(token), address, door)
+def actor_of(token: TokenRow, address: str, origin: ChangeOrigin) -> Actor:
+    return Actor(token.name, role_of(token), address, origin)
 
 
 def role_of(token: TokenRow) -> Role:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from broker.control.passwords import HashedPassword
+from broker.control.tokens import HashedPassword
 from broker.control.views import TokenRow
 from webui.backend import Backend
 from webui.http.fair_queue import RateLimit
@@ -55,9 +55,9 @@ class Passwords:
         guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(whose, now_ms)
         row = None
         try:
-            lock = self._backend.lock_of(name)
-            if await self._in_thread(lambda: lock.opens(secret), wait_s):
-                row = lock.row
+            credentials = self._backend.credentials_of(name)
+            if await self._in_thread(lambda: credentials.accepts(secret), wait_s):
+                row = credentials.row
         finally:
             for each in guesses:
                 if row is None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
 from webui.tables.slices import collect
 

@@ -1,6 +1,6 @@
 """`weir top`: the console's live metrics in a terminal.
 
-In reading order: `command` (the options, the loop), `watch` (threads that read the console's streams),
-`picture` (events as typed rows), `view` (the state that keys change), `tables`, `columns` and `screen`
-(rows to lines; pure), `terminal` (escape sequences and modes).
+In reading order: `command` (the options, the loop), `streams` (threads that read the console's streams),
+`snapshot` (events as typed rows), `view` (the state that keys change), `tables` and `screen` (rows to lines;
+pure), `terminal` (modes and keys). Text, styles and the output of escape sequences are rich's.
 """

@@ -9,19 +9,20 @@ import os
 import shutil
 import sys
 import time
+from io import TextIOWrapper
 from typing import Any, Final
 
 import click
 
-from broker.commands.console_client import PATIENCE_S, Console, console_options
-from broker.commands.plain import shown
-from broker.commands.top.picture import NoPictureError, Picture, picture_of
-from broker.commands.top.screen import all_of, draw, text_of
+from broker.commands.console_client import TIMEOUT_S, Console, console_options
+from broker.commands.escaping import printable
+from broker.commands.top.screen import draw, draw_all
+from broker.commands.top.snapshot import InvalidSnapshotError, Snapshot, snapshot_of
+from broker.commands.top.streams import Watch
 from broker.commands.top.tables import CLIENTS, TABLES
-from broker.commands.top.view import View, press, settled
-from broker.commands.top.watch import Watch
+from broker.commands.top.view import View, bounded, press
 
-EVERY_S: Final = 1.0
+INTERVAL_S: Final = 1.0
 PLAIN_WIDTH: Final = 132
 PLAIN_ROWS: Final = 20
 CLIENTS_AT: Final = TABLES.index(CLIENTS)
@@ -40,6 +41,8 @@ def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -
     if once and batch:
         raise click.UsageError("--once and --batch exclude each other")
     console = Console.from_environment(url, ca_file)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every encoding has every character of a name
     in_terminal = not (once or batch or as_json)
     if in_terminal:
         # termios is not available on every platform.
@@ -48,7 +51,7 @@ def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -
         in_terminal = terminal.is_usable(os.environ)
         once = not in_terminal
     with Watch(console, View().server_sort(CLIENTS_AT)) as watch:
-        first = watch.first(PATIENCE_S)
+        first = watch.first(TIMEOUT_S)
         try:
             if in_terminal:
                 _live(watch, url)
@@ -62,59 +65,58 @@ def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -
 
 
 def _live(watch: Watch, url: str) -> None:
-    from broker.commands.top.terminal import open_terminal
+    from broker.commands.top.terminal import Terminal
 
     view = View()
-    picture = _picture(watch.topics(), url)
-    with open_terminal(os.environ) as terminal:
-        next_at = time.monotonic() + EVERY_S
+    snapshot = _snapshot(watch.topics(), url)
+    with Terminal(os.environ).opened() as terminal:
+        next_at = time.monotonic() + INTERVAL_S
         while True:
-            screen = draw(picture, view, *terminal.size, watch.trouble())
+            screen = draw(snapshot, view, *terminal.size, watch.trouble())
             terminal.show(screen.lines)
             for key in terminal.keys(max(0.0, next_at - time.monotonic())):
-                pressed = press(settled(view, screen.lasts), key)
+                pressed = press(bounded(view, screen.lasts), key)
                 if pressed is None:
                     return
                 view = pressed
             watch.sort_clients(view.server_sort(CLIENTS_AT))
             if time.monotonic() >= next_at:
-                next_at = time.monotonic() + EVERY_S
+                next_at = time.monotonic() + INTERVAL_S
                 topics = watch.topics()
                 if not view.paused:
-                    picture = _picture(topics, url)
+                    snapshot = _snapshot(topics, url)
 
 
 def _print(watch: Watch, url: str, topics: dict[str, Any], *, once: bool, as_json: bool) -> None:
     """Print the metrics; while they are stale, print the reason to standard error once instead."""
-    said = None
+    reported = None
     while True:
         trouble = watch.trouble()
         if trouble is None:
-            said = None
-            sys.stdout.write(_json(topics) if as_json else _text(_picture(topics, url)))
+            reported = None
+            sys.stdout.write(_json(topics) if as_json else _text(_snapshot(topics, url)))
             sys.stdout.flush()
-        elif said is None:
-            said = trouble
-            click.echo(f"Stale: {shown(trouble)}; trying again", err=True)
+        elif reported is None:
+            reported = trouble
+            click.echo(f"Stale: {printable(trouble)}; trying again", err=True)
         if once:
             return
-        time.sleep(EVERY_S)
+        time.sleep(INTERVAL_S)
         topics = watch.topics()
 
 
-def _picture(topics: dict[str, Any], url: str) -> Picture:
+def _snapshot(topics: dict[str, Any], url: str) -> Snapshot:
     try:
-        return picture_of(topics)
-    except NoPictureError as error:
+        return snapshot_of(topics)
+    except InvalidSnapshotError as error:
         raise click.ClickException(
             f"the response from {url} is not from a console of this version"
         ) from error
 
 
-def _text(picture: Picture) -> str:
+def _text(snapshot: Snapshot) -> str:
     width = shutil.get_terminal_size((PLAIN_WIDTH, 0)).columns
-    lines = all_of(picture, View(), width, PLAIN_ROWS)
-    return "".join(f"{text_of(line).rstrip()}\n" for line in lines)
+    return "".join(f"{line.plain.rstrip()}\n" for line in draw_all(snapshot, View(), width, PLAIN_ROWS))
 
 
 def _json(topics: dict[str, Any]) -> str:

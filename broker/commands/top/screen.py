@@ -6,14 +6,13 @@ there are no more lines than the height, however small the terminal is.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
-from broker.commands.plain import cell, shown
-from broker.commands.top.columns import fit, heading, line
-from broker.commands.top.picture import Picture, Totals
-from broker.commands.top.tables import HELD, TABLES
-from broker.commands.top.units import digits, share, size
+from rich.text import Text
+
+from broker.commands.escaping import escape
+from broker.commands.top.snapshot import Overview, Snapshot
+from broker.commands.top.tables import GAP, TABLES, THROTTLED, Column, digits, fit, share, size
 from broker.commands.top.view import View
 
 HEALTHY: Final = 0.6
@@ -22,120 +21,114 @@ KEYS: Final = "q quit  Tab table  < > sort  r reverse  / filter  Space pause  Up
 FRAME: Final = 2
 """Lines of a table besides its rows."""
 
-
-class Style(Enum):
-    PLAIN = "plain"
-    BOLD = "bold"
-    DIM = "dim"
-    MARKED = "marked"
-    WATCH = "watch"
-    URGENT = "urgent"
-
-
-Span = tuple[str, Style]
-Line = tuple[Span, ...]
+COLOURS: Final = {"watch": "yellow", "urgent": "bold red"}
+NO_COLOURS: Final = {"watch": "bold", "urgent": "bold reverse"}
+"""The two styles that `draw` uses beside rich's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
     """The lines, and for each table the last row that it can be scrolled to."""
 
-    lines: list[Line]
+    lines: list[Text]
     lasts: tuple[int, ...]
 
 
-def text_of(line_: Line) -> str:
-    return "".join(text for text, _ in line_)
-
-
-def draw(picture: Picture, view: View, width: int, height: int, trouble: str | None = None) -> Screen:
+def draw(snapshot: Snapshot, view: View, width: int, height: int, trouble: str | None = None) -> Screen:
     """Return the whole screen. `trouble` is the reason why the metrics are stale."""
-    head = _head(picture, view, width, trouble)
-    tables, lasts = _tables(picture, view, width, max(0, height - len(head) - 1))
+    head = _head(snapshot, view, width, trouble)
+    tables, lasts = _tables(snapshot, view, width, max(0, height - len(head) - 1))
     body = [*head, *tables][: max(0, height - 1)]
-    blank: list[Line] = [()] * (height - 1 - len(body))
-    return Screen([*body, *blank, _foot(view, width)][:height], lasts)
+    blank = [Text()] * (height - 1 - len(body))
+    return Screen(_cut([*body, *blank, _foot(view)][:height], width), lasts)
 
 
-def all_of(picture: Picture, view: View, width: int, most: int) -> list[Line]:
+def draw_all(snapshot: Snapshot, view: View, width: int, most: int) -> list[Text]:
     """Return every table with `most` rows of it, for output without a height."""
-    lines = _head(picture, view, width, None)
+    lines = _head(snapshot, view, width, None)
     for index in range(len(TABLES)):
-        rows = _rows(picture, view, index)
-        lines += [*_table(picture, view, index, rows[:most], len(rows), width), ()]
+        rows = _rows(snapshot, view, index)
+        lines += [*_table(snapshot, view, index, rows[:most], len(rows), width), Text()]
+    return _cut(lines, width)
+
+
+def _cut(lines: list[Text], width: int) -> list[Text]:
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
     return lines
 
 
-def _head(picture: Picture, view: View, width: int, trouble: str | None) -> list[Line]:
-    totals = picture.totals
-    state = f"{totals.at[11:19]} UTC" + ("  paused" if view.paused else "")
-    name = f"weir {totals.version}  {totals.bootstrap}"
-    first: Line = ((cell(name, max(0, width - len(state) - 2)), Style.BOLD),)
-    if width > len(state) + 2:
-        first = (*first, ("  ", Style.PLAIN), (state, Style.MARKED if view.paused else Style.PLAIN))
-    lines = [
-        first,
-        _cut(_rates(totals, picture.held_total), width),
-        _cut(_idle(totals), width),
-    ]
+def cell(text: str, width: int, column: Column[Any]) -> Text:
+    """Return `text`, escaped, in exactly `width` columns."""
+    made = Text(escape(text), overflow="ellipsis")
+    made.align(column.align, width)
+    return made
+
+
+def _line(fitted: Sequence[tuple[Column[Any], int]], texts: Sequence[str], style: str = "") -> Text:
+    cells = [cell(text, width, column) for text, (column, width) in zip(texts, fitted, strict=True)]
+    return Text(" " * GAP, style=style).join(cells)
+
+
+def _head(snapshot: Snapshot, view: View, width: int, trouble: str | None) -> list[Text]:
+    overview = snapshot.overview
+    state = f"{escape(overview.at[11:19])} UTC" + ("  paused" if view.paused else "")
+    first = Text(escape(f"weir {overview.software_version}  {', '.join(overview.bootstrap)}"), "bold")
+    if width > len(state) + GAP:
+        first.truncate(width - len(state) - GAP, overflow="ellipsis", pad=True)
+        first = Text.assemble(first, " " * GAP, (state, "bold reverse" if view.paused else ""))
+    lines = [first, _rates(snapshot), _idle(overview)]
     if trouble is not None:
-        lines.append(((cell(f"STALE: {trouble}", width), Style.URGENT),))
-    return [*lines, ()]
+        lines.append(Text(escape(f"STALE: {trouble}"), "urgent"))
+    return [*lines, Text()]
 
 
-def _rates(totals: Totals, held: int) -> Line:
-    return (
-        (f"In {size(totals.bytes_in)}/s   Out {size(totals.bytes_out)}/s   ", Style.PLAIN),
-        (f"Requests {digits(totals.requests)}/s   Connections {totals.connections:,}   ", Style.PLAIN),
-        (f"Throttled {held:,}", Style.WATCH if held else Style.PLAIN),
+def _rates(snapshot: Snapshot) -> Text:
+    rates, throttled = snapshot.overview.rates, snapshot.throttled.total
+    return Text.assemble(
+        f"In {size(rates.bytes_in or 0)}/s   Out {size(rates.bytes_out or 0)}/s   ",
+        f"Requests {digits(rates.requests or 0)}/s   ",
+        f"Connections {snapshot.overview.figures.connections:,}   ",
+        (f"Throttled {throttled:,}", "watch" if throttled else ""),
     )
 
 
-def _idle(totals: Totals) -> Line:
-    return (
-        ("Idle: network ", Style.PLAIN),
-        (share(totals.network_idle), _health(totals.network_idle)),
-        ("   handlers ", Style.PLAIN),
-        (share(totals.handler_idle), _health(totals.handler_idle)),
-        ("   acceptor blocked ", Style.PLAIN),
-        (
-            share(totals.acceptor_blocked),
-            _health(None if totals.acceptor_blocked is None else 1 - totals.acceptor_blocked),
-        ),
+def _idle(overview: Overview) -> Text:
+    averages = overview.figures
+    blocked = averages.acceptor_blocked
+    return Text.assemble(
+        "Idle: network ",
+        (share(averages.processor_idle), _health(averages.processor_idle)),
+        "   handlers ",
+        (share(averages.handler_idle), _health(averages.handler_idle)),
+        "   acceptor blocked ",
+        (share(blocked), _health(None if blocked is None else 1 - blocked)),
     )
 
 
-def _health(idle: float | None) -> Style:
+def _health(idle: float | None) -> str:
     if idle is None or idle >= HEALTHY:
-        return Style.PLAIN
-    return Style.WATCH if idle >= URGENT else Style.URGENT
+        return ""
+    return "watch" if idle >= URGENT else "urgent"
 
 
-def _cut(line_: Line, width: int) -> Line:
-    spans: list[Span] = []
-    for text, style in line_:
-        available = width - sum(len(before) for before, _ in spans)
-        spans.append((text if len(text) <= available else cell(text, available), style))
-    return tuple(span for span in spans if span[0])
-
-
-def _rows(picture: Picture, view: View, index: int) -> list[Any]:
+def _rows(snapshot: Snapshot, view: View, index: int) -> list[Any]:
     by = view.sorted_by(index)
-    return TABLES[index].found(picture, view.filter, by, ascending=view.ascending(index))
+    return TABLES[index].matching(snapshot, view.filter, by, ascending=view.ascending(index))
 
 
-def _tables(picture: Picture, view: View, width: int, available: int) -> tuple[list[Line], tuple[int, ...]]:
-    found = [_rows(picture, view, index) for index in range(len(TABLES))]
-    config = share_out(available, [max(1, len(rows)) for rows in found], view.focus)
-    lines: list[Line] = []
+def _tables(snapshot: Snapshot, view: View, width: int, available: int) -> tuple[list[Text], tuple[int, ...]]:
+    matching = [_rows(snapshot, view, index) for index in range(len(TABLES))]
+    shares = share_out(available, [max(1, len(rows)) for rows in matching], view.focus)
+    lines: list[Text] = []
     lasts = [0] * len(TABLES)
-    for index, (rows, space) in enumerate(zip(found, config, strict=True)):
+    for index, (rows, space) in enumerate(zip(matching, shares, strict=True)):
         if not space:
             continue
         lasts[index] = max(0, len(rows) - space)
         top = min(view.tops[index], lasts[index])
-        table = _table(picture, view, index, rows[top : top + space], len(rows), width)
-        lines += [(), *table] if lines else table
+        table = _table(snapshot, view, index, rows[top : top + space], len(rows), width)
+        lines += [Text(), *table] if lines else table
     return lines, tuple(lasts)
 
 
@@ -145,12 +138,12 @@ def share_out(available: int, wants: Sequence[int], focus: int) -> list[int]:
     Tables share the lines evenly; lines that one does not need go to the others. With too few lines for a
     row of each, only the table `focus` is shown; the others get 0.
     """
-    shown_ones = list(range(len(wants)))
+    visible = list(range(len(wants)))
     if available < len(wants) * (FRAME + 2) - 1:
-        shown_ones = [focus]
-    left = available - len(shown_ones) * (FRAME + 1) + 1
+        visible = [focus]
+    left = available - len(visible) * (FRAME + 1) + 1
     given = [0] * len(wants)
-    order = sorted(shown_ones, key=lambda index: index != focus)
+    order = sorted(visible, key=lambda index: index != focus)
     while left > 0 and any(given[index] < wants[index] for index in order):
         for index in order:
             if left > 0 and given[index] < wants[index]:
@@ -160,27 +153,25 @@ def share_out(available: int, wants: Sequence[int], focus: int) -> list[int]:
 
 
 def _table(
-    picture: Picture, view: View, index: int, rows: Sequence[Any], total: int, width: int
-) -> list[Line]:
+    snapshot: Snapshot, view: View, index: int, rows: Sequence[Any], total: int, width: int
+) -> list[Text]:
     table = TABLES[index]
     fitted = fit(table.columns, width)
-    behind = picture.held_total if table is HELD and not view.filter else total
+    behind = snapshot.throttled.total if table is THROTTLED and not view.filter else total
     count = f" ({len(rows):,} of {behind:,})" if len(rows) < behind else ""
     mark = " ^" if view.ascending(index) else " v"
-    title = Style.MARKED if index == view.focus else Style.BOLD
-    lines: list[Line] = [
-        ((cell(f"{table.title}{count}", width).rstrip(), title),),
-        ((heading(fitted, view.sorted_by(index), mark), Style.DIM),),
-    ]
+    sorted_by = view.sorted_by(index)
+    titles = [column.title + (mark if column is sorted_by else "") for column, _ in fitted]
+    title = Text(table.title + count, "bold reverse" if index == view.focus else "bold")
+    lines = [title, _line(fitted, titles, "dim")]
     if not rows:
-        words = "No match." if view.filter else table.empty
-        return [*lines, ((cell(words, width).rstrip(), Style.DIM),)]
-    return [*lines, *(((line(fitted, row), Style.PLAIN),) for row in rows)]
+        return [*lines, Text("No match." if view.filter else table.empty, "dim")]
+    return [*lines, *(_line(fitted, [column.text(row) for column, _ in fitted]) for row in rows)]
 
 
-def _foot(view: View, width: int) -> Line:
+def _foot(view: View) -> Text:
     if view.typing:
-        return ((cell(f"/{shown(view.filter) if view.filter else ''}_", width).rstrip(), Style.MARKED),)
+        return Text(f"/{escape(view.filter)}_", "bold reverse")
     if view.filter:
-        return ((cell(f"/{shown(view.filter)}  (Esc: all)  {KEYS}", width).rstrip(), Style.DIM),)
-    return ((cell(KEYS, width).rstrip(), Style.DIM),)
+        return Text(f"/{escape(view.filter)}  (Esc: all)  {KEYS}", "dim")
+    return Text(KEYS, "dim")

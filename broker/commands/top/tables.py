@@ -1,25 +1,69 @@
-"""The three tables of `weir top`: throttled clients, the rules nearest to their limits, the busiest
-clients.
+"""The three tables of `weir top`: throttled clients, the rules nearest to their limits, the busiest clients.
 
-Used by the screen. A table defines its columns and its filter; columns.py computes the widths.
+Used by the screen. Widths depend on the available width only and never on the cells' contents, so that
+columns stay in place from one second to the next. Numbers have three significant digits and a unit, as on the
+console's pages.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
 
-from broker.commands.top.columns import Column
-from broker.commands.top.picture import Client, Held, Picture, Rule
-from broker.commands.top.units import NOTHING, digits, milliseconds, rate, share, size
+from broker.commands.top.snapshot import Client, Rule, Snapshot, ThrottledChannel
 
+GAP: Final = 2
 BAR: Final = 10
+MISSING: Final = "-"
 KINDS: Final = {"request": "time", "controller_mutation": "topics", "connection_rate": "connect"}
-OBEYS: Final = {True: "yes", False: "no", None: NOTHING}
+OBEYS: Final = {True: "yes", False: "no", None: MISSING}
+
+_DECIMAL: Final = ("B", "kB", "MB", "GB", "TB", "PB")
+_BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BYTES: Final = ("producer_byte_rate", "consumer_byte_rate")
+_PERCENT: Final = ("request_percentage",)
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of `least` cells plus a share of the spare cells in proportion to `grows`.
+
+    Columns with a high `rank` are dropped first. `sort` is the sort key of a sortable column; `ascending`
+    its initial direction.
+    """
+
+    title: str
+    text: Callable[[Row], str]
+    least: int
+    rank: int
+    grows: int = 0
+    align: Literal["left", "right"] = "left"
+    sort: Callable[[Row], Any] | None = None
+    ascending: bool = False
+
+
+def fit(columns: Sequence[Column[Row]], width: int) -> list[tuple[Column[Row], int]]:
+    """Return the columns that fit, in their order, with their widths; at least one."""
+    chosen: list[Column[Row]] = []
+    used = -GAP
+    for column in sorted(columns, key=lambda each: each.rank):
+        if used + GAP + column.least <= width:
+            used += GAP + column.least
+            chosen.append(column)
+    if not chosen:
+        return [(min(columns, key=lambda each: each.rank), width)]
+    spare, parts = width - used, sum(column.grows for column in chosen)
+    return [
+        (column, column.least + (spare * column.grows // parts if parts else 0))
+        for column in columns
+        if column in chosen
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table's title, rows and columns. The filter searches `words`.
+    """A table's title, rows and columns. The filter searches `searched`.
 
     `server_sorts` maps a column's title to the sort of GET /events, which sorts before it cuts the table to
     its first page.
@@ -27,26 +71,64 @@ class Table:
 
     title: str
     empty: str
-    rows: Callable[[Picture], Iterable[Any]]
-    words: Callable[[Any], Iterable[str]]
+    rows: Callable[[Snapshot], Iterable[Any]]
+    searched: Callable[[Any], Iterable[str]]
     columns: tuple[Column[Any], ...]
-    server_sorts: tuple[tuple[str, str], ...] = ()
+    server_sorts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sortable(self) -> tuple[Column[Any], ...]:
         """Return the sortable columns; the first is the default."""
         return tuple(column for column in self.columns if column.sort is not None)
 
-    def found(self, picture: Picture, needle: str, by: Column[Any], *, ascending: bool) -> list[Any]:
-        """Return the rows whose words contain `needle`, ignoring case, sorted."""
-        wanted = needle.casefold()
+    def matching(self, snapshot: Snapshot, text: str, by: Column[Any], *, ascending: bool) -> list[Any]:
+        """Return the rows that contain `text`, ignoring case, sorted."""
+        wanted = text.casefold()
         rows = [
             row
-            for row in self.rows(picture)
-            if not wanted or any(wanted in word.casefold() for word in self.words(row))
+            for row in self.rows(snapshot)
+            if not wanted or any(wanted in each.casefold() for each in self.searched(row))
         ]
         assert by.sort is not None
         return sorted(rows, key=by.sort, reverse=not ascending)
+
+
+def digits(value: float) -> str:
+    """Format a number: 1.05, 31.5, 312, 12,345."""
+    size = abs(value)
+    if size >= 999.5 or value == int(value):
+        return f"{round(value):,}"
+    text = f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size(value: float, *, binary: bool = False) -> str:
+    """Format a number of bytes: 1.2 MB, or 1.14 MiB."""
+    base, names = (1024, _BINARY) if binary else (1000, _DECIMAL)
+    step = 0
+    while step < len(names) - 1 and abs(value) >= base * 0.9995:
+        value /= base
+        step += 1
+    return f"{digits(value) if step else round(value)} {names[step]}"
+
+
+def rate(key: str, value: float | None, bound: float | None = None) -> str:
+    """Format a limit `key`, or the value compared with `bound`: 1048576 is 1 MiB and 1000000 is 1 MB."""
+    if value is None:
+        return MISSING
+    if key in _BYTES:
+        limit = value if bound is None else bound
+        return f"{size(value, binary=limit >= 1024 and limit % 1024 == 0 and limit % 1000 != 0)}/s"
+    return f"{digits(value)} %" if key in _PERCENT else f"{digits(value)}/s"
+
+
+def share(fraction: float | None) -> str:
+    """Format a fraction: 0.973 is 97 %."""
+    return MISSING if fraction is None else f"{fraction * 100:.0f} %"
+
+
+def milliseconds(value: float) -> str:
+    return f"{max(0, round(value)):,} ms"
 
 
 def bar(fraction: float) -> str:
@@ -55,59 +137,57 @@ def bar(fraction: float) -> str:
     return f"[{'#' * full}{' ' * (BAR - full)}]"
 
 
-def _against(key: str, observed: float | None, bound: float) -> str:
+def _usage(key: str, observed: float | None, bound: float) -> str:
     return f"{rate(key, observed, bound)} / {rate(key, bound)}"
 
 
-HELD: Final = Table(
+def _number(
+    title: str,
+    text: Callable[[Any], str],
+    least: int,
+    rank: int,
+    sort: Callable[[Any], float] | None = None,
+) -> Column[Any]:
+    return Column(title, text, least, rank, align="right", sort=sort)
+
+
+THROTTLED: Final = Table(
     "Throttled now",
     "No connection is throttled.",
-    lambda picture: picture.held,
-    lambda row: (row.client_id, row.principal, row.address, row.kind, row.rule),
+    lambda snapshot: snapshot.throttled.items,
+    lambda row: (row.client_id, row.principal, row.address, row.quota_type, row.rule),
     (
-        Column[Held]("CLIENT", lambda row: row.client_id or '""', 10, 1, 3),
-        Column[Held]("PRINCIPAL", lambda row: row.principal, 9, 7, 2),
-        Column[Held]("ADDRESS", lambda row: row.address, 15, 9),
-        Column[Held]("QUOTA", lambda row: KINDS.get(row.kind, row.kind), 7, 5),
-        Column[Held]("RULE", lambda row: row.rule, 14, 4, 4),
-        Column[Held](
+        Column[ThrottledChannel]("CLIENT", lambda row: row.client_id or '""', 10, 1, 3),
+        Column[ThrottledChannel]("PRINCIPAL", lambda row: row.principal, 9, 7, 2),
+        Column[ThrottledChannel]("ADDRESS", lambda row: row.address, 15, 9),
+        Column[ThrottledChannel]("QUOTA", lambda row: KINDS.get(row.quota_type, row.quota_type), 7, 5),
+        Column[ThrottledChannel]("RULE", lambda row: row.rule, 14, 4, 4),
+        _number(
             "USED / LIMIT",
-            lambda row: _against(row.key, row.observed, row.bound),
+            lambda row: _usage(row.key, row.observed, row.bound),
             21,
             2,
-            right=True,
-            sort=lambda row: row.over,
+            lambda row: row.excess,
         ),
-        Column[Held](
-            "DELAY",
-            lambda row: milliseconds(row.delay_ms),
-            9,
-            8,
-            right=True,
-            sort=lambda row: row.delay_ms,
-        ),
-        Column[Held](
-            "LEFT", lambda row: milliseconds(row.left_ms), 9, 3, right=True, sort=lambda row: row.left_ms
-        ),
-        Column[Held]("TIMES", lambda row: f"{row.times:,}", 7, 10, right=True, sort=lambda row: row.times),
-        Column[Held]("OBEYS", lambda row: OBEYS[row.obeys], 5, 6),
+        _number("DELAY", lambda row: milliseconds(row.throttle_ms), 9, 8, lambda row: row.throttle_ms),
+        _number("LEFT", lambda row: milliseconds(row.remaining_ms), 9, 3, lambda row: row.remaining_ms),
+        _number("TIMES", lambda row: f"{row.times:,}", 7, 10, lambda row: row.times),
+        Column[ThrottledChannel]("OBEYS", lambda row: OBEYS[row.obeys], 5, 6),
     ),
 )
 
 RULES: Final = Table(
     "Rules nearest to their limits",
     "No rule applies.",
-    lambda picture: picture.rules,
+    Snapshot.rules,
     lambda row: (row.entity, row.key),
     (
         Column[Rule]("RULE", lambda row: row.entity, 14, 1, 1),
         Column[Rule]("LIMIT", lambda row: row.key, 24, 4),
-        Column[Rule](
-            "USED / LIMIT", lambda row: _against(row.key, row.observed, row.value), 21, 3, right=True
-        ),
+        _number("USED / LIMIT", lambda row: _usage(row.key, row.limit.observed, row.limit.value), 21, 3),
         Column[Rule]("", lambda row: bar(row.used), BAR + 2, 5),
-        Column[Rule]("USED", lambda row: share(row.used), 6, 2, right=True, sort=lambda row: row.used),
-        Column[Rule]("MUTED", lambda row: f"{row.held:,}", 6, 6, right=True, sort=lambda row: row.held),
+        _number("USED", lambda row: share(row.used), 6, 2, lambda row: row.used),
+        _number("MUTED", lambda row: f"{row.limit.throttled:,}", 6, 6, lambda row: row.limit.throttled),
         Column[Rule]("MODE", lambda row: "shadow" if row.shadow else "", 6, 7),
     ),
 )
@@ -115,40 +195,25 @@ RULES: Final = Table(
 CLIENTS: Final = Table(
     "Busiest clients",
     "No client is connected.",
-    lambda picture: picture.clients,
+    lambda snapshot: snapshot.usage.items,
     lambda row: (row.client_id, row.user),
     (
         Column[Client]("CLIENT", lambda row: row.client_id or '""', 10, 1, 2),
         Column[Client]("USER", lambda row: row.user, 9, 6, 1),
-        Column[Client](
-            "IN",
-            lambda row: f"{size(row.bytes_in)}/s",
-            9,
-            2,
-            right=True,
-            sort=lambda row: row.bytes_in,
-        ),
-        Column[Client](
-            "OUT", lambda row: f"{size(row.bytes_out)}/s", 9, 3, right=True, sort=lambda row: row.bytes_out
-        ),
-        Column[Client](
-            "REQ/S", lambda row: digits(row.requests), 7, 4, right=True, sort=lambda row: row.requests
-        ),
-        Column[Client](
-            "TIME", lambda row: f"{digits(row.time)} %", 7, 7, right=True, sort=lambda row: row.time
-        ),
-        Column[Client](
-            "CONNS", lambda row: f"{row.connections:,}", 7, 5, right=True, sort=lambda row: row.connections
-        ),
-        Column[Client]("LIMITED BY", lambda row: row.limited_by or NOTHING, 18, 8, 1),
+        _number("IN", lambda row: f"{size(row.bytes_in_per_s)}/s", 9, 2, lambda row: row.bytes_in_per_s),
+        _number("OUT", lambda row: f"{size(row.bytes_out_per_s)}/s", 9, 3, lambda row: row.bytes_out_per_s),
+        _number("REQ/S", lambda row: digits(row.requests_per_s), 7, 4, lambda row: row.requests_per_s),
+        _number("TIME", lambda row: f"{digits(row.request_share)} %", 7, 7, lambda row: row.request_share),
+        _number("CONNS", lambda row: f"{row.connections:,}", 7, 5, lambda row: row.connections),
+        Column[Client]("LIMITED BY", lambda row: ", ".join(row.limited_by) or MISSING, 18, 8, 1),
     ),
-    (
-        ("IN", "bytes_in"),
-        ("OUT", "bytes_out"),
-        ("REQ/S", "requests"),
-        ("TIME", "request_percentage"),
-        ("CONNS", "connections"),
-    ),
+    {
+        "IN": "bytes_in",
+        "OUT": "bytes_out",
+        "REQ/S": "requests",
+        "TIME": "request_percentage",
+        "CONNS": "connections",
+    },
 )
 
-TABLES: Final = (HELD, RULES, CLIENTS)
+TABLES: Final = (THROTTLED, RULES, CLIENTS)

@@ -1,4 +1,4 @@
-"""The terminal of `weir top`: modes, size, keys and escape sequences.
+"""The terminal of `weir top`: modes, size and keys; rich writes to it.
 
 The only file of the package that uses a terminal. Restores the terminal's modes at the end, on an error, on
 Ctrl-C, SIGTERM and SIGHUP, and while Ctrl-Z stops the program.
@@ -11,29 +11,17 @@ import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from broker.commands.top.screen import Line, Style
+from rich.console import Console, Group
+from rich.text import Text
+from rich.theme import Theme
 
-_ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
-_LEAVE: Final = "\x1b[0m\x1b[?25h\x1b[?1049l"
-_BEGIN: Final = "\x1b[H"
-_END_OF_LINE: Final = "\x1b[0m\x1b[K"
-_END_OF_SCREEN: Final = "\x1b[J"
+from broker.commands.top.screen import COLOURS, NO_COLOURS
 
-_IN_COLOUR: Final = {
-    Style.PLAIN: "",
-    Style.BOLD: "\x1b[1m",
-    Style.DIM: "\x1b[2m",
-    Style.MARKED: "\x1b[1;7m",
-    Style.WATCH: "\x1b[33m",
-    Style.URGENT: "\x1b[1;31m",
-}
-_WITHOUT: Final = _IN_COLOUR | {Style.WATCH: "\x1b[1m", Style.URGENT: "\x1b[1;7m"}
-
-_SEQUENCES: Final = {
+_KEYS: Final = {
     "\x1b[A": "up",
     "\x1b[B": "down",
     "\x1b[C": "right",
@@ -48,8 +36,6 @@ _SEQUENCES: Final = {
     "\x1bOH": "home",
     "\x1b[1~": "home",
     "\x1b[Z": "backtab",
-}
-_NAMES: Final = {
     "\t": "tab",
     "\r": "enter",
     "\n": "enter",
@@ -57,33 +43,32 @@ _NAMES: Final = {
     "\x7f": "backspace",
     "\x08": "backspace",
 }
+_PLAIN_TERMINALS: Final = ("", "dumb", "unknown")
+"""Values of TERM for which rich writes no escape sequences."""
+
 _KEY: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1bO.|.", re.DOTALL)
 
 
 def is_usable(environment: Mapping[str, str]) -> bool:
     """Return whether there is an interactive terminal that supports escape sequences."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("", "dumb")
+    return sys.stdin.isatty() and sys.stdout.isatty() and environment.get("TERM", "") not in _PLAIN_TERMINALS
 
 
 def keys_in(text: str) -> list[str]:
     """Return the pressed keys by name; ignore unbound escape sequences."""
-    found: list[str] = []
-    for pressed in _KEY.findall(text):
-        if len(pressed) == 1:
-            found.append(_NAMES.get(pressed, pressed))
-        elif pressed in _SEQUENCES:
-            found.append(_SEQUENCES[pressed])
-    return found
+    pressed = _KEY.findall(text)
+    return [_KEYS.get(each, each) for each in pressed if each in _KEYS or len(each) == 1]
 
 
-def frame(lines: Sequence[Line], styles: Mapping[Style, str]) -> str:
-    """Return one write that draws `lines` over the screen without clearing it first."""
-    drawn = "\r\n".join(
-        "".join(f"{styles[style]}{text}\x1b[0m" if styles[style] else text for text, style in line)
-        + _END_OF_LINE
-        for line in lines
-    )
-    return f"{_BEGIN}{drawn}{_END_OF_SCREEN}"
+def console_for(environment: Mapping[str, str], **options: Any) -> Console:
+    """Return a console that takes no text as markup. `options` are those of rich's Console."""
+    theme = Theme(NO_COLOURS if environment.get("NO_COLOR") else COLOURS)
+    return Console(force_terminal=True, markup=False, emoji=False, highlight=False, theme=theme, **options)
+
+
+def show(console: Console, lines: list[Text]) -> None:
+    """Draw `lines` over the screen with one write, without clearing it first."""
+    console.update_screen(Group(*lines))
 
 
 class Terminal:
@@ -91,8 +76,8 @@ class Terminal:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
-        self._styles = _WITHOUT if environment.get("NO_COLOR") else _IN_COLOUR
-        self._found: list[Any] = termios.tcgetattr(self._in)
+        self._console = console_for(environment)
+        self._modes: list[Any] = termios.tcgetattr(self._in)
         self._woken, self._waker = os.pipe()
         for end in (self._woken, self._waker):
             os.set_blocking(end, False)
@@ -103,18 +88,19 @@ class Terminal:
         columns, rows = os.get_terminal_size(self._out)
         return (columns, rows) if columns and rows else (80, 24)
 
-    def show(self, lines: Sequence[Line]) -> None:
-        self._write(frame(lines, self._styles))
+    def show(self, lines: list[Text]) -> None:
+        self._console.size = self.size
+        show(self._console, lines)
 
-    def keys(self, patience_s: float) -> list[str]:
-        """Return the pressed keys, waiting at most `patience_s`.
+    def keys(self, timeout_s: float) -> list[str]:
+        """Return the pressed keys, waiting at most `timeout_s`.
 
         Returns early with none on a change of the window's size and when the program continues after
         Ctrl-Z. Raises EOFError at the end of input.
         """
-        ready, _, _ = select.select([self._in, self._woken], [], [], patience_s)
-        if self._woken in ready:
-            os.read(self._woken, 4096)
+        ready, _, _ = select.select([self._in, self._woken], [], [], timeout_s)
+        if self._woken in ready and signal.SIGTSTP in os.read(self._woken, 4096):
+            self._stop()
         if self._in not in ready:
             return []
         pressed = os.read(self._in, 4096)
@@ -122,63 +108,48 @@ class Terminal:
             raise EOFError
         return keys_in(pressed.decode("utf-8", "replace"))
 
-    def enter(self) -> None:
+    def _enter(self) -> None:
         tty.setcbreak(self._in)
-        self._write(_ENTER)
+        self._console.set_alt_screen(True)
+        self._console.show_cursor(False)
 
-    def leave(self) -> None:
-        self._write(_LEAVE)
-        termios.tcsetattr(self._in, termios.TCSADRAIN, self._found)
+    def _leave(self) -> None:
+        self._console.show_cursor(True)
+        self._console.set_alt_screen(False)
+        termios.tcsetattr(self._in, termios.TCSADRAIN, self._modes)
 
-    def wake_on_signals(self) -> Callable[[], None]:
-        """Make signals end `keys` early; return a function that undoes it."""
-        before = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+    def _stop(self) -> None:
+        """Restore the shell's terminal until the shell brings this program to the foreground."""
+        self._leave()
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, handler)
+        self._enter()
 
-        def end() -> None:
-            signal.set_wakeup_fd(before)
+    @contextmanager
+    def opened(self) -> Iterator["Terminal"]:
+        handlers: dict[signal.Signals, Any] = {
+            # `keys` handles these two when their numbers arrive in its pipe.
+            signal.SIGWINCH: lambda *_: None,
+            signal.SIGTSTP: lambda *_: None,
+            # A script's background programs start with SIGINT ignored.
+            signal.SIGINT: signal.default_int_handler,
+            signal.SIGTERM: _exit,
+            signal.SIGHUP: _exit,
+        }
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        wakeup_before = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        try:
+            self._enter()
+            yield self
+        finally:
+            self._leave()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup_before)
             os.close(self._waker)
             os.close(self._woken)
 
-        return end
 
-    def stop(self, *_: object) -> None:
-        """Handle Ctrl-Z: restore the shell's terminal until the shell brings this program to the
-        foreground.
-        """
-        self.leave()
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self.stop)
-        self.enter()
-
-    def _write(self, text: str) -> None:
-        data = text.encode(sys.stdout.encoding or "utf-8", "replace")
-        while data:
-            data = data[os.write(self._out, data) :]
-
-
-def _end(number: int, _: object) -> None:
+def _exit(number: int, _: object) -> None:
     sys.exit(128 + number)
-
-
-@contextmanager
-def open_terminal(environment: Mapping[str, str]) -> Iterator[Terminal]:
-    terminal = Terminal(environment)
-    handlers: dict[signal.Signals, Any] = {
-        signal.SIGWINCH: lambda *_: None,
-        signal.SIGTSTP: terminal.stop,
-        # A script's background programs start with SIGINT ignored.
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: _end,
-        signal.SIGHUP: _end,
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    stop_waking = terminal.wake_on_signals()
-    terminal.enter()
-    try:
-        yield terminal
-    finally:
-        terminal.leave()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        stop_waking()

@@ -7,10 +7,9 @@ one.
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from broker.commands.top.columns import Column
-from broker.commands.top.tables import TABLES
+from broker.commands.top.tables import TABLES, Column
 
-LONGEST_FILTER: Final = 64
+MAX_FILTER: Final = 64
 PAGE: Final = 10
 
 Item = TypeVar("Item")
@@ -20,13 +19,13 @@ Item = TypeVar("Item")
 class View:
     """The state of the screen. `focus` is the table that receives keys.
 
-    For each table, `sorts` is the index of the sorted column among the sortable ones, `turned` whether its
+    For each table, `sorts` is the index of the sorted column among the sortable ones, `reversed` whether its
     direction is reversed, and `tops` the first visible row.
     """
 
     focus: int = 0
     sorts: tuple[int, ...] = (0,) * len(TABLES)
-    turned: tuple[bool, ...] = (False,) * len(TABLES)
+    reversed: tuple[bool, ...] = (False,) * len(TABLES)
     tops: tuple[int, ...] = (0,) * len(TABLES)
     filter: str = ""
     typing: bool = False
@@ -36,12 +35,11 @@ class View:
         return TABLES[table].sortable[self.sorts[table]]
 
     def ascending(self, table: int) -> bool:
-        return self.sorted_by(table).ascending != self.turned[table]
+        return self.sorted_by(table).ascending != self.reversed[table]
 
     def server_sort(self, table: int) -> dict[str, str]:
         """Return the query of GET /events for this order; empty if the client's order is enough."""
-        title = self.sorted_by(table).title
-        name = dict(TABLES[table].server_sorts).get(title)
+        name = TABLES[table].server_sorts.get(self.sorted_by(table).title)
         return {} if name is None else {"sort": name, "order": "asc" if self.ascending(table) else "desc"}
 
 
@@ -61,7 +59,7 @@ def press(view: View, key: str) -> View | None:
         case "right" | ">":
             return _sort(view, 1)
         case "r":
-            return replace(view, turned=_put(view.turned, view.focus, not view.turned[view.focus]))
+            return replace(view, reversed=_put(view.reversed, view.focus, not view.reversed[view.focus]))
         case "up" | "down" | "pageup" | "pagedown" | "home":
             return _scroll(view, key)
         case " " | "p":
@@ -81,7 +79,7 @@ def _type(view: View, key: str) -> View:
             return replace(view, typing=False, filter="", tops=(0,) * len(TABLES))
         case "backspace":
             return replace(view, filter=view.filter[:-1], tops=(0,) * len(TABLES))
-    if len(key) == 1 and key.isprintable() and len(view.filter) < LONGEST_FILTER:
+    if len(key) == 1 and key.isprintable() and len(view.filter) < MAX_FILTER:
         return replace(view, filter=view.filter + key, tops=(0,) * len(TABLES))
     return view
 
@@ -91,18 +89,18 @@ def _sort(view: View, step: int) -> View:
     return replace(
         view,
         sorts=_put(view.sorts, view.focus, at),
-        turned=_put(view.turned, view.focus, False),
+        reversed=_put(view.reversed, view.focus, False),
         tops=_put(view.tops, view.focus, 0),
     )
 
 
 def _scroll(view: View, key: str) -> View:
-    """Scroll without an upper bound: the screen stops at the last page, and `settled` applies its limit."""
+    """Scroll without an upper bound: the screen stops at the last page, and `bounded` applies its limit."""
     step = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE, "home": -view.tops[view.focus]}[key]
     return replace(view, tops=_put(view.tops, view.focus, max(0, view.tops[view.focus] + step)))
 
 
-def settled(view: View, lasts: tuple[int, ...]) -> View:
+def bounded(view: View, lasts: tuple[int, ...]) -> View:
     """Return the view with no table scrolled past `lasts`, so that the next `up` is visible at once."""
     return replace(view, tops=tuple(map(min, view.tops, lasts)))
 

@@ -4,19 +4,15 @@ broker.config.load fills them; broker.server passes each package only its own se
 `LogConfig()` has all defaults, and `LogConfig(dirs=(tmp_path,))` its own directory.
 """
 
-from broker.config.sections.automq import AutomqConfig
-from broker.config.sections.broker import NodeConfig
-from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
-from broker.config.sections.events import EventConfig
 from broker.config.sections.fetch import FetchConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.log import LogConfig
-from broker.config.sections.network import NetworkConfig
-from broker.config.sections.quotas import QuotaConfig
+from broker.config.sections.network import AutomqConfig, NetworkConfig
+from broker.config.sections.quotas import BrokerQuotaConfig, QuotaConfig
 from broker.config.sections.replication import ReplicationConfig, TopicThrottles
-from broker.config.sections.request_log import RequestLogConfig
 from broker.config.sections.security import SecurityConfig
 from broker.config.sections.telemetry import TelemetryConfig
 from broker.config.sections.tls import TlsConfig

@@ -1,12 +1,12 @@
-"""Listeners, buffers, threads and queues. For broker.network."""
+"""Sockets, buffers, threads and queues, and how requests move to the handlers. For broker.network."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import LONG_MIN, integer, long
-from broker.config.sections.listener_keys import ListenerKeys
+from broker.config.kinds import LONG_MIN, integer, long, one_of
+from broker.config.listeners import ListenerKeys
 from broker.config.setting import setting
-from broker.errors import ConfigError
+from broker.errors import ChangeRefused, ConfigError
 
 REQUEST_MEMORY_SHARE: Final = 4
 """The divisor of the memory limit if `queued.max.request.bytes` is not set; ours. Buffer sizes are powers of
@@ -144,3 +144,95 @@ class NetworkConfig(ListenerKeys):
                 self.connection_failed_authentication_delay_ms,
                 f"less than connections.max.idle.ms ({self.connections_max_idle_ms})",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class AutomqConfig:
+    """AutoMQ's request pipeline and its limits. For broker.network.automq."""
+
+    server_mode: str = setting(
+        "socket.server.mode",
+        "kafka",
+        one_of("kafka", "automq"),
+        "How requests move from connections to handlers. `kafka`: one queue for all handlers, one request "
+        "of a connection at a time. `automq`: one queue per handler, several requests of a connection at a "
+        "time; a connection always uses the same queue, and responses keep the order of the requests. See "
+        "docs/concurrency.md.",
+        ours=True,
+    )
+    queued_requests_size: int = setting(
+        "queued.max.requests.size.bytes",
+        104_857_600,
+        integer(1),
+        "Bytes of requests that can wait for a handler in mode `automq`; at this limit, reading stops. A "
+        "request larger than the limit waits until all of it is free. AutoMQ's key.",
+        unit="bytes",
+        ours=True,
+    )
+    pipeline_high: int = setting(
+        "pipeline.high.watermark",
+        64,
+        integer(1),
+        "Requests of one connection that can be in progress in mode `automq`; at this limit, the "
+        "connection is not read.",
+        unit="requests",
+        ours=True,
+    )
+    pipeline_low: int = setting(
+        "pipeline.low.watermark",
+        8,
+        integer(1),
+        "A connection that reached `pipeline.high.watermark` is read again when fewer than this many of "
+        "its requests are in progress.",
+        unit="requests",
+        ours=True,
+    )
+
+    def check(self) -> None:
+        """Check the rule between keys. Raises ConfigError."""
+        if self.pipeline_low > self.pipeline_high:
+            raise ConfigError(
+                "pipeline.low.watermark",
+                self.pipeline_low,
+                f"at most pipeline.high.watermark ({self.pipeline_high})",
+            )
+
+
+def check_dynamic_change(old: NetworkConfig, new: NetworkConfig) -> None:
+    """Raise ChangeRefused for a dynamic change that requires a restart.
+
+    (Kafka: DynamicThreadPool.validateReconfiguration, DataPlaneAcceptor.validateReconfiguration,
+    DynamicListenerConfig.validateReconfiguration, with their messages.)
+    """
+    check_threads("num.io.threads", old.num_io_threads, new.num_io_threads)
+    was = {each.name: each for each in old.resolved_listeners()}
+    for listener in new.resolved_listeners():
+        name = listener.name
+        if name not in was:
+            continue
+        if listener.protocol is not was[name].protocol:
+            raise ChangeRefused(
+                "listener.security.protocol.map",
+                f"{name}:{listener.protocol}",
+                f"Security protocol cannot be updated for existing listener {name}",
+            )
+        check_threads(
+            "num.network.threads",
+            old.for_listener(name).num_network_threads,
+            new.for_listener(name).num_network_threads,
+        )
+
+
+def check_threads(key: str, old: int, new: int) -> None:
+    """Allow a change from half the current value, rounded down, to double, so that a typing error stops
+    nothing.
+
+    Raises ChangeRefused.
+    """
+    reason = f"Dynamic thread count update validation failed for {key}={new}, value should"
+    if new < 1:
+        raise ChangeRefused(key, new, f"{reason} be at least 1")
+    if new < old // 2:
+        raise ChangeRefused(key, new, f"{reason} be at least half the current value {old}")
+    if new > old * 2:
+        raise ChangeRefused(key, new, f"{reason} not be greater than double the current value {old}")

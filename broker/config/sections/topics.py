@@ -1,13 +1,16 @@
 """Topic creation and topic settings. For broker.log, broker.control and broker.services.
 
-The defaults of `TopicSettings` come from the broker's keys (`log.retention.ms`); broker.config.topic lays
+The defaults of `TopicSettings` come from the broker's keys (`log.retention.ms`); `topic_settings` lays
 each topic's settings (`retention.ms`) over them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from broker.config.kinds import BOOLEAN, LONG_MAX, choices_of, integer, long, one_of
-from broker.config.setting import setting
+from broker.config.sections.replication import TopicThrottles
+from broker.config.setting import Setting, setting, settings_of
 
 _HOURS = 3_600_000
 _MINUTES = 60_000
@@ -227,3 +230,47 @@ class TopicSettings:
     @property
     def uses_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
+
+
+TOPIC_SETTINGS: Final[dict[str, Setting]] = {
+    described.topic_key: described
+    for section in (TopicSettings, TopicThrottles)
+    for _, described in settings_of(section)
+    if described.topic_key is not None
+}
+"""By the topic's key: `retention.ms`, not `log.retention.ms`."""
+
+_FIELDS: Final[dict[str, str]] = {
+    described.topic_key: field.name
+    for field, described in settings_of(TopicSettings)
+    if described.topic_key is not None
+}
+
+_THROTTLES: Final[dict[str, str]] = {
+    described.key: field.name for field, described in settings_of(TopicThrottles)
+}
+
+
+def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> TopicSettings:
+    """Return the effective settings of a topic. Raises ConfigError; KeyError for a key that topics do not
+    have.
+    """
+    if not configs:
+        return defaults
+    return replace(defaults, **_values(_FIELDS, configs))
+
+
+def topic_throttles(configs: Mapping[str, str]) -> TopicThrottles:
+    """Return which replicas of a topic are throttled. Raises ConfigError."""
+    return TopicThrottles(**_values(_THROTTLES, configs))
+
+
+def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, Any]:
+    read = {key: TOPIC_SETTINGS[key].read(text, key=key) for key, text in configs.items()}
+    return {fields[key]: value for key, value in read.items() if key in fields}
+
+
+def default_text(defaults: TopicSettings, key: str) -> str | None:
+    """Return the default of a topic's key, as text."""
+    described = TOPIC_SETTINGS[key]
+    return described.write(described.default if key in _THROTTLES else getattr(defaults, _FIELDS[key]))

@@ -1,24 +1,29 @@
 """Applies the connection quotas to accepted connections: admits, delays, throttles or refuses them. (Kafka:
-the waiting half of ConnectionQuotas, and Acceptor.accept)
+the waiting half of ConnectionQuotas, Acceptor.accept, throttledSockets, AcceptorBlockedPercent)
 
 A socket server has one `ConnectionGate`, an acceptor one `ListenerGate`. A wait for a slot ends when a
 connection is released, a limit rises, or a listener is added or removed; a wait for a rate keeps its initial
 length. An address that exceeds its own rate never blocks the acceptor: its connection becomes a throttled
-socket.
+socket. Throttled sockets are ordered by the end of their wait, earliest first; Kafka's heap has the latest
+first, so that a short wait lasts as long as the longest there.
 """
 
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from types import TracebackType
+from typing import Final, Self
 
 import trio
 
+from broker.clock import Clock
 from broker.config.sections import ConnectionConfig
-from broker.network.acceptor.blocked_time import BlockedTime
+from broker.metrics.rate import Rate
+from broker.metrics.window import Window
 from broker.network.acceptor.excess import ExcessConnections
 from broker.network.acceptor.override_hosts import OverrideHosts
-from broker.network.acceptor.throttled_sockets import ThrottledSocket, ThrottledSockets
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
 from broker.network.observers import ConnectionObservers
@@ -35,15 +40,109 @@ from broker.quotas.connections import (
     ListenerQuota,
     NoSlot,
     Refusal,
+    Rejections,
     Throttled,
     TooMany,
 )
-from broker.quotas.rejections import Rejections
 from broker.quotas.unauthenticated import BYTE_RATE, FRAME_RATE, UnauthenticatedLimits, UnauthenticatedQuotas
 from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
 from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
+
+LEAST_NS: Final = 1_000_000
+"""Shorter times accumulate until they reach this: in a storm every other hand-off waits a few microseconds.
+"""
+
+
+class BlockedTime:
+    """A reentrant context manager around every such wait. Readings include a wait in progress."""
+
+    __slots__ = ("_clock", "_depth", "_metered_ns", "_rate", "_since", "_total_ns")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rate = Rate(Window(), unit_ms=1.0)
+        self._total_ns = 0
+        self._metered_ns = 0
+        self._depth = 0
+        self._since = 0
+
+    def __enter__(self) -> Self:
+        if not self._depth:
+            self._since = self._clock.ns()
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._update()
+        self._depth -= 1
+
+    def total_ns(self) -> int:
+        """Return the total since the start."""
+        self._update()
+        return self._total_ns
+
+    def share(self) -> float:
+        """Return the blocked share of about the last minute, from 0 to 1."""
+        self._update()
+        return min(self._rate.measure(self._clock.ms()), 1.0)
+
+    def _update(self) -> None:
+        if self._depth:
+            now = self._clock.ns()
+            self._total_ns += now - self._since
+            self._since = now
+            unmetered = self._total_ns - self._metered_ns
+            if unmetered >= LEAST_NS:
+                self._rate.record(unmetered / 1e6, self._clock.ms())
+                self._metered_ns = self._total_ns
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledSocket:
+    """`sock` is accepted but not read. `bound` is the rate that its address has exceeded."""
+
+    sock: socket.socket
+    peer: tuple[str, int]
+    end_ms: int
+    bound: float
+
+
+class ThrottledSockets:
+    """A heap of throttled sockets. The caller that pops one must close or serve it."""
+
+    __slots__ = ("_heap", "_next")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, ThrottledSocket]] = []
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, throttled: ThrottledSocket, most: int) -> list[ThrottledSocket]:
+        """Add a socket. Returns the earliest ones, removed so that at most `most` remain."""
+        heappush(self._heap, (throttled.end_ms, self._next, throttled))
+        self._next += 1
+        return [heappop(self._heap)[2] for _ in range(len(self._heap) - most)]
+
+    def next_deadline(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ms: int) -> ThrottledSocket | None:
+        """Return the earliest socket whose wait is over, or None."""
+        if self._heap and self._heap[0][0] <= now_ms:
+            return heappop(self._heap)[2]
+        return None
+
+    def close(self) -> None:
+        """Close all sockets."""
+        while self._heap:
+            heappop(self._heap)[2].sock.close()
+
 
 REASONS: Final = {
     PER_IP: "address already has the configured maximum of {:.0f} connections",
@@ -59,7 +158,7 @@ REASONS: Final = {
 
 class ConnectionGate:
     """State that all listeners of a socket server share: the quotas, the waiting acceptors, and the log of
-    refusals. `task_prefix` prefixes the names of its tasks.
+    refusals. `task_name_prefix` prefixes the names of its tasks.
     """
 
     def __init__(
@@ -69,7 +168,7 @@ class ConnectionGate:
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
         observers: ConnectionObservers,
         failures: Failures,
-        task_prefix: str = "",
+        task_name_prefix: str = "",
     ) -> None:
         self.quotas = quotas
         self.unauthenticated = UnauthenticatedQuotas()
@@ -82,10 +181,10 @@ class ConnectionGate:
         """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
         self._config = ConnectionConfig()
-        self._hosts = OverrideHosts(self._apply_overrides)
+        self._hosts = OverrideHosts(quotas.set_per_ip_overrides)
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
-        self._task = f"{task_prefix}connection-quota"
+        self._task = f"{task_name_prefix}connection-quota"
         self._rejection_reaper = Reaper(
             f"{self._task}-rejections", self._rejections.next_deadline, self._log_rejections, clock
         )
@@ -107,7 +206,7 @@ class ConnectionGate:
         self.rechecks = config.ip_throttle_mode == "kip"
         self.max_throttled = config.max_throttled_connections
         self.quotas.per_ip.maximum = config.max_connections_per_ip
-        self._hosts.follow(config.max_connections_per_ip_overrides)
+        self._hosts.set_overrides(config.max_connections_per_ip_overrides)
         self.quotas.users.set_limits(
             UserLimit(config.max_connections_per_user, dict(config.max_connections_per_user_overrides)),
             UserLimit(config.max_creation_rate_per_user, dict(config.max_creation_rate_per_user_overrides)),
@@ -168,9 +267,6 @@ class ConnectionGate:
         self._waiting.unpark_all()
         self.excess.poke()
 
-    def _apply_overrides(self, overrides: dict[str, int]) -> None:
-        self.quotas.set_per_ip_overrides(overrides)
-
     def _log_rejections(self, now_ms: int) -> None:
         for burst in self._rejections.due(now_ms):
             logger.info(
@@ -224,26 +320,26 @@ class ListenerGate:
         """Handle throttled sockets when their wait is over: close them or, in KIP-612 mode, serve those whose
         address is within its rate by then. If cancelled, closes all of them.
         """
-        parked, clock = self.throttled_sockets, self._gate.clock
+        throttled, clock = self.throttled_sockets, self._gate.clock
         try:
             while True:
-                while (due := parked.pop_due(clock.ms())) is not None:
+                while (due := throttled.pop_due(clock.ms())) is not None:
                     try:
                         is_admitted = self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
-                        self.failures.report(Place.PARKED_SOCKET, error, connection=connection)
+                        self.failures.report(Place.THROTTLED_SOCKET, error, connection=connection)
                         due.sock.close()
                         continue
                     if is_admitted:
                         await serve((due.sock, due.peer))
                 self._wake = trio.Event()
-                deadline = parked.next_deadline()
+                deadline = throttled.next_deadline()
                 remaining = float("inf") if deadline is None else max(deadline - clock.ms(), 0) / 1000
                 with trio.move_on_after(remaining):
                     await self._wake.wait()
         finally:
-            parked.close()
+            throttled.close()
 
     def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
         sock, peer = accepted
@@ -253,8 +349,8 @@ class ListenerGate:
                 self._gate.reject(self._quota, peer[0], PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
-                parked = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
-                for evicted in self.throttled_sockets.add(parked, self._gate.max_throttled):
+                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
+                for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
                     self._close(evicted, IP_RATE, evicted.bound)
                 self._wake.set()
 
@@ -281,9 +377,9 @@ class ListenerGate:
                 self._close(due, IP_RATE, bound)
         return False
 
-    def _close(self, parked: ThrottledSocket, rule: str, bound: float) -> None:
-        parked.sock.close()
-        self._gate.reject(self._quota, parked.peer[0], rule, bound)
+    def _close(self, throttled: ThrottledSocket, rule: str, bound: float) -> None:
+        throttled.sock.close()
+        self._gate.reject(self._quota, throttled.peer[0], rule, bound)
 
 
 def _is_closed_by_peer(sock: socket.socket) -> bool:

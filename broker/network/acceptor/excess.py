@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from broker.network.connection.channel import Channel
-from broker.network.selector import ASIDE, Selector
+from broker.network.selector import UNWATCHED, Selector
 from broker.quotas.connections import ConnectionQuotas
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class ExcessConnections:
 
 def is_closing(channel: Channel) -> bool:
     """Return whether the peer is gone and received requests are still served. (Kafka: closingChannels)"""
-    return channel.interest == ASIDE
+    return channel.interest == UNWATCHED
 
 
 def _priority(channel: Channel) -> tuple[bool, int]:

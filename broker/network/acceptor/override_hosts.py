@@ -27,7 +27,7 @@ class OverrideHosts:
         self._found: dict[str, list[str]] = {}
         self._changed = trio.Event()
 
-    def follow(self, overrides: Sequence[tuple[str, int]]) -> None:
+    def set_overrides(self, overrides: Sequence[tuple[str, int]]) -> None:
         """Set the overrides; for a host named twice the last one applies."""
         self._overrides = overrides
         self._publish()

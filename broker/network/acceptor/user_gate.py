@@ -17,27 +17,27 @@ from broker.network.failures import Place
 from broker.network.reaper import Reaper
 from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
 
-HOLDS: Final = "user-connection-holds-reaper"
+REAPER: Final = "user-connection-holds-reaper"
 
 Then = Callable[[int], None]
 """Called with the time in ms when a delay ends."""
 
 
 class UserGate:
-    """An `api.logins.Logins`. `deliver` writes the responses of delayed logins."""
+    """An `api.client_security.Logins`. `deliver` writes the responses of delayed logins."""
 
-    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_prefix: str = "") -> None:
+    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_name_prefix: str = "") -> None:
         self._gate = gate
         self._users = gate.quotas.users
         self._deliver = deliver
-        self._held: list[tuple[int, int, Then, Connection]] = []
+        self._delayed: list[tuple[int, int, Then, Connection]] = []
         self._serial = 0
-        self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._check_due, gate.clock)
+        self.reaper = Reaper(f"{task_name_prefix}{REAPER}", self._next_deadline, self._check_due, gate.clock)
 
     @property
-    def held(self) -> int:
+    def delayed(self) -> int:
         """The number of connections delayed by the rate of their user."""
-        return len(self._held)
+        return len(self._delayed)
 
     def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
         """Count the connection for its user until it closes. Returns a refusal if it must wait or close. Does
@@ -50,15 +50,15 @@ class UserGate:
             connection.counted_as = user
         elif isinstance(refusal, TooManyOfUser):
             self.refuse(connection, user, refusal)
-        elif len(self._held) >= self._gate.max_throttled:
+        elif len(self._delayed) >= self._gate.max_throttled:
             self.refuse(connection, user, refusal)
             return TooFastOfUser(0, refusal.bound)
         return refusal
 
-    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
+    def delay(self, connection: Connection, throttle_ms: int, then: Then) -> None:
         """Call `then` after `throttle_ms`; it enters again or refuses."""
         self._serial += 1
-        heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
+        heappush(self._delayed, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
         self.reaper.poke()
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
@@ -75,11 +75,11 @@ class UserGate:
             connection.counted_as = None
 
     def _next_deadline(self) -> int | None:
-        return self._held[0][0] if self._held else None
+        return self._delayed[0][0] if self._delayed else None
 
     def _check_due(self, now_ms: int) -> None:
-        while self._held and self._held[0][0] <= now_ms:
-            _, _, then, connection = heappop(self._held)
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, _, then, connection = heappop(self._delayed)
             try:
                 then(now_ms)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
@@ -89,18 +89,20 @@ class UserGate:
 
 
 class UserGates:
-    """The `api.logins.Logins` of handlers, which serve connections of every listener. `of` returns the
-    UserGate of a listener by name.
-    """
+    """The `api.client_security.Logins` of handlers, which serve connections of every listener."""
 
-    def __init__(self, of: Callable[[str], UserGate]) -> None:
-        self._of = of
+    def __init__(self) -> None:
+        self._by_listener: dict[str, UserGate] = {}
+
+    def add_listener(self, name: str, users: UserGate) -> None:
+        """Use `users` for the connections of a listener."""
+        self._by_listener[name] = users
 
     def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
-        return self._of(connection.listener).enter(connection, user, now_ms)
+        return self._by_listener[connection.listener].enter(connection, user, now_ms)
 
-    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
-        self._of(connection.listener).hold(connection, throttle_ms, then)
+    def delay(self, connection: Connection, throttle_ms: int, then: Then) -> None:
+        self._by_listener[connection.listener].delay(connection, throttle_ms, then)
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
-        self._of(connection.listener).refuse(connection, user, refusal)
+        self._by_listener[connection.listener].refuse(connection, user, refusal)

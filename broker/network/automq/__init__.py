@@ -3,9 +3,9 @@
     one connection -> many requests in flight -> the queue of one handler -> responses in request order
 
 `channel` tracks the requests in flight of a connection, `responder` sends their responses in order,
-`processor` admits requests until the connection reaches its high watermark, `request_queues` has a queue per
-handler under one bound in bytes (`size_semaphore`), `callback_queues` the same for delayed responses,
-`handler_pool` the handlers, each with its own queue, and `throttling` throttles connections that exceed a
-quota with several requests at once. `server_mode` combines them. Other packages do not depend on the mode.
-(AutoMQ: SocketServer, RequestChannel, ChannelContext)
+`processor` admits requests until the connection reaches its high watermark, and `handler_queues` has a queue
+per handler for requests, under one bound in bytes, and one for delayed responses. `server_mode` has the
+handlers and throttling of this mode, and combines all of it. Other packages do not depend on the mode.
+(AutoMQ: SocketServer,
+RequestChannel, ChannelContext)
 """

@@ -12,8 +12,8 @@ from zlib import crc32
 from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.handling.request import Request
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.network.handling.request_channel import Request
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 
 THROTTLE: Final = 1
 """A quota throttles the connection."""
@@ -30,41 +30,41 @@ class PipelinedChannel(Channel):
     Python's own hash it is the same in every run.
     """
 
-    __slots__ = ("_holds", "_parked", "early", "flags", "hash", "in_flight")
+    __slots__ = ("_delayed", "_throttles", "early", "flags", "hash", "in_flight")
 
     def __init__(self, *args: Any, connection_id: str, **named: Any) -> None:
         self.in_flight: deque[Request] = deque()
         self.early: set[Request] = set()
         self.flags = 0
         self.hash = crc32(connection_id.encode())
-        self._holds = 0
-        self._parked: list[DelayedOperation] = []
+        self._throttles = 0
+        self._delayed: list[DelayedOperation] = []
         super().__init__(*args, connection_id=connection_id, **named)
 
     @property
-    def in_hand(self) -> int:
+    def requests_in_flight(self) -> int:
         return len(self.in_flight)
 
     @property
     def waiting(self) -> DelayedOperation | None:
         """The last delayed operation that still waits; there may be several."""
-        return self._parked[-1] if self._parked else None
+        return self._delayed[-1] if self._delayed else None
 
     @waiting.setter
     def waiting(self, operation: DelayedOperation | None) -> None:
-        self._parked = [each for each in self._parked if not each.settled]
+        self._delayed = [each for each in self._delayed if not each.settled]
         if operation is not None:
-            self._parked.append(operation)
+            self._delayed.append(operation)
 
-    def hold_back(self) -> None:
+    def read_no_further(self) -> None:
         self.flags |= QUEUE_FULL
 
     def abandon(self) -> None:
         self.in_flight.clear()
         self.early.clear()
-        for operation in self._parked:
+        for operation in self._delayed:
             operation.settle(Outcome.CANCELLED)
-        self._parked.clear()
+        self._delayed.clear()
 
     def on(self, event: MuteEvent) -> MuteState:
         """Start or end a throttle; several kinds of quota may throttle a connection at once. The responder
@@ -72,11 +72,11 @@ class PipelinedChannel(Channel):
         """
         match event:
             case MuteEvent.THROTTLE_STARTED:
-                self._holds += 1
+                self._throttles += 1
                 self.flags |= THROTTLE
-            case MuteEvent.THROTTLE_ENDED if self._holds:
-                self._holds -= 1
-                if not self._holds:
+            case MuteEvent.THROTTLE_ENDED if self._throttles:
+                self._throttles -= 1
+                if not self._throttles:
                     self.flags &= ~THROTTLE
             case _:
                 raise BrokerBug(f"invalid mute event {event.name} for a pipelined channel")

@@ -5,6 +5,7 @@ Inherits the turn from Kafka's processor, and changes which requests are admitte
 pending responses ends.
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from broker.errors import ProtocolViolation
@@ -12,8 +13,8 @@ from broker.network.automq.channel import ENDED, PipelinedChannel
 from broker.network.automq.responder import PipelinedResponder, Watermarks
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import EndOfStream
-from broker.network.handling.request import Request
-from broker.network.processor import Processor
+from broker.network.handling.request_channel import Request
+from broker.network.processor import Event, Processor
 
 BURST: Final = 256
 """Buffered requests taken in one turn; ours. At 10 us each, other connections wait about 2.5 ms."""
@@ -36,6 +37,7 @@ class PipelinedProcessor(Processor):
             self._settings.max_frame,
             self._failures,
             self._watermarks,
+            copies_regions=self._settings.certificates is not None,
         )
 
     def _take_in(self, request: Request) -> None:
@@ -45,25 +47,23 @@ class PipelinedProcessor(Processor):
         self.responder.admit(request)
         self._requests.put_nowait(request)
 
-    async def _submit_buffered(self) -> None:
-        """Submit buffered requests, one of each connection at a time, so that handlers find them together.
-        Those beyond `BURST` wait for the next turn, so that other connections are read first.
+    def _buffered_events(self) -> Iterator[Event]:
+        """Yield events of buffered requests, one of each connection at a time, so that handlers find them
+        together. Those beyond `BURST` wait for the next turn, so that other connections are read first.
         """
         responder = self.responder
         left = BURST
         while responder.buffered and left > 0:
             left -= len(responder.buffered)
-            await super()._submit_buffered()
+            yield from super()._buffered_events()
         if responder.buffered:
             self.selector.wakeup()
-        if responder.responses:
-            responder.flush()
 
-    def _broken(self, channel: Channel, error: Exception) -> None:
+    def _close_on_error(self, channel: Channel, error: Exception) -> None:
         """Delay an end of stream or a protocol violation until the pending responses are sent."""
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight or not isinstance(error, EndOfStream | ProtocolViolation):
-            super()._broken(channel, error)
+            super()._close_on_error(channel, error)
             return
         end = Request(self.responder, channel, channel.in_flight[-1].route, b"", 0, self._clock.ns())
         end.close_reason = str(error) or "closed by the peer"

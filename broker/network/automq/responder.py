@@ -13,13 +13,12 @@ from typing import Final
 
 from broker.network.automq.channel import QUEUE_FULL, PipelinedChannel
 from broker.network.clock import TrioClock
+from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.channel import Channel
-from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteState
-from broker.network.connection.send import Send
 from broker.network.failures import Failures
-from broker.network.handling.request import Request
-from broker.network.handling.routes import KeptAnswer, Route
+from broker.network.handling.request_channel import Request, ResponseSend
+from broker.network.handling.routes import CachedResponse, Route
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 
@@ -39,7 +38,7 @@ class Watermarks:
     low: int
 
 
-class InTurn(deque[Request]):
+class ResponsesInOrder(deque[Request]):
     """Requests whose responses are due. Appending one that is not due adds it to its channel's `early`."""
 
     def append(self, request: Request) -> None:
@@ -53,8 +52,8 @@ class InTurn(deque[Request]):
 
 
 class PipelinedResponder(Responder):
-    """`filled` counts connections that reached the high watermark, `emptied` those that fell below the low
-    one again.
+    """`watermark_mutes` counts connections that reached the high watermark, `watermark_unmutes` those that
+    fell below the low one again.
     """
 
     def __init__(
@@ -65,10 +64,12 @@ class PipelinedResponder(Responder):
         frame_limit: int,
         failures: Failures,
         watermarks: Watermarks,
+        *,
+        copies_regions: bool = False,
     ) -> None:
-        super().__init__(selector, clock, failed_logins, frame_limit, failures)
-        self.responses: deque[Request] = InTurn()
-        self.filled = self.emptied = 0
+        super().__init__(selector, clock, failed_logins, frame_limit, failures, copies_regions=copies_regions)
+        self.responses: deque[Request] = ResponsesInOrder()
+        self.watermark_mutes = self.watermark_unmutes = 0
         self._high = watermarks.high
         self._low = watermarks.low
 
@@ -80,31 +81,31 @@ class PipelinedResponder(Responder):
         assert isinstance(channel, PipelinedChannel)
         channel.in_flight.append(request)
         if len(channel.in_flight) >= self._high or not channel.authenticated:
-            self.filled += not channel.flags & QUEUE_FULL
+            self.watermark_mutes += not channel.flags & QUEUE_FULL
             channel.flags |= QUEUE_FULL
         if channel.settle_mute() is NOT_MUTED and channel.receive.has_buffered:
             self.buffered.append(channel)
 
-    def answer_kept(
-        self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
+    def send_cached(
+        self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
     ) -> None:
         """Write a cached response at once only if no request is in flight before it and no bytes are buffered
         after it; else queue it as a finished request.
         """
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight and not channel.receive.has_buffered:
-            super().answer_kept(channel, route, kept, frame, received)
-            if channel.send is not None and channel.send.request is not None:
+            super().send_cached(channel, route, cached, frame, received)
+            if isinstance(channel.send, ResponseSend):
                 self.admit(channel.send.request)
             return
-        if kept.imprint is not None:
-            kept.imprint(channel)
-        channel.client_id = kept.client_id
+        if cached.update_connection is not None:
+            cached.update_connection(channel)
+        channel.client_id = cached.client_id
         request = Request(self, channel, route, frame, 0, received)
-        request.client_id = kept.client_id
+        request.client_id = cached.client_id
         request.dequeued = request.completed = received
         request.frame = None
-        request.reply = b"".join((kept.head, frame[4:8], kept.tail))
+        request.reply = b"".join((cached.head, frame[4:8], cached.tail))
         self.admit(request)
         self.responses.append(request)
 
@@ -118,12 +119,12 @@ class PipelinedResponder(Responder):
         if channel.flags:
             was_full = channel.flags & QUEUE_FULL
             if len(channel.in_flight) < self._low:
-                self.emptied += bool(was_full)
+                self.watermark_unmutes += bool(was_full)
                 channel.flags &= ~QUEUE_FULL
             if channel.settle_mute() is NOT_MUTED and was_full:
                 self._after_unmute(channel)
         if self.drained is not None:
-            self.settled()
+            self.check_drained()
 
     def _send_due(self, channel: PipelinedChannel) -> None:
         """Write the small responses that are due, and make the next one due if it is finished."""
@@ -165,7 +166,7 @@ class PipelinedResponder(Responder):
             early.remove(request)
             size = len(reply)
             if left < size:
-                self._start_send(channel, Send([reply], left, request), now)
+                self._start_send(channel, ResponseSend(request, [reply], left), now)
                 return
             left -= size
             in_flight.popleft()

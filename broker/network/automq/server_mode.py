@@ -1,15 +1,86 @@
-"""The classes of a socket server in AutoMQ's mode. Called by `server`."""
+"""AutoMQ's mode of a socket server: its handlers with a queue each, its throttling, and the choice of its
+classes. (AutoMQ: KafkaRequestHandler with its id, StartThrottlingResponse)
 
+No handler leads: each waits for its own queue, and a slow request delays the queue of its handler. `server`
+calls `automq`.
+"""
+
+from collections.abc import Awaitable
 from functools import partial
+from typing import ClassVar
 
+import trio
+
+from broker.api.outcome import Outcome, Response, Sliced
 from broker.config.sections import AutomqConfig
-from broker.network.automq.callback_queues import CallbackQueues
-from broker.network.automq.handler_pool import QueuePerHandler
+from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
 from broker.network.automq.processor import PipelinedProcessor
-from broker.network.automq.request_queues import RequestQueues
 from broker.network.automq.responder import Watermarks
-from broker.network.automq.throttling import PipelinedThrottling
-from broker.network.server_mode import ServerMode
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.leader_followers import LeaderFollowers
+from broker.network.handling.request_channel import Request
+from broker.network.handling.sliced_requests import End
+from broker.network.server_factory import ServerMode
+from broker.network.throttling import Throttling
+from broker.quotas.throttled import Throttle
+from broker.records.slices import Slices
+
+
+class IndependentHandlers(LeaderFollowers):
+    """Every handler permanently leads, for its own queue."""
+
+    async def take_the_lead(self, number: int) -> bool:
+        return number in self._wanted
+
+    def promote_follower(self) -> None:
+        """Do nothing: no other handler takes from this queue."""
+
+    def dismiss(self, numbers: set[int] | None = None) -> None:
+        """Do nothing: each handler ends when its own queue is closed."""
+
+
+class QueuePerHandler(HandlerPool):
+    leader_followers_type: ClassVar[type[LeaderFollowers]] = IndependentHandlers
+
+    def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
+        """Wait as for every slow request: the queue may hold the next request of the same connection."""
+        return self._last_slice(request, sliced)
+
+    async def _last_slice(self, request: Request, sliced: Sliced) -> Outcome:
+        done = trio.Event()
+        ended: list[End] = []
+
+        def conclude(end: End) -> None:
+            ended.append(end)
+            done.set()
+
+        self._put_sliced(request, sliced, conclude)
+        await done.wait()
+        outcome = ended[0]()
+        if isinstance(outcome, Awaitable):
+            return await outcome
+        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Response) else outcome
+
+
+def _in_slices(response: Response) -> Slices[Outcome]:
+    """Return a response in a slice, so that it is encoded in slices too."""
+    yield from ()
+    return response
+
+
+class PipelinedThrottling(Throttling):
+    """Throttles connections of which several requests may exceed a quota: once per kind of quota, until the
+    latest end. Their pending responses are sent meanwhile. (AutoMQ: StartThrottlingResponse)
+    """
+
+    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
+        channel = request.channel
+        if channel.fd < 0:
+            return
+        if self._quotas.prolong(channel, throttle, self._clock.ms()):
+            self._observers.throttled(channel, throttle)
+        else:
+            super().start(request, throttle, is_reported=is_reported)
 
 
 def automq(config: AutomqConfig) -> ServerMode:

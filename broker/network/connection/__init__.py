@@ -1,3 +1,3 @@
-"""One client connection: receive, send, mute state and expiry. (Kafka: KafkaChannel, NetworkReceive,
+"""One client connection: receive, send, mute state and authentication. (Kafka: KafkaChannel, NetworkReceive,
 NetworkSend)
 """

@@ -1,30 +1,69 @@
-"""One client connection: identity, receive and send halves, and mute state. (Kafka: KafkaChannel)
+"""One client connection: its id, receive and send halves, and mute state. (Kafka: KafkaChannel,
+ServerConnectionId)
 
 Owned by one processor; no other task touches the socket. Handlers and the console read its attributes.
 Independent of epoll, tasks and request semantics.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
-from broker.network.tls.tls_receive import TlsReceive
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.network.failures import Place
+from broker.network.tls.tls_socket import TlsReceive, TlsSocket
+from broker.principal import ANONYMOUS
+from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
 
-if TYPE_CHECKING:
-    from broker.network.responder import Responder
+MAX_INDEX: Final = 0x7FFFFFFF
+"""Int.MaxValue; the next index is 0."""
 
-ANONYMOUS: Final = "ANONYMOUS"
-"""The principal of a connection on a listener without authentication, as Kafka names it (User:ANONYMOUS)."""
+
+class ConnectionIds:
+    """`next_index` is the index of the processor's next connection."""
+
+    __slots__ = ("_processor", "next_index")
+
+    def __init__(self, processor_id: int) -> None:
+        self._processor = processor_id
+        self.next_index = 0
+
+    def new(self, local: tuple[str, int], remote: tuple[str, int], in_use: Container[str]) -> str:
+        """Return an id that is not `in_use`.
+
+        After the index wraps around, an id can be in use by a connection that was reset but is not closed
+        yet, since the kernel may reuse both its addresses. Kafka closes the new connection then.
+        """
+        ends = f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{self._processor}"
+        while True:
+            index, self.next_index = self.next_index, (self.next_index + 1) & MAX_INDEX
+            connection_id = f"{ends}-{index}"
+            if connection_id not in in_use:
+                return connection_id
+
+
+class ChannelResponder(Protocol):
+    """What others ask of the responder of a channel's processor; see `network.responder`."""
+
+    def resume_reading(self, channel: "Channel") -> None:
+        """Read again from a channel that waited for memory."""
+
+    def end_throttling(self, channel: "Channel") -> None:
+        """End a throttle."""
+
+    def fail(self, channel: "Channel", place: Place, error: Exception) -> None:
+        """Report an unexpected exception and close only the connection that it concerns."""
+
+    def check_drained(self) -> None:
+        """Complete the drain if no request is in flight."""
 
 
 class Channel:
@@ -71,7 +110,7 @@ class Channel:
     def __init__(
         self,
         sock: socket.socket,
-        responder: "Responder",
+        responder: ChannelResponder,
         *,
         connection_id: str,
         listener: str,
@@ -114,16 +153,30 @@ class Channel:
         self.bytes_out = 0
         self.throttles = 0
 
+    def start_tls(self, tls: TlsSocket) -> None:
+        """Send and receive through `tls`, which has taken over the socket."""
+        assert isinstance(self.receive, Receive)
+        self.sock = tls
+        self.receive = TlsReceive(self.receive, tls)
+
+    def read_with(self, read: Callable[[Transport], Frame | None]) -> None:
+        """Call `read` in place of the receiving half until `read_frames`."""
+        self.read = read
+
+    def read_frames(self) -> None:
+        """Let the receiving half read, as it does at first."""
+        self.read = self.receive.read
+
     @property
     def closed(self) -> bool:
         return self.fd < 0
 
     @property
-    def in_hand(self) -> int:
+    def requests_in_flight(self) -> int:
         """The number of requests received and not answered in full."""
         return int(self.mute_state in RESPONSE_PENDING)
 
-    def hold_back(self) -> None:
+    def read_no_further(self) -> None:
         """Stop reading until the next request is answered. Does nothing here: a channel never reads ahead."""
 
     def abandon(self) -> None:

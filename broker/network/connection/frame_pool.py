@@ -12,7 +12,7 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 
-KEPT_BYTES: Final = 32 * MIB
+MAX_IDLE_BYTES: Final = 32 * MIB
 """Idle buffer bytes kept for the next large frames; ours, without a Kafka counterpart. Enough for 16
 one-megabyte batches.
 """
@@ -32,11 +32,11 @@ Buffer = bytearray | mmap
 class FramePool:
     """Recycles bytearrays in power-of-two sizes up to TRUSTED_FRAME. A buffer may exceed its frame."""
 
-    __slots__ = ("_free", "kept", "outstanding")
+    __slots__ = ("_free", "idle_bytes", "outstanding")
 
     def __init__(self) -> None:
         self._free: dict[int, list[bytearray]] = {}
-        self.kept = 0
+        self.idle_bytes = 0
         self.outstanding = 0
 
     def take(self, size: int, arrived: int) -> Buffer:
@@ -53,14 +53,14 @@ class FramePool:
             return mapping
         free = self._free.get(rounded)
         if free:
-            self.kept -= rounded
+            self.idle_bytes -= rounded
             buffer = free.pop()
         else:
             try:
                 buffer = bytearray(rounded)
             except MemoryError:
                 self._free.clear()
-                self.kept = 0
+                self.idle_bytes = 0
                 buffer = bytearray(rounded)
         self.outstanding += rounded
         return buffer
@@ -89,14 +89,14 @@ class FramePool:
         self.outstanding -= size
         if isinstance(frame, mmap):
             return
-        if self.kept + size > KEPT_BYTES:
+        if self.idle_bytes + size > MAX_IDLE_BYTES:
             return
         try:
             frame.pop()  # raises BufferError while any memoryview exports it
         except BufferError:
             return
         frame.append(0)
-        self.kept += size
+        self.idle_bytes += size
         self._free.setdefault(size, []).append(frame)
 
     def release(self, frame: memoryview) -> None:

@@ -8,12 +8,9 @@ protocol.
 import socket
 from collections.abc import Sequence
 from errno import EFAULT
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from broker.network.connection.transport import Transport
-
-if TYPE_CHECKING:
-    from broker.network.handling.request import Request
 
 IOV_MAX: Final = 512
 CALLS: Final = 64
@@ -93,13 +90,12 @@ def send_at_once(sock: Transport, parts: list[Part]) -> int:
 
 
 class Send:
-    """One response in progress."""
+    """One send in progress; see also `network.handling.request_channel.ResponseSend`."""
 
-    __slots__ = ("_at", "_parts", "request", "written")
+    __slots__ = ("_at", "_parts", "written")
 
-    def __init__(self, parts: Sequence[Part], already: int = 0, request: "Request | None" = None) -> None:
-        """Send `parts` for `request`; `already` bytes of the first part, a buffer, have been written."""
-        self.request = request
+    def __init__(self, parts: Sequence[Part], already: int = 0) -> None:
+        """Send `parts`; `already` bytes of the first part, a buffer, have been written."""
         self._parts = list(parts)
         self._at = 0
         self.written = 0
@@ -191,7 +187,7 @@ class Send:
             self._at += 1
 
 
-class Flight(Send):
+class HandshakeSend(Send):
     """TLS handshake bytes, sent without a response."""
 
     __slots__ = ()

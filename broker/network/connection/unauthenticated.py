@@ -97,10 +97,10 @@ class UnauthenticatedConnections:
 
     def measure(self, channel: Channel) -> None:
         """Count the bytes that a channel without TLS receives until it has logged in."""
-        channel.read = partial(self._read, channel)
+        channel.read_with(partial(self._read, channel))
 
     def meter(self, channel: Channel) -> Callable[[int], bool]:
-        """Return a function that counts the bytes that a TLS channel receives; see `TlsSocket.meter`."""
+        """Return a function that counts the bytes that a TLS channel receives; see `TlsSocket`."""
         has_begun = False
 
         def count(size: int) -> bool:
@@ -123,7 +123,7 @@ class UnauthenticatedConnections:
     def _read(self, channel: Channel, _sock: Transport) -> Frame | None:
         """Read and count, in place of the channel's `read` until it has logged in. Also raises OverLimit."""
         if channel.authenticated:
-            channel.read = channel.receive.read
+            channel.read_frames()
             return channel.read(channel.sock)
         metered = _Metered(channel.sock)
         frame = channel.receive.read(cast(Transport, metered))
@@ -147,4 +147,4 @@ class UnauthenticatedConnections:
 
 def _awaits_peer(channel: Channel) -> bool:
     """Return whether the broker has no work for the connection until its peer sends more."""
-    return not channel.in_hand and channel.send is None and not has_arrivals(channel)
+    return not channel.requests_in_flight and channel.send is None and not has_arrivals(channel)

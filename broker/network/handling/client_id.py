@@ -1,7 +1,6 @@
 """Reads the rest of a request header: the client id and, in flexible versions, tagged fields.
 
-A client sends the same id with every request, so decoded strings are cached by their bytes. `protocol.header`
-parses the whole header for callers outside the request path.
+A client sends the same id with every request, so decoded strings are cached by their bytes.
 """
 
 from typing import Final

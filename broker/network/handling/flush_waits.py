@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import trio
 
-from broker.api.delayed_produce import DelayedProduce
+from broker.api.delayed_operations import DelayedProduce
 from broker.api.outcome import AfterCommit
 from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.reaper import Reaper
 from broker.purgatory.purgatory import Purgatory
 
@@ -46,7 +46,7 @@ class FlushWaits:
         """The number of flushes not yet started, at most one per partition."""
         return len(self._queued)
 
-    def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
+    def delay(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
         """Queue the flushes and delay the requests that need one of them. Returns the other requests, to be
         answered immediately.
         """

@@ -10,24 +10,25 @@ Handles outcomes and is independent of APIs: the route names the API's handler.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
 from typing import ClassVar, Final, assert_never, cast
 
 import trio
 
-from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import complete_fetches
-from broker.api.error_replies import error_reply
+from broker.api.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.error_responses import error_response
 from broker.api.outcome import (
     AfterCommit,
-    Answered,
     Delayed,
-    Encoded,
+    EncodedResponse,
     Hangup,
+    NoResponse,
     Outcome,
-    Silent,
+    Response,
     Sliced,
     in_slices,
 )
@@ -40,8 +41,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.client_id import client_id_and_body
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.leader_followers import LeaderFollowers
-from broker.network.handling.request import Request
-from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
 from broker.network.reaper import Reaper
@@ -49,7 +49,9 @@ from broker.network.responder import Responder
 from broker.network.selector import NO_MEMORY
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
+from broker.purgatory.purgatory import Purgatory
 from broker.records.slices import Slices
+from broker.services.partitions import Partitions
 
 BATCH: Final = 128
 """Requests handled before other tasks run; ours. At 10 us each this delays a timer by about a millisecond."""
@@ -67,6 +69,17 @@ ANY_SIZE: Final = -1
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What completes the requests that their handlers do not answer at once: commits and purgatories."""
+
+    node_id: int
+    partitions: Partitions
+    callbacks: Callbacks
+    fetches: DelayedFetches
+    produces: Purgatory[DelayedProduce]
+
+
 class HandlerPool:
     """`size` tasks over one request channel, named after `plane`. `responders` is a live list of the
     responders of every processor whose requests the handlers take. The first pool runs callbacks and flush
@@ -80,7 +93,7 @@ class HandlerPool:
         plane: str,
         size: int,
         requests: Requests,
-        broker: Broker,
+        completion: Completion,
         *,
         responders: Sequence[Responder],
         reapers: Sequence[Reaper],
@@ -95,7 +108,7 @@ class HandlerPool:
         self._plane = plane
         self.started = clock.ns()
         self._requests = requests
-        self._broker = broker
+        self._completion = completion
         self._responders = responders
         self._reapers = reapers
         self._throttling = throttling
@@ -106,16 +119,16 @@ class HandlerPool:
         self._leader_followers = self.leader_followers_type()
         self._after_commit: Waiting = []
         self.flush_waits: FlushWaits = (
-            FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed)
+            FlushWaits(completion.produces, completion.node_id, clock, self._not_flushed)
             if main is None
             else main.flush_waits
         )
         self.sliced: SlicedRequests = SlicedRequests() if main is None else main.sliced
-        self._callbacks = broker.callbacks.queue
+        self._callbacks = completion.callbacks.queue
         self._callbacks_left = trio.Event()
         self._leave_callbacks = self._wake_callbacks if main is None else main._wake_callbacks
         if main is None:
-            broker.callbacks.serve(self._call_back, self._wake_callbacks)
+            completion.callbacks.serve(self._call_back, self._wake_callbacks)
         self._batch = BATCH
         self._request_time: RequestTime | None = None
         self._now_ms = 0
@@ -176,7 +189,7 @@ class HandlerPool:
                     self._leader_followers.promote_follower()
                     await self._serve_slow(request, slow)
                     self._deliver()
-                    self.sliced.look()
+                    self.sliced.check_answered()
                     self.busy[index] += now_of() - awake
                     if not await self._leader_followers.take_the_lead(index):
                         return
@@ -195,12 +208,12 @@ class HandlerPool:
 
     async def run_callbacks(self) -> None:
         """Run the callbacks that a turn left over, with a turn for other tasks between, until cancelled."""
-        broker = self._broker
+        callbacks, fetches = self._completion.callbacks, self._completion.fetches
         while True:
             await self._callbacks_left.wait()
             self._callbacks_left = trio.Event()
-            for key in broker.callbacks.take_recheck():
-                complete_fetches(broker, key)
+            for key in callbacks.take_recheck():
+                fetches.complete(key)
             self.deliver()
 
     def _wake_callbacks(self) -> None:
@@ -220,14 +233,14 @@ class HandlerPool:
         """Deliver at the end of a handler's own work, whose lap has just ended."""
         time = self._request_time
         if self._after_commit:
-            partitions = self._broker.partitions
+            partitions = self._completion.partitions
             partitions.commit()
             waiting, self._after_commit = self._after_commit, []
             if time is not None:
                 time.share([request for request, _ in waiting])
             overdue = partitions.overdue_flushes()
             if overdue:
-                waiting = self.flush_waits.park(waiting, overdue)
+                waiting = self.flush_waits.delay(waiting, overdue)
             self._finish(waiting)
         callbacks = self._callbacks
         if callbacks:
@@ -253,9 +266,9 @@ class HandlerPool:
         if self._request_time is not None:
             self._request_time.begin()
         for request, after in waiting:
-            self._complete(request, after.give_up)
+            self._complete(request, after.fail)
         self.deliver()
-        self.sliced.look()
+        self.sliced.check_answered()
 
     def _finish(self, waiting: Waiting) -> None:
         for request, after in waiting:
@@ -286,7 +299,7 @@ class HandlerPool:
         request_cache = route.request_cache
         try:
             if request_cache is not None:
-                outcome = request_cache.serve(frame, request, self._broker)
+                outcome = request_cache.serve(frame, request)
                 if outcome is not None:
                     self._conclude(request, outcome)
                     return None
@@ -296,14 +309,14 @@ class HandlerPool:
                 return self._serve_large(request, frame, offset)
             message = route.decode(frame, offset)
             request.api_version = route.version
-            outcome = route.handle(message, request, self._broker)
+            outcome = route.handle(message, request, route.services)
             if outcome.__class__ is CoroutineType:
                 slow: Awaitable[Outcome] = outcome
                 return slow
             if outcome.__class__ is Sliced:
                 return self._serve_in_slices(request, outcome)
             if request_cache is not None:
-                request_cache.learn(frame, offset, message, request, self._broker)
+                request_cache.learn(frame, offset, message, request)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
             request.client_id = request.channel.client_id
@@ -327,16 +340,16 @@ class HandlerPool:
         self, request: Request, frame: Frame, offset: int
     ) -> Slices[Outcome | Awaitable[Outcome]]:
         """Decode a request and call its handler, whose outcome may be in slices too."""
-        route, broker = request.route, self._broker
+        route = request.route
         decoding = route.decode_in_slices(frame, offset)
         try:
             next(decoding)
         except StopIteration as end:
             message = end.value
             request.api_version = route.version
-            outcome: Outcome | Awaitable[Outcome] = route.handle(message, request, broker)
+            outcome: Outcome | Awaitable[Outcome] = route.handle(message, request, route.services)
             if route.request_cache is not None and outcome.__class__ not in UNFINISHED:
-                route.request_cache.learn(frame, offset, message, request, broker)
+                route.request_cache.learn(frame, offset, message, request)
             return outcome
         try:
             yield None
@@ -348,7 +361,7 @@ class HandlerPool:
             raise
         request.api_version = route.version
         self.sliced.drop_after(request, message)
-        outcome = route.handle(message, request, broker)
+        outcome = route.handle(message, request, route.services)
         return outcome
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
@@ -407,7 +420,7 @@ class HandlerPool:
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
         await self._serve_slow(request, slow)
         self.deliver()
-        self.sliced.look()
+        self.sliced.check_answered()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Conclude a delayed request. The time that this takes counts as local time and not as part of the
@@ -431,33 +444,33 @@ class HandlerPool:
             case AfterCommit():
                 self._after_commit.append((request, outcome))
                 return
-            case Encoded():
+            case EncodedResponse():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
                 request.reply = outcome.frame
-            case Answered():
+            case Response():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
                 request.login = outcome.login
                 if request.size > large:
-                    self._answer_large(request, outcome)
+                    self._respond_large(request, outcome)
                     return
                 route, frame = request.route, request.frame
                 errors = route.error_codes(outcome.reply)
                 if errors:
                     route.metrics.count_errors(request, errors)
                 parts = route.encode(outcome.reply, request.correlation_id)
-                if len(parts) == 1 and isinstance(answer := parts[0], bytes):
-                    request.reply = answer
+                if len(parts) == 1 and isinstance(response := parts[0], bytes):
+                    request.reply = response
                     if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                        route.keep(frame, request.client_id, answer, outcome.imprint)
+                        route.cache_response(frame, request.client_id, response, outcome.update_connection)
                 else:
                     request.reply = parts
-                if outcome.imprint is not None:
-                    outcome.imprint(request.channel)
-            case Silent():
+                if outcome.update_connection is not None:
+                    outcome.update_connection(request.channel)
+            case NoResponse():
                 if outcome.throttle is not None:
-                    self._throttling.start(request, outcome.throttle, is_told=False)
+                    self._throttling.start(request, outcome.throttle, is_reported=False)
             case Delayed():
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
@@ -479,19 +492,19 @@ class HandlerPool:
         if time is not None:
             time.add_handler_until(request, now)
 
-    def _answer_large(self, request: Request, outcome: Answered) -> None:
+    def _respond_large(self, request: Request, outcome: Response) -> None:
         """Encode a response in slices, unless the first slice completes it."""
         try:
             encoded = in_slices(self._encode_large(request, outcome))
         finally:
-            if outcome.imprint is not None:
-                outcome.imprint(request.channel)
+            if outcome.update_connection is not None:
+                outcome.update_connection(request.channel)
         if encoded.__class__ is Sliced:
             self._put_sliced(request, encoded, partial(self._conclude_encoded, request))
         else:
-            self._put_encoded(request, cast(Encoded, encoded))
+            self._put_encoded(request, cast(EncodedResponse, encoded))
 
-    def _encode_large(self, request: Request, outcome: Answered) -> Slices[Outcome | Awaitable[Outcome]]:
+    def _encode_large(self, request: Request, outcome: Response) -> Slices[Outcome | Awaitable[Outcome]]:
         """Count the errors of a response and encode it."""
         route, reply = request.route, outcome.reply
         try:
@@ -502,13 +515,13 @@ class HandlerPool:
         except ProtocolViolation:  # the client has gone
             self.sliced.drop(reply)
             raise
-        if len(parts) == 1 and isinstance(answer := parts[0], bytes):
+        if len(parts) == 1 and isinstance(response := parts[0], bytes):
             frame = request.frame
             if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                route.keep(frame, request.client_id, answer, outcome.imprint)
-            return Encoded(answer, None)
+                route.cache_response(frame, request.client_id, response, outcome.update_connection)
+            return EncodedResponse(response, None)
         self.sliced.drop(reply)
-        return Encoded(parts, None)
+        return EncodedResponse(parts, None)
 
     def _conclude_encoded(self, request: Request, end: End) -> None:
         if self._request_time is not None:
@@ -517,13 +530,13 @@ class HandlerPool:
             outcome = end()
             if isinstance(outcome, Hangup):
                 request.close_reason = outcome.reason
-                outcome = Encoded(None, None)
-            self._put_encoded(request, cast(Encoded, outcome))
+                outcome = EncodedResponse(None, None)
+            self._put_encoded(request, cast(EncodedResponse, outcome))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
             self._fail(request, Place.HANDLE, error)
         self.deliver()
 
-    def _put_encoded(self, request: Request, encoded: Encoded) -> None:
+    def _put_encoded(self, request: Request, encoded: EncodedResponse) -> None:
         request.reply = encoded.frame
         self._release(request)
         request.completed = self._last = now = self._clock.ns()
@@ -567,7 +580,9 @@ class HandlerPool:
             if frame is not None and request.size <= LARGE:
                 request.client_id, offset = client_id_and_body(frame, route.flexible)
                 message = route.decode(frame, offset)
-            reply = error_reply(route.api.key, max(route.version, 0), message, ErrorCode.UNKNOWN_SERVER_ERROR)
+            reply = error_response(
+                route.api.key, max(route.version, 0), message, ErrorCode.UNKNOWN_SERVER_ERROR
+            )
             if reply is None:
                 return None
             return b"".join(route.encode(reply, request.correlation_id))  # type: ignore[arg-type]

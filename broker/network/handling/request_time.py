@@ -24,12 +24,12 @@ requests without a response (acks=0), and requests of the listener named by `int
 from collections.abc import Awaitable, Collection, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome, Silent, Sliced
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, NoResponse, Outcome, Response, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.verdict import larger
+from broker.quotas.throttled import longer
 
 Result = TypeVar("Result")
 
@@ -40,7 +40,7 @@ WAITING: Final = (AfterCommit, Delayed, Sliced)
 class RequestTime:
     """`exempt` is a live set of the names of listeners that serve only other brokers."""
 
-    __slots__ = ("_base_ms", "_exempt", "_last", "_ns", "_parked", "_quota")
+    __slots__ = ("_base_ms", "_delayed", "_exempt", "_last", "_ns", "_quota")
 
     def __init__(self, quota: RequestQuotaManager, clock: TrioClock, exempt: Collection[str]) -> None:
         self._quota = quota
@@ -48,7 +48,7 @@ class RequestTime:
         self._base_ms = clock.base_ms
         self._exempt = exempt
         self._last = clock.ns()
-        self._parked: dict[Channel, set[Request]] = {}
+        self._delayed: dict[Channel, set[Request]] = {}
 
     # Laps
 
@@ -100,29 +100,29 @@ class RequestTime:
         spent = request.handler_ns + now - self._last
         self._last = now
         kind = outcome.__class__
-        if kind is not Encoded and isinstance(outcome, WAITING):
+        if kind is not EncodedResponse and isinstance(outcome, WAITING):
             request.handler_ns = spent
             if kind is Delayed:
-                self._parked.setdefault(request.channel, set()).add(request)
+                self._delayed.setdefault(request.channel, set()).add(request)
             return outcome
         request.handler_ns = 0
         channel = request.channel
-        if self._parked and (parked := self._parked.get(channel)) is not None:
-            parked.discard(request)
-            if not parked:
-                del self._parked[channel]
+        if self._delayed and (delayed := self._delayed.get(channel)) is not None:
+            delayed.discard(request)
+            if not delayed:
+                del self._delayed[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if kind is Silent or request.exempt or channel.listener in self._exempt:
+        if kind is NoResponse or request.exempt or channel.listener in self._exempt:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
         channel.request_ns += spent
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
-        if kind is Encoded:
-            assert isinstance(outcome, Encoded)
-            outcome.throttle = larger(outcome.throttle, throttle)
-        elif isinstance(outcome, Answered):
-            outcome.throttle = larger(outcome.throttle, throttle)
+        if kind is EncodedResponse:
+            assert isinstance(outcome, EncodedResponse)
+            outcome.throttle = longer(throttle, outcome.throttle)
+        elif isinstance(outcome, Response):
+            outcome.throttle = longer(throttle, outcome.throttle)
             outcome.cacheable = False
             if throttle is not None:
                 outcome = outcome.withheld(throttle)
@@ -152,7 +152,7 @@ class RequestTime:
         """
         spent, channel.network_ns = channel.network_ns, 0
         now_ms = self._last // 1_000_000 + self._base_ms
-        for request in self._parked.pop(channel, ()):
+        for request in self._delayed.pop(channel, ()):
             if request.exempt:
                 self._quota.record_exempt(request.handler_ns, now_ms)
             else:

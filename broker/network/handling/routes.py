@@ -8,8 +8,10 @@ from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from typing import Any, Final, Protocol, cast
 
-from broker.api.outcome import Imprint
-from broker.api.registry import Api, Registry, RequestCache
+from broker.api.outcome import ConnectionUpdate
+from broker.api.registry import Api, Registry
+from broker.api.request_cache import RequestCache
+from broker.api.services import HandlerServices
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
 from broker.network.metrics.request_metrics import RequestMetrics
@@ -18,11 +20,11 @@ from broker.protocol.api_key import NAMES
 from broker.protocol.error_codes import Collector, error_codes, error_codes_in_slices
 from broker.protocol.schema import Struct
 
-KEPT_ANSWERS: Final = 512
+MAX_CACHED_RESPONSES: Final = 512
 """Responses cached per API, version and listener; bounded, since clients choose the requests."""
 
-KEPT_ANSWER_BYTES: Final = 64 * 1024
-KEPT_BYTES: Final = 1024 * 1024
+MAX_CACHED_RESPONSE_BYTES: Final = 64 * 1024
+MAX_CACHED_BYTES: Final = 1024 * 1024
 """The largest cached response, and the total per API, version and listener, requests included."""
 
 
@@ -47,16 +49,16 @@ class Wrapper(Protocol):
         """Return the cache to use in place of the API's request cache."""
 
 
-class KeptAnswer:
+class CachedResponse:
     """An encoded response, split around its correlation id."""
 
-    __slots__ = ("client_id", "head", "imprint", "tail")
+    __slots__ = ("client_id", "head", "tail", "update_connection")
 
-    def __init__(self, frame: bytes, client_id: str | None, imprint: Imprint | None) -> None:
+    def __init__(self, frame: bytes, client_id: str | None, update: ConnectionUpdate | None) -> None:
         self.head = frame[:4]
         self.tail = frame[8:]
         self.client_id = client_id
-        self.imprint = imprint
+        self.update_connection = update
 
 
 class Route:
@@ -65,18 +67,19 @@ class Route:
     __slots__ = (
         "_metrics",
         "_wrapper",
-        "answers",
         "api",
         "before_login",
+        "cached_bytes",
+        "cached_responses",
         "decode",
         "encode",
         "error_codes",
         "flexible",
         "handle",
-        "kept_bytes",
         "metrics",
-        "namesakes",
         "request_cache",
+        "services",
+        "variants",
         "version",
     )
 
@@ -89,6 +92,7 @@ class Route:
         decode: Callable[[Any, int], Struct],
         encode: Callable[[Any, int], list[Part]],
         handle: Callable[..., Any],
+        services: Any,
         flexible: bool,
         error_codes: Collector,
     ) -> None:
@@ -99,15 +103,16 @@ class Route:
         self.decode = decode
         self.encode = encode
         self.handle = handle
+        self.services = services
         self.flexible = flexible
         self.error_codes = error_codes
         self.before_login = api.before_login
         self.request_cache: RequestCache | None = None
         self._wrapper: Wrapper | None = None
-        self.answers: dict[bytes, KeptAnswer] = {}
+        self.cached_responses: dict[bytes, CachedResponse] = {}
         """By the request's bytes after its correlation id."""
-        self.kept_bytes = 0
-        self.namesakes: dict[str, Route] = {}
+        self.cached_bytes = 0
+        self.variants: dict[str, Route] = {}
         """Copies of this route with other metrics, by metric name."""
 
     def decode_in_slices(self, frame: Frame, offset: int) -> Generator[None, None, Struct]:
@@ -125,22 +130,24 @@ class Route:
         """Count each error code of a large response in slices."""
         return error_codes_in_slices(self.api.key, max(self.version, 0))(reply)
 
-    def keep(self, request: bytes, client_id: str | None, answer: bytes, imprint: Imprint | None) -> None:
+    def cache_response(
+        self, request: bytes, client_id: str | None, response: bytes, update: ConnectionUpdate | None
+    ) -> None:
         """Cache a response that depends only on the request's bytes and the metadata image. Does not cache
         while every request is logged, since a cached response leaves no log line.
         """
-        size = len(request) + len(answer)
-        if size > KEPT_ANSWER_BYTES or self.metrics.wants_all:
+        size = len(request) + len(response)
+        if size > MAX_CACHED_RESPONSE_BYTES or self.metrics.wants_all:
             return
-        if len(self.answers) >= KEPT_ANSWERS or self.kept_bytes + size > KEPT_BYTES:
-            self.forget()
-        self.kept_bytes += size
-        self.answers[request[8:]] = KeptAnswer(answer, client_id, imprint)
+        if len(self.cached_responses) >= MAX_CACHED_RESPONSES or self.cached_bytes + size > MAX_CACHED_BYTES:
+            self.clear_cache()
+        self.cached_bytes += size
+        self.cached_responses[request[8:]] = CachedResponse(response, client_id, update)
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Invalidate the cached responses."""
-        self.answers.clear()
-        self.kept_bytes = 0
+        self.cached_responses.clear()
+        self.cached_bytes = 0
 
     def wrap_handler(self, wrapper: Wrapper | None) -> None:
         """Wrap the handler, or remove the wrapper. The caller then calls `allow_cache`."""
@@ -150,36 +157,37 @@ class Route:
 
     def allow_cache(self, is_allowed: bool) -> None:
         """Allow or forbid to serve repeated requests from caches."""
-        self.forget()
+        self.clear_cache()
         api = self.api
-        request_cache = (
-            api.request_cache(self.version) if is_allowed and api.request_cache is not None else None
-        )
+        request_cache = None
+        if is_allowed and api.request_cache is not None:
+            request_cache = api.request_cache(self.version, self.services)
         if request_cache is not None and self._wrapper is not None:
             request_cache = self._wrapper.request_cache(api, request_cache)
-        for route in (self, *self.namesakes.values()):
+        for route in (self, *self.variants.values()):
             route.request_cache = request_cache
 
     def counted_as(self, name: str) -> "Route":
         """Return this route with the metrics of another name."""
-        namesake = self.namesakes.get(name)
-        if namesake is None:
-            namesake = self.namesakes[name] = copy(self)
-            namesake.metrics = self._metrics(name, self.version)
-        return namesake
+        variant = self.variants.get(name)
+        if variant is None:
+            variant = self.variants[name] = copy(self)
+            variant.metrics = self._metrics(name, self.version)
+        return variant
 
-    def recount(self) -> None:
+    def renew_metrics(self) -> None:
         """Renew the metrics, and invalidate cached responses, which would hide requests from them."""
-        self.forget()
-        for route in (self, *self.namesakes.values()):
+        self.clear_cache()
+        for route in (self, *self.variants.values()):
             route.metrics = self._metrics(route.metrics.name, self.version)
 
 
 class Routes:
     """All routes of one listener, by (API key << 16 | version)."""
 
-    def __init__(self, registry: Registry, metrics: MetricsOf) -> None:
+    def __init__(self, registry: Registry, services: HandlerServices, metrics: MetricsOf) -> None:
         self._registry = registry
+        self._services = services
         self._metrics = metrics
         self._cache_allowed = True
         self._wrapper: Wrapper | None = None
@@ -202,6 +210,7 @@ class Routes:
                 decode=codec.decode_request(key, version),
                 encode=_encoder(key, version),
                 handle=api.handle,
+                services=self._services[api.services],
                 flexible=api_key.request_header_version(key, version) >= 2,
                 error_codes=error_codes(key, version),
             )
@@ -213,6 +222,7 @@ class Routes:
                 decode=_undecoded,
                 encode=_encoder(key, 0),
                 handle=api.unknown_version,
+                services=self._services[api.services],
                 flexible=False,
                 error_codes=error_codes(key, 0),
             )
@@ -228,10 +238,10 @@ class Routes:
         """Return the routes built so far."""
         return list(self._routes.values())
 
-    def recount(self) -> None:
+    def renew_metrics(self) -> None:
         """Renew the metrics of every route."""
         for route in self._routes.values():
-            route.recount()
+            route.renew_metrics()
 
     def allow_cache(self, is_allowed: bool) -> None:
         """Allow or forbid to serve requests from caches, without a handler."""
@@ -246,10 +256,10 @@ class Routes:
             route.wrap_handler(wrapper)
             route.allow_cache(self._cache_allowed)
 
-    def forget_answers(self) -> None:
+    def clear_caches(self) -> None:
         """Invalidate cached responses; called when the metadata image changes."""
         for route in self._routes.values():
-            route.forget()
+            route.clear_cache()
             if route.request_cache is not None:
                 route.request_cache.forget()
 

@@ -18,9 +18,10 @@ import trio
 
 from broker.api.outcome import Hangup, Outcome, Sliced
 from broker.errors import ProtocolViolation
-from broker.network.connection.channel import ANONYMOUS, Channel
-from broker.network.handling.request import Request
-from broker.protocol.dismantle import Large, dismantle, held_by
+from broker.network.connection.channel import Channel
+from broker.network.handling.request_channel import Request
+from broker.principal import ANONYMOUS
+from broker.protocol.dismantle import Large, dismantle, locals_of
 from broker.protocol.schema import Struct
 from broker.records.slices import Unpack
 
@@ -87,7 +88,7 @@ class SlicedRequests:
         """
         self._held.append((request, message))
 
-    def look(self) -> None:
+    def check_answered(self) -> None:
         """Check for messages to free, since a request may have been answered outside `run`."""
         if self._held:
             self._filled.set()
@@ -119,7 +120,7 @@ class SlicedRequests:
             while not work.done:
                 await work.before()
                 if request.channel.fd < 0:
-                    self._dropped += work.give_up()
+                    self._dropped += work.abort()
                 else:
                     in_slice(work.advance, work.thread_ns)
             if waiting:
@@ -183,9 +184,9 @@ class _Work:
         self._slices, self._step, self._then = sliced.slices, sliced.step, sliced.then
         self._held = sliced.held
 
-    def give_up(self) -> list[Large]:
+    def abort(self) -> list[Large]:
         """End the work, and return the objects made so far, to be freed in slices."""
-        found = [*self._held, *held_by(self._slices)]
+        found = [*self._held, *locals_of(self._slices)]
         self._outcome, self.done, self._held = Hangup(GONE), True, ()
         try:
             with suppress(StopIteration, ProtocolViolation):

@@ -1,27 +1,166 @@
-"""The receiving half of a connection with bounded request memory. (Kafka: NetworkReceive with a MemoryPool,
-KafkaChannel.isInMutableState)
+"""Receives requests within `queued.max.request.bytes`, with a queue of waiting connections. (Kafka:
+NetworkReceive with a MemoryPool, and the memory mute of Selector and KafkaChannel, KIP-72)
 
-`receiving` creates one per connection if `queued.max.request.bytes` is positive. Reads only the four bytes of
-a size until the pool has granted that size; the rest stays in the kernel, and TCP slows the client down. So a
-connection without memory holds four bytes.
+`LeasedFrames` is the frame pool of all processors of a socket server, in place of the plain `FramePool`,
+unless the key is 0 or -1. `receiving` creates a `LeasedReceive` per connection. It reads only the four bytes
+of a size until the pool has granted that size; the rest stays in the kernel, and TCP slows the client down.
+So a connection without memory holds four bytes. The lease ends when the frame is released, or with its
+connection; `FramePool.release` gives back the buffer and the lease.
 
-A frame that has memory is never muted: it could not give the memory back (KIP-72). Connections before login
-or in a TLS handshake need no lease; as in Kafka, the smaller frame limit before login bounds their memory.
-Every frame is a view of a pooled buffer; `FramePool.release` gives back the buffer and the lease.
+Kafka unmutes every muted channel when memory is free again, and shuffles the ready ones so that none starves.
+Here connections without memory queue: released memory is granted to the one that has waited longest. So no
+connection wakes in vain and none is overtaken, because memory is never free while a connection waits. The
+shuffle remains for connections that are ready in the same poll while little memory is left.
+
+A frame takes memory with its first byte, not with its size prefix. A frame that has memory is never muted: it
+could not give the memory back. In Kafka a client that sends a part of a request and stalls keeps its memory
+until its connection is idle; here the connection is closed once others have waited for that memory.
+Connections before login or in a TLS handshake need no lease; as in Kafka, the smaller frame limit before
+login bounds their memory.
 """
 
 import logging
+import random
 import socket
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
+from broker.clock import Clock
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
 from broker.network.failures import Place
-from broker.network.memory.leased_frames import PROGRESS_BYTES, LeasedFrames
-from broker.network.memory.memory_pool import Lease
-from broker.network.selector import READ, Selector
+from broker.network.memory.memory_pool import Lease, MemoryPool
+from broker.network.reaper import Reaper
+from broker.network.selector import READ, Poll, Selector
+
+PROGRESS_BYTES: Final = 64 * 1024
+"""Bytes that a frame must receive to count as making progress, unless it ends before; ours. Within five
+seconds, the default of `stall_ms`, a link of 13 kB/s delivers them.
+"""
+
+
+class LeasedFrames(FramePool):
+    """A frame pool that allocates from the memory pool first. `stall_ms` is how long a frame with memory may
+    make no progress while others wait (`queued.request.stall.timeout.ms`). With `only_large`, requests that
+    fit into the scratch buffer of a processor need no lease.
+    """
+
+    __slots__ = (
+        "_arriving",
+        "_clock",
+        "_leases",
+        "_short_since_ms",
+        "_stall_ms",
+        "_waiting",
+        "memory",
+        "only_large",
+        "reaper",
+    )
+
+    def __init__(
+        self,
+        memory: MemoryPool,
+        stall_ms: int,
+        clock: Clock,
+        task_name_prefix: str = "",
+        *,
+        only_large: bool = False,
+    ) -> None:
+        super().__init__()
+        self.memory = memory
+        self.only_large = only_large
+        name = f"{task_name_prefix}memory-pool-reaper"
+        self.reaper = Reaper(name, self._next_deadline, self._close_stalled, clock)
+        self._clock = clock
+        self._stall_ms = stall_ms
+        self._leases: dict[int, Lease] = {}
+        """By the identity of the buffer, from the complete frame until its release."""
+        self._waiting: OrderedDict[LeasedReceive, None] = OrderedDict()
+        self._short_since_ms = 0
+        self._arriving: OrderedDict[LeasedReceive, int] = OrderedDict()
+        """Incomplete frames that have memory, with the time of their last progress; the oldest first."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of connections muted for lack of memory."""
+        return len(self._waiting)
+
+    def ask(self, receive: "LeasedReceive", size: int) -> Lease | None:
+        """Return memory for a frame, or None: `receive` then queues, and `grant` gives it the memory."""
+        now_ms = self._clock.ms()
+        lease = self.memory.try_allocate(size, now_ms)
+        if lease is None:
+            if not self._waiting:
+                self._short_since_ms = now_ms
+            self._waiting.setdefault(receive)
+            self.reaper.poke()
+        return lease
+
+    def progressed(self, receive: "LeasedReceive") -> None:
+        """Record that the frame has begun, or has received `PROGRESS_BYTES` more."""
+        self._arriving[receive] = self._clock.ms()
+        self._arriving.move_to_end(receive)
+        if self._waiting:
+            self.reaper.poke()
+
+    def completed(self, receive: "LeasedReceive", frame: memoryview, lease: Lease) -> None:
+        """Pass the lease to the complete frame, until `release`."""
+        self._arriving.pop(receive, None)
+        self._leases[id(frame.obj)] = lease
+
+    def release(self, frame: memoryview) -> None:
+        lease = self._leases.pop(id(frame.obj), None)
+        super().release(frame)
+        if lease is not None:
+            self.end(lease)
+
+    def end(self, lease: Lease) -> None:
+        """Take memory back, and grant it to waiting connections."""
+        now_ms = self._clock.ms()
+        self.memory.release(lease, now_ms)
+        while self._waiting:
+            receive = next(iter(self._waiting))
+            granted = self.memory.try_allocate(receive.announced, now_ms)
+            if granted is None:
+                return
+            del self._waiting[receive]
+            receive.grant(granted)
+
+    def forget(self, receive: "LeasedReceive") -> None:
+        """Remove a closed connection."""
+        self._waiting.pop(receive, None)
+        self._arriving.pop(receive, None)
+
+    def is_waiting(self, receive: "LeasedReceive") -> bool:
+        return receive in self._waiting
+
+    def shuffling(self, poll: Poll) -> Poll:
+        """Return `poll` with its results shuffled while memory is low, so that no connection is favoured."""
+        memory = self.memory
+
+        def poll_fairly(timeout: float, most: int) -> list[tuple[int, int]]:
+            ready = poll(timeout, most)
+            if memory.is_low:
+                random.shuffle(ready)
+            return ready
+
+        return poll_fairly
+
+    def _next_deadline(self) -> int | None:
+        if not self._waiting or not self._arriving:
+            return None
+        return max(next(iter(self._arriving.values())), self._short_since_ms) + self._stall_ms
+
+    def _close_stalled(self, now_ms: int) -> None:
+        while (due_ms := self._next_deadline()) is not None and due_ms <= now_ms:
+            receive, _ = self._arriving.popitem(last=False)
+            receive.close_stalled(
+                f"a request made no progress for {self._stall_ms} ms while others waited for its memory"
+            )
+
 
 NewReceive = Callable[[int, socket.socket], Receive]
 """Creates the receiving half of a connection from its frame limit and its socket."""
@@ -70,7 +209,7 @@ class LeasedReceive(Receive):
             self._postpone()
         elif self._filled >= self._progress and self._lease is not None:
             self._progress = self._filled + PROGRESS_BYTES
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
         return frame
 
     def next_buffered(self) -> Frame | None:
@@ -81,9 +220,9 @@ class LeasedReceive(Receive):
         """Take the memory that this connection waited for, and read on."""
         self._lease = lease
         channel = self._channel
-        channel.responder.reopen(channel)
+        channel.responder.resume_reading(channel)
 
-    def hang_up(self, reason: str) -> None:
+    def close_stalled(self, reason: str) -> None:
         channel, selector = self._channel, self._selector
         selector.failures.attempt(
             Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
@@ -91,7 +230,7 @@ class LeasedReceive(Receive):
 
     def close(self) -> None:
         super().close()
-        self._leased.leave(self)
+        self._leased.forget(self)
         self._end_lease()
 
     @property
@@ -127,7 +266,7 @@ class LeasedReceive(Receive):
         self._lease = self._leased.ask(self, size)
         if self._lease is not None:
             return True
-        self._selector.want(channel, channel.interest & ~READ)
+        self._selector.set_interest(channel, channel.interest & ~READ)
         return False
 
     def _end(self, frame: Frame) -> None:
@@ -136,7 +275,7 @@ class LeasedReceive(Receive):
         lease, self._lease = self._lease, None
         if lease is not None:
             assert isinstance(frame, memoryview)
-            self._leased.is_whole(self, frame, lease)
+            self._leased.completed(self, frame, lease)
 
     def _postpone(self) -> None:
         """Release the memory of an announced frame until its first byte arrives."""
@@ -196,7 +335,7 @@ class LargeReceive(LeasedReceive):
             self._end(frame)
         elif self._filled >= self._progress and self._lease is not None:
             self._progress = self._filled + PROGRESS_BYTES
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
         return frame
 
     def _take_buffer(self) -> None:
@@ -209,7 +348,7 @@ class LargeReceive(LeasedReceive):
         self._has_buffer = True
         self._progress = self._filled + PROGRESS_BYTES
         if self._lease is not None:
-            self._leased.goes_on(self)
+            self._leased.progressed(self)
 
 
 def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> NewReceive:
@@ -219,5 +358,11 @@ def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> New
     leased = frames
     if leased.only_large:
         return lambda limit, sock: LargeReceive(limit, scratch, leased, selector, sock.fileno())
-    selector.poll = leased.fair(selector.poll)
     return lambda limit, sock: LeasedReceive(limit, scratch, leased, selector, sock.fileno())
+
+
+def polling(frames: FramePool, selector: Selector) -> Poll:
+    """Return the function with which a processor polls: a fair one if all requests need memory."""
+    if not isinstance(frames, LeasedFrames) or frames.only_large:
+        return selector.poll
+    return frames.shuffling(selector.poll)

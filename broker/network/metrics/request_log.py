@@ -13,8 +13,7 @@ from typing import Final
 from broker.config.sections import RequestLogConfig
 from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
-from broker.network.handling.request import Request
-from broker.network.metrics.request_metrics import WHOLE
+from broker.network.metrics.request_metrics import WHOLE, MeasuredRequest
 from broker.protocol.api_key import NAMES
 
 logger = logging.getLogger("kafka.request.logger")
@@ -50,20 +49,17 @@ class RequestLog:
 
     def tap(self, name: str) -> "LogTap | None":
         """Return the tap that logs the requests of one API, or None if none are logged."""
-        config = self._config
-        if config.client_ids or EVERY in config.apis or name in config.apis or WHOLE.get(name) in config.apis:
+        if self._config.client_ids or self._has_api(name):
             return self._taps.setdefault(name, LogTap(name, self))
         return None
 
     def wants(self, name: str, client_id: str | None) -> bool:
-        config = self._config
-        return (
-            name in config.apis
-            or EVERY in config.apis
-            or WHOLE.get(name) in config.apis
-            or client_id in config.client_ids
-            or EVERY in config.client_ids
-        )
+        client_ids = self._config.client_ids
+        return self._has_api(name) or client_id in client_ids or EVERY in client_ids
+
+    def _has_api(self, name: str) -> bool:
+        apis = self._config.apis
+        return EVERY in apis or name in apis or WHOLE.get(name) in apis
 
     def write(self, facts: dict[str, object]) -> None:
         """Write one line, unless this second's maximum is reached."""
@@ -90,13 +86,13 @@ class LogTap:
         self._name = name
         self._log = log
 
-    def erred(self, request: Request, counts: Mapping[int, int]) -> None:
+    def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         request.errors = tuple(counts)
 
-    def throttled(self, request: Request, throttle_ms: int) -> None:
+    def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         request.throttle_ms = throttle_ms
 
-    def answered(self, request: Request, taken: int, sent: int, size: int) -> None:
+    def response_sent(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         client_id: str | None = getattr(request, "client_id", None)
         if not self._log.wants(self._name, client_id):
             return

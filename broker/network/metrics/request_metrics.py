@@ -7,12 +7,18 @@ nanoseconds of the run's clock, recorded in ticks of 1,024 ns, which avoids divi
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from broker.metrics.histogram import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
-
-if TYPE_CHECKING:
-    from broker.network.handling.request import Request
+from broker.metrics.histogram import (
+    BUCKET_OF,
+    Counts,
+    RecentHistogram,
+    bucket_of,
+    merged,
+    no_counts,
+    quantiles,
+)
+from broker.network.connection.channel import Channel
 
 TICK_BITS: Final = 10
 TICK_NS: Final = 1 << TICK_BITS
@@ -34,10 +40,37 @@ that the socket takes at once has a send time of 0.
 """
 
 FETCH: Final = "Fetch"
-Record = Callable[["Request", int, int], None]
 
 WHOLE: Final = {"FetchConsumer": FETCH, "FetchFollower": FETCH}
 """Requests that are also counted under a second name, as in Kafka."""
+
+
+class MeasuredRoute(Protocol):
+    """The route of a measured request."""
+
+    version: int
+
+
+class MeasuredRequest(Protocol):
+    """What metrics and taps use of a request; see `network.handling.request_channel.Request`."""
+
+    channel: Channel
+    correlation_id: int
+    client_id: str | None
+    size: int
+    received: int
+    dequeued: int
+    local_complete: int
+    completed: int
+    close_reason: str | None
+    errors: tuple[int, ...]
+    throttle_ms: int
+
+    @property
+    def route(self) -> MeasuredRoute: ...
+
+
+Record = Callable[[MeasuredRequest, int, int], None]
 
 
 class Tap(Protocol):
@@ -47,13 +80,13 @@ class Tap(Protocol):
     def wants_all(self) -> bool:
         """Whether it needs every request in full, which rules out cached responses."""
 
-    def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
+    def response_sent(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         """Record a response: `size` bytes were written between `taken` and `sent`."""
 
-    def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
+    def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         """Record how often the pending response has each error code."""
 
-    def throttled(self, request: "Request", throttle_ms: int) -> None:
+    def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         """Record that the pending response throttles its client."""
 
 
@@ -61,7 +94,7 @@ Taps = tuple[Tap, ...]
 
 
 class RequestMetrics:
-    """One API in one version. `kept` counts requests answered from the processor's cache, which have no
+    """One API in one version. `cached` counts requests answered from the processor's cache, which have no
     phases; `errors` counts error codes, of which a response may have several, and `faulty` responses with
     any.
 
@@ -71,15 +104,28 @@ class RequestMetrics:
     """
 
     __slots__ = (
-        *("errors", "faulty", "kept", "local", "name", "queue", "record", "remote", "response_queue"),
-        *("response_send", "size", "taps", "throttle", "total", "version"),
+        "cached",
+        "errors",
+        "faulty",
+        "local",
+        "name",
+        "queue",
+        "record",
+        "remote",
+        "response_queue",
+        "response_send",
+        "size",
+        "taps",
+        "throttle",
+        "total",
+        "version",
     )
 
     def __init__(self, name: str, version: int, taps: Taps = ()) -> None:
         self.name = name
         self.version = version
         self.taps = taps
-        self.kept = 0
+        self.cached = 0
         self.errors: dict[int, int] = {}
         self.faulty = 0
         self.queue = no_counts()
@@ -100,15 +146,15 @@ class RequestMetrics:
     @property
     def requests(self) -> int:
         """The number of requests answered so far."""
-        return self.kept + sum(self.total)
+        return self.cached + sum(self.total)
 
-    def record_slow(self, request: "Request", taken: int, sent: int, size: int) -> None:
+    def record_slow(self, request: MeasuredRequest, taken: int, sent: int, size: int) -> None:
         """Record a response that waited for its socket, or whose connection closed after `size` bytes."""
         self.count_phases(request, taken, sent)
         for tap in self.taps:
-            tap.answered(request, taken, sent, size)
+            tap.response_sent(request, taken, sent, size)
 
-    def count_phases(self, request: "Request", taken: int, sent: int) -> None:
+    def count_phases(self, request: MeasuredRequest, taken: int, sent: int) -> None:
         """Record every phase of a request, of any duration."""
         local_complete = request.local_complete or request.completed
         self.queue[_bucket(request.dequeued - request.received)] += 1
@@ -121,16 +167,16 @@ class RequestMetrics:
         self.total[_bucket(sent - request.received)] += 1
         self.size[bucket_of(request.size)] += 1
 
-    def count_errors(self, request: "Request", counts: Mapping[int, int]) -> None:
+    def count_errors(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         """Count the error codes of one response, which has at least one."""
         self.faulty += 1
         errors = self.errors
         for code, count in counts.items():
             errors[code] = errors.get(code, 0) + count
         for tap in self.taps:
-            tap.erred(request, counts)
+            tap.errors_counted(request, counts)
 
-    def count_throttle(self, request: "Request", throttle_ms: int) -> None:
+    def count_throttle(self, request: MeasuredRequest, throttle_ms: int) -> None:
         """Count a throttle of the request's channel."""
         self.throttle[_bucket(throttle_ms * 1_000_000)] += 1
         for tap in self.taps:
@@ -144,7 +190,7 @@ def _recorder(metrics: RequestMetrics) -> Record:
     count_phases = metrics.count_phases
 
     def record(
-        request: "Request",
+        request: MeasuredRequest,
         taken: int,
         size: int,
         queue: Counts = metrics.queue,
@@ -178,12 +224,12 @@ def _recorder(metrics: RequestMetrics) -> Record:
 
 
 def _tapped(count: Record, taps: Taps) -> Record:
-    answered = taps[0].answered
-    others = [tap.answered for tap in taps[1:]]
+    first = taps[0].response_sent
+    others = [tap.response_sent for tap in taps[1:]]
 
-    def record(request: "Request", taken: int, size: int) -> None:
+    def record(request: MeasuredRequest, taken: int, size: int) -> None:
         count(request, taken, size)
-        answered(request, taken, taken, size)
+        first(request, taken, taken, size)
         if others:
             for each in others:
                 each(request, taken, taken, size)
@@ -201,7 +247,7 @@ class ApiMetrics:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parts: list[RequestMetrics] = []
-        self._recent = {phase: Recent() for phase in (*PHASES.values(), "size")}
+        self._recent = {phase: RecentHistogram() for phase in (*PHASES.values(), "size")}
 
     @property
     def requests(self) -> int:

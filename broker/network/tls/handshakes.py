@@ -4,8 +4,7 @@ KafkaChannel.prepare)
 The processor calls `begin` for each connection of a TLS listener. From then on a read queues the connection
 for a separate task, which runs the next step; a handshake is never muted, and registers write interest only
 while ciphertext waits. After the handshake the channel has the certificate's user and reads frames. A failed
-handshake closes the connection at once, with an alert and one log line. `network.connection.expiry` limits
-its duration.
+handshake closes the connection at once, with an alert and one log line. `LateLogins` limits its duration.
 """
 
 import logging
@@ -16,19 +15,17 @@ from functools import partial
 
 import trio
 
-from broker.api.logins import Logins, words
+from broker.api.client_security import Logins, refusal_message
 from broker.config.listeners import Listener
 from broker.config.sections import TlsConfig
 from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
-from broker.network.connection.receive import Receive
-from broker.network.connection.send import Flight
+from broker.network.connection.send import HandshakeSend
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.tls.tls_receive import TlsReceive
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.quotas.user_connections import TooFastOfUser
 from broker.security.distinguished_name import subject_of
@@ -52,8 +49,8 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
 
 class Handshakes:
     """With `names_users`, the client's certificate names the user, since no login follows, and `logins`
-    admits the user's connections. `meter` returns a counter of a connection's bytes. `broken` closes a
-    connection after an error. `due` holds connections that wait for their next step.
+    admits the user's connections. `meter` returns a counter of a connection's bytes. `close_on_error` closes
+    a connection after an error. `due` holds connections that wait for their next step.
     """
 
     def __init__(
@@ -62,7 +59,7 @@ class Handshakes:
         selector: Selector,
         responder: Responder,
         clock: TrioClock,
-        broken: Callable[[Channel, Exception], None],
+        close_on_error: Callable[[Channel, Exception], None],
         logins: Logins,
         meter: Callable[[Channel], Callable[[int], bool]],
         *,
@@ -72,7 +69,7 @@ class Handshakes:
         self._selector = selector
         self._responder = responder
         self._clock = clock
-        self._broken = broken
+        self._close_on_error = close_on_error
         self._logins = logins
         self._meter = meter
         self._delayed: set[Channel] = set()
@@ -89,12 +86,10 @@ class Handshakes:
             logger.warning(
                 "cannot use the new certificate", extra={"listener": channel.listener, "reason": str(error)}
             )
-        assert isinstance(channel.sock, socket.socket) and isinstance(channel.receive, Receive)
-        tls = TlsSocket(channel.sock, self._certificates.context, self._scratch)
-        tls.meter = self._meter(channel)
-        channel.sock = tls
-        channel.receive = TlsReceive(channel.receive, tls)
-        channel.read = partial(self._queue_step, channel, tls)
+        assert isinstance(channel.sock, socket.socket)
+        tls = TlsSocket(channel.sock, self._certificates.context, self._scratch, self._meter(channel))
+        channel.start_tls(tls)
+        channel.read_with(partial(self._queue_step, channel, tls))
 
     async def run(self) -> None:
         """Run one step of one handshake at a time, with a turn for other tasks after each: a step costs as
@@ -111,10 +106,10 @@ class Handshakes:
                     time.begin()
                 try:
                     self._step(channel, tls)
-                except Exception as error:  # noqa: BLE001 - sorted by `broken`
+                except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
                     if time is not None:
                         time.add_network(channel)
-                    self._broken(channel, error)
+                    self._close_on_error(channel, error)
                 else:
                     if time is not None:
                         time.add_network(channel)
@@ -124,7 +119,7 @@ class Handshakes:
         """Queue the next step, in place of the channel's `read` until the handshake is done. Epoll does not
         report the connection until the step has run.
         """
-        self._selector.want(channel, channel.interest & ~READ)
+        self._selector.set_interest(channel, channel.interest & ~READ)
         self.due.append((channel, tls))
         self._wake.set()
 
@@ -137,10 +132,10 @@ class Handshakes:
 
     def _await_peer(self, channel: Channel, tls: TlsSocket) -> None:
         if tls.is_blocked:
-            channel.send = Flight()
-            self._selector.want(channel, WRITE)
+            channel.send = HandshakeSend()
+            self._selector.set_interest(channel, WRITE)
         else:
-            self._responder.reopen(channel)
+            self._responder.resume_reading(channel)
 
     def _enter(self, channel: Channel, tls: TlsSocket) -> bool:
         """Admit the connection after its handshake, whose last bytes may still wait. Returns whether it
@@ -166,9 +161,9 @@ class Handshakes:
         refusal = self._logins.enter(channel, name, self._clock.ms())
         if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
             self._delayed.add(channel)
-            self._logins.hold(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
+            self._logins.delay(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
         elif refusal is not None:
-            self._selector.close_channel(channel, words(name, refusal))
+            self._selector.close_channel(channel, refusal_message(name, refusal))
         return refusal is None
 
     def _enter_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
@@ -183,9 +178,9 @@ class Handshakes:
                 return
             if isinstance(refusal, TooFastOfUser):
                 self._logins.refuse(channel, name, refusal)
-            self._selector.close_channel(channel, words(name, refusal))
-        except Exception as error:  # noqa: BLE001 - sorted by `broken`
-            self._broken(channel, error)
+            self._selector.close_channel(channel, refusal_message(name, refusal))
+        except Exception as error:  # noqa: BLE001 - sorted by `close_on_error`
+            self._close_on_error(channel, error)
 
     def _admit(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:
@@ -194,4 +189,4 @@ class Handshakes:
             log_authenticated(channel)
         channel.authenticated = self._names_users
         channel.tls = tls.cipher()
-        channel.read = channel.receive.read
+        channel.read_frames()

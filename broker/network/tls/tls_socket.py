@@ -1,11 +1,15 @@
-"""TLS over a non-blocking socket, with a socket's methods. (Kafka: SslTransportLayer)
+"""TLS over a non-blocking socket, with a socket's methods, and the receiving half of such a connection.
+(Kafka: SslTransportLayer, Selector.keysWithBufferedRead)
 
 `network.tls.handshakes` creates one per connection of a TLS listener. Encrypts into memory and not into the
-socket, so that one system call sends many records. Independent of frames and channels.
+socket, so that one system call sends many records. Independent of the content of frames and of channels.
 
 Writing follows OpenSSL's rule: encrypted bytes must be sent, so a `send` that the kernel takes only in part
 reports no byte of that run as sent, and the retry must begin with the same bytes. `network.connection.send`
 does this anyway, so write interest is correct: ciphertext waits only while a response is not fully sent.
+
+One read from the kernel can bring many records, and one record many frames, which epoll does not report:
+`has_buffered` does.
 """
 
 import contextlib
@@ -14,8 +18,8 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.network.connection.receive import EndOfStream
-from broker.network.connection.transport import Readable, Writable
+from broker.network.connection.receive import EndOfStream, Frame, Receive
+from broker.network.connection.transport import Readable, Transport, Writable
 
 RUN: Final = 64 * 1024
 """Plaintext bytes encrypted at a time: four records, and the maximum that a blocked connection holds."""
@@ -42,11 +46,24 @@ class TlsSocket:
     """
 
     __slots__ = (
-        *("_incoming", "_outgoing", "_owed", "_scratch", "_sock", "_tls", "_unsent", "has_buffered"),
-        "meter",
+        "_incoming",
+        "_meter",
+        "_outgoing",
+        "_owed",
+        "_scratch",
+        "_sock",
+        "_tls",
+        "_unsent",
+        "has_buffered",
     )
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, scratch: memoryview) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        context: ssl.SSLContext,
+        scratch: memoryview,
+        meter: Callable[[int], bool] | None = None,
+    ) -> None:
         self._sock = sock
         self._scratch = scratch
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -54,7 +71,7 @@ class TlsSocket:
         self._unsent = memoryview(b"")
         self._owed = 0
         self.has_buffered = False
-        self.meter: Callable[[int], bool] | None = None
+        self._meter = meter
 
     @property
     def is_blocked(self) -> bool:
@@ -184,7 +201,7 @@ class TlsSocket:
                 self.flush()
         self._sock.close()
         self._unsent = memoryview(b"")
-        self.meter = None
+        self._meter = None
         del self._tls, self._incoming, self._outgoing
 
     def cipher(self) -> tuple[str, str]:
@@ -201,8 +218,8 @@ class TlsSocket:
         count = self._sock.recv_into(self._scratch)
         if not count:
             raise EndOfStream("closed by the peer, without close_notify")
-        if self.meter is not None and not self.meter(count):
-            self.meter = None
+        if self._meter is not None and not self._meter(count):
+            self._meter = None
         self._incoming.write(self._scratch[:count])
 
     def _send_unsolicited(self) -> None:
@@ -239,3 +256,44 @@ def _reason(error: ssl.SSLError) -> str:
     if error.reason in NOT_TLS:
         return "this is not TLS"
     return (error.reason or str(error)).lower().replace("_", " ")
+
+
+class TlsReceive:
+    """A `Receive` whose socket is `tls`."""
+
+    __slots__ = ("_receive", "_tls")
+
+    def __init__(self, receive: Receive, tls: TlsSocket) -> None:
+        self._receive = receive
+        self._tls = tls
+
+    @property
+    def limit(self) -> int:
+        return self._receive.limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._receive.limit = limit
+
+    @property
+    def has_buffered(self) -> bool:
+        return self._receive.has_buffered or self._tls.has_buffered
+
+    @property
+    def waits_for_memory(self) -> bool:
+        return self._receive.waits_for_memory
+
+    def read(self, sock: Transport) -> Frame | None:
+        """Read as `Receive.read` does, until there is a frame or no decrypted or buffered bytes remain."""
+        receive, tls = self._receive, self._tls
+        frame = receive.read(sock)
+        while frame is None and tls.has_buffered and not receive.waits_for_memory:
+            frame = receive.read(sock)
+        return frame
+
+    def next_buffered(self) -> Frame | None:
+        frame = self._receive.next_buffered()
+        return self.read(self._tls) if frame is None and self._tls.has_buffered else frame
+
+    def close(self) -> None:
+        self._receive.close()

@@ -13,11 +13,10 @@ import pytest
 from trio.testing import MockClock
 
 from broker.errors import ConfigError
-from broker.metrics.prometheus import render
+from broker.metrics.families import render
 from broker.network.acceptor import connection_gate
-from broker.prometheus.connections import families
-from broker.quotas.connections import PER_IP
-from broker.quotas.rejections import BURST_MS
+from broker.prometheus.sockets import acceptor_families
+from broker.quotas.connections import BURST_MS, PER_IP
 from tests.support.connections import (
     EXTERNAL,
     LOOPBACK,
@@ -343,7 +342,7 @@ async def test_the_metrics_have_kafkas_names(broker: RunningBroker, mock_clock: 
     await set_ip_rate(broker, 5)
     await opened(broker, 7)
     await opened(broker, 2, PLAINTEXT)
-    page = render(families(server.socket_server, server.clock.ms())).decode()
+    page = render(acceptor_families(server.socket_server, server.clock.ms())).decode()
     group = "kafka_server_socket_server_metrics"
     for line in (
         f"{group}_broker_connection_accept_rate 5",

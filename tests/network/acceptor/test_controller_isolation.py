@@ -181,7 +181,7 @@ async def test_a_user_that_logs_in_too_fast_is_held_on_that_server_alone(
     async with running_broker(tmp_path, *TWO_SERVERS, *SASL, rate) as broker:
         await passes(mock_clock, 10)
         storm = [await log_in(broker, "SASL_PLAINTEXT") for _ in range(3)]
-        held = {name: each.users.held for name, each in broker.server.socket_server.resources.items()}
+        held = {name: each.users.delayed for name, each in broker.server.socket_server.resources.items()}
         assert held == {Server.BROKER: 1, Server.CONTROLLER: 0}
         assert not readable(storm[2])
         administrator = await log_in(broker, CONTROLLER)

@@ -127,7 +127,7 @@ async def test_a_closing_one_of_the_protected_listener_stays(
     outer = await opened(broker, 2)
     (channel,) = [each for each in (channel_of(broker, client) for client in inner) if each is not None]
     (selector,) = [each for name, each in broker.server.socket_server.selectors() if name == PLAINTEXT]
-    selector.set_aside(channel)
+    selector.stop_watching(channel)
     await limit(operator, 3)
     assert not channel.closed
     assert served(broker, outer) == 1

@@ -9,8 +9,7 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.acceptor import connection_gate
-from broker.quotas.connections import IP_RATE, PER_IP
-from broker.quotas.rejections import BURST_MS
+from broker.quotas.connections import BURST_MS, IP_RATE, PER_IP
 from broker.steps import finished
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker
@@ -34,7 +33,7 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         assert await limit(broker, NETWORK, 4) == ErrorCode.NONE
         for address in (ONE, OTHER):
             assert gate.quotas.enter(account, address, gate.clock.ms()) is None
-        views = broker.server.broker.views
+        views = broker.server.views
         (row,) = (each for each in views.addresses() if each.use is not None and ":" in each.use.address)
         assert (row.address, row.limit) == (NETWORK, 4)
         assert row.use is not None and (row.use.connections, row.use.accepted) == (2, 2)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from broker.network.acceptor.throttled_sockets import ThrottledSocket, ThrottledSockets
+from broker.network.acceptor.connection_gate import ThrottledSocket, ThrottledSockets
 
 PEER = ("10.0.0.1", 40_000)
 

@@ -19,7 +19,7 @@ from broker.network.acceptor import connection_gate
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from broker.quotas.rejections import BURST_MS
+from broker.quotas.connections import BURST_MS
 from broker.quotas.user_connections import PER_USER, USER_RATE
 from tests.support.certificates import certificates, tls_settings
 from tests.support.connections import passes, settle
@@ -54,7 +54,7 @@ async def everybody_leaves(broker: RunningBroker, clock: MockClock) -> None:
         await trio.aclose_forcefully(client.stream)
     await passes(clock, 1)  # refused ones are kept a little, and held ones looked at again
     assert counts(broker) == {}
-    assert broker.server.socket_server.users.held == 0
+    assert broker.server.socket_server.users.delayed == 0
 
 
 def counts(broker: RunningBroker) -> dict[str, int]:
@@ -214,7 +214,7 @@ async def test_one_more_login_than_may_be_throttled_is_refused_at_once(
     await limit(broker, max_connection_creation_rate_per_user="2", max_throttled_connections=str(most))
     storm = [await begin(broker) for _ in range(20)]
     assert counts(broker) == {"alice": 2}
-    assert broker.server.socket_server.users.held == held
+    assert broker.server.socket_server.users.delayed == held
     refused = [each for each in storm if not is_held(each)][2:]
     assert [await answer(each) for each in refused] == [(58, TOO_FAST)] * (18 - held)
 
@@ -225,14 +225,14 @@ async def test_who_is_too_fast_a_second_time_is_told_so_and_closed(
     await limit(broker, max_connection_creation_rate_per_user="2")
     storm = [await begin(broker) for _ in range(20)]
     assert counts(broker) == {"alice": 2}
-    assert broker.server.socket_server.users.held == 18
+    assert broker.server.socket_server.users.delayed == 18
     await passes(mock_clock, 0.5)
     answers = [await answer(each) for each in storm]
     let_in = [each for each in answers if each[0] == 0]
     assert 3 <= len(let_in) <= 4
     assert {message for code, message in answers if code} == {TOO_FAST}
     assert counts(broker) == {"alice": len(let_in)}
-    assert broker.server.socket_server.users.held == 0
+    assert broker.server.socket_server.users.delayed == 0
     await passes(mock_clock, 0.1)
     assert await is_closed_soon(storm[-1])
 
@@ -247,7 +247,7 @@ async def test_who_leaves_while_it_is_held_is_not_counted(
     await settle()
     await passes(mock_clock, 0.5)
     assert counts(broker) == {"alice": 2}
-    assert broker.server.socket_server.users.held == 0
+    assert broker.server.socket_server.users.delayed == 0
 
 
 async def test_refusals_are_one_line_and_figures(
@@ -260,9 +260,9 @@ async def test_refusals_are_one_line_and_figures(
     for _ in range(3):
         await begin(broker, "bob")
     users = broker.server.socket_server.users
-    await until(lambda: users.held == 2)
+    await until(lambda: users.delayed == 2)
     await passes(mock_clock, BURST_MS / 1_000)
-    await until(lambda: users.held == 0)
+    await until(lambda: users.delayed == 0)
     await passes(mock_clock, BURST_MS / 1_000)
     told = {
         each.getMessage(): each.__dict__["connections"]
@@ -332,13 +332,13 @@ async def test_a_certificate_that_comes_too_fast_is_held_and_looked_at_again(
         await each.send(MetadataRequest([]), 9)
     await settle()
     assert sum(counts(tls).values()) == 2
-    assert tls.server.socket_server.users.held == 6
+    assert tls.server.socket_server.users.delayed == 6
     await passes(mock_clock, 0.499)
     assert sum(counts(tls).values()) == 2
     await passes(mock_clock, 0.001)
     let_in = sum(counts(tls).values())
     assert let_in == 3
-    assert tls.server.socket_server.users.held == 0
+    assert tls.server.socket_server.users.delayed == 0
     for each in clients[:3]:
         await each.receive(3, 9)
     assert await clients[-1].is_closed()

@@ -6,7 +6,7 @@ import trio
 
 from broker.network.automq.channel import PipelinedChannel
 from broker.protocol import codec
-from broker.protocol.header import parse_response_header
+from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import framed
 from tests.support.produce import batch_of, produce_request

@@ -7,9 +7,9 @@ import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Silent
-from broker.network.automq.callback_queues import CallbackQueues
-from broker.network.handling.request import Request
+from broker.api.outcome import NoResponse, Outcome
+from broker.network.automq.handler_queues import CallbackQueues
+from broker.network.handling.request_channel import Request
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, produced, waiting_fetch
 from tests.network.automq.wiring import Wiring, wired
 from tests.support.hostile import until
@@ -37,7 +37,7 @@ class Posted:
     def post(self, handler: int) -> Request:
         wiring = self._wirings[handler]
         request = Request(wiring.responder, wiring.channel, wiring.route, b"", 0, 0)
-        self.queues.post(request, Silent)
+        self.queues.post(request, NoResponse)
         return request
 
     def take(self) -> list[RequestContext]:
@@ -93,7 +93,7 @@ async def test_fetches_that_end_together_are_answered_of_every_handler_in_turn(
         for client in (*by_handler[0], *by_handler[1]):
             await client.stream.send_all(waiting_fetch(1))
             await wait_all_tasks_blocked()
-        await until(lambda: broker.server.broker.fetches.delayed == len(clients))
+        await until(lambda: broker.server.fetches.delayed == len(clients))
         answered: list[int] = []
         pool = broker.server.socket_server.handlers
         conclude = pool._conclude

@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import DELAYED, Answered, Outcome
-from broker.network.automq.request_queues import RequestQueues
+from broker.api.outcome import DELAYED, Outcome, Response
+from broker.network.automq.handler_queues import RequestQueues
 from broker.protocol.messages.list_groups import ListGroupsResponse
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, numbered
 from tests.support.running import RunningBroker, running_broker
@@ -44,7 +44,7 @@ class Delays:
         self.begun.append((context.connection.id, context.correlation_id))
         match self._rng.randrange(3):
             case 0:
-                return Answered(ListGroupsResponse())
+                return Response(ListGroupsResponse())
             case 1:
                 return self._wait()
             case _:
@@ -53,11 +53,11 @@ class Delays:
 
     async def _wait(self) -> Outcome:
         await trio.sleep(self._rng.random() / 100)
-        return Answered(ListGroupsResponse())
+        return Response(ListGroupsResponse())
 
     async def _call_back(self, context: Any) -> None:
         await trio.sleep(self._rng.random())
-        self._broker.server.broker.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
+        self._broker.server.callbacks.post(context, lambda: Response(ListGroupsResponse()))
         self._broker.server.socket_server.handlers.deliver()
 
 
@@ -108,7 +108,7 @@ async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
 
         async def wait(_message: Any, context: Any, _broker: Any) -> Outcome:
             await trio.sleep(5 if context.correlation_id == 1 else 0)
-            return Answered(ListGroupsResponse())
+            return Response(ListGroupsResponse())
 
         route.handle = wait
         await slow.stream.send_all(asked(1))
@@ -117,7 +117,7 @@ async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
         await other.stream.send_all(asked(3))
         assert await correlation_ids(other, 1) == [3]
         await wait_all_tasks_blocked(0.02)
-        assert channel_of(broker, beside).in_hand
+        assert channel_of(broker, beside).requests_in_flight
         mock_clock.jump(5)
         assert await correlation_ids(slow, 1) == [1]
         assert await correlation_ids(beside, 1) == [2]

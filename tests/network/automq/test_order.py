@@ -59,7 +59,7 @@ async def test_an_early_answer_waits_for_its_turn() -> None:
         assert wiring.read() == b""
         wiring.finish(first, numbered(1))
         assert numbers(wiring.read()) == [1, 2, 3]
-        assert not wiring.channel.in_hand
+        assert not wiring.channel.requests_in_flight
 
 
 async def test_requests_with_the_same_correlation_id_are_told_apart() -> None:
@@ -87,7 +87,7 @@ async def test_a_close_waits_for_the_answers_before_it_and_forgets_those_behind(
         wiring.finish(closing, None, "enough")
         assert not wiring.channel.closed
         wiring.finish(first, numbered(1))
-        assert wiring.channel.closed and not wiring.channel.in_hand
+        assert wiring.channel.closed and not wiring.channel.requests_in_flight
         assert numbers(wiring.read()) == [1]
 
 

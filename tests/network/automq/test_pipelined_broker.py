@@ -3,7 +3,7 @@
 import logging
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.network import unsendable
 from broker.network.automq.channel import QUEUE_FULL
-from broker.network.automq.request_queues import RequestQueues
+from broker.network.automq.handler_queues import RequestQueues
+from broker.network.processor import Event
 from tests.network.automq.frames import (
     AUTOMQ,
     channel_of,
@@ -200,7 +201,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
     await until(lambda: len(list(broker.server.socket_server.channels())) == 1)
-    assert broker.server.broker.fetches.delayed == 0
+    assert broker.server.fetches.delayed == 0
     serious = [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
     assert {record.name for record in serious} <= {unsendable.__name__}, "answers were on their way"
     assert broker.server.socket_server.frames.outstanding == 0
@@ -274,7 +275,7 @@ async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
         processor.selector.close_channel(channel, "torn off")
         await wait_all_tasks_blocked(0.02)
         assert broker.server.socket_server.requests.depth() == 0
-        assert broker.server.broker.fetches.delayed == 0
+        assert broker.server.fetches.delayed == 0
 
 
 async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: RunningBroker) -> None:
@@ -284,17 +285,17 @@ async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: Ru
     for flood in floods:
         await flood.stream.send_all(numbered(18, 0, 0, b""))
         assert await correlation_ids(flood, 1) == [0]
-    channels, submit, taken = list(broker.server.socket_server.channels()), processor._submit_buffered, []
+    channels, submit, taken = list(broker.server.socket_server.channels()), processor._buffered_events, []
 
-    async def counted() -> None:
+    def counted() -> Iterator[Event]:
         before = sum(channel.requests for channel in channels)
-        await submit()
+        yield from submit()
         taken.append(sum(channel.requests for channel in channels) - before)
 
     async def read(flood: WireClient) -> None:
         assert await correlation_ids(flood, 4_000) == list(range(1, 4_001))
 
-    processor._submit_buffered = counted  # type: ignore[method-assign]
+    processor._buffered_events = counted  # type: ignore[method-assign]
     stream = b"".join(numbered(18, 0, number, b"") for number in range(1, 4_001))
     async with trio.open_nursery() as nursery:
         for flood in floods:

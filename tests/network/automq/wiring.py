@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.automq.responder import PipelinedResponder, Watermarks
 from broker.network.clock import TrioClock
-from broker.network.connection.expiry import FailedLogins
+from broker.network.connection.authentication import FailedLogins
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.connection.send import Part
 from broker.network.failures import Failures
-from broker.network.handling.request import Reply, Request
+from broker.network.handling.request_channel import Reply, Request
 from broker.network.handling.routes import Route
 from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import Selector
@@ -38,6 +38,7 @@ def route() -> Route:
         decode=_unused,  # type: ignore[arg-type]
         encode=_unused,  # type: ignore[arg-type]
         handle=_unused,
+        services=None,
         flexible=False,
         error_codes=_unused,  # type: ignore[arg-type]
     )

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.network.connection.connection_ids import MAX_INDEX
+from broker.network.connection.channel import MAX_INDEX
 from broker.network.processor import Processor
-from broker.network.selector import ASIDE
+from broker.network.selector import UNWATCHED
 from tests.support.connections import LOOPBACK, channel_of, settle
 from tests.support.hostile import is_served
 from tests.support.running import RunningBroker, running_broker
@@ -118,13 +118,13 @@ async def test_an_id_that_is_still_open_is_not_given_to_a_connection_of_the_same
         with from_port(0, broker.port) as first:
             await settle()
             (old,) = broker.server.socket_server.channels()
-            processor.selector.set_aside(old)  # as `_on_reset` does while it still has requests
+            processor.selector.stop_watching(old)  # as `_on_reset` does while it still has requests
             port = first.getsockname()[1]
             first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         processor._ids.next_index = next_index
         with from_port(port, broker.port):
             await settle()
-            assert (old.closed, old.interest) == (False, ASIDE)
+            assert (old.closed, old.interest) == (False, UNWATCHED)
             _, new = broker.server.socket_server.channels()
             stem = f"{LOOPBACK}:{broker.port}-{LOOPBACK}:{port}-{processor.id}"
             assert (old.id, new.id) == (f"{stem}-0", f"{stem}-{index}")

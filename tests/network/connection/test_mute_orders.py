@@ -10,7 +10,7 @@ import pytest
 from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.handling.request import Reply, Request
+from broker.network.handling.request_channel import Reply, Request
 from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import READ
 from tests.support.hostile import framed
@@ -33,7 +33,7 @@ def throttled(rig: Rig) -> tuple[Channel, socket.socket]:
     """Return a channel whose request exceeds a quota: the throttle starts before the response."""
     channel, peer = rig.connect()
     channel.mute_state = S.MUTED_AND_RESPONSE_PENDING
-    rig.selector.want(channel, channel.interest & ~READ)
+    rig.selector.set_interest(channel, channel.interest & ~READ)
     assert channel.on(E.THROTTLE_STARTED) is S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING
     return channel, peer
 

@@ -132,7 +132,7 @@ def test_a_buffer_that_somebody_still_looks_into_is_not_used_again() -> None:
     frame = memoryview(pool.take(100_000, 0))[:100_000]
     kept = frame[10:20]
     pool.release(frame)
-    assert pool.kept == 0
+    assert pool.idle_bytes == 0
     assert pool.take(100_000, 0) is not kept.obj
 
 
@@ -140,9 +140,9 @@ def test_a_buffer_that_nobody_looks_into_is_used_again() -> None:
     pool = FramePool()
     frame = pool.take(100_000, 0)
     pool.release(memoryview(frame)[:100_000])
-    assert pool.kept == 131_072
+    assert pool.idle_bytes == 131_072
     assert pool.take(90_000, 0) is frame
-    assert pool.kept == 0
+    assert pool.idle_bytes == 0
 
 
 @pytest.mark.parametrize("size", [TRUSTED_FRAME - 1, TRUSTED_FRAME, TRUSTED_FRAME + 1, 20_000_000])
@@ -160,9 +160,9 @@ def test_a_very_large_frame_arrives_in_a_mapping(
     buffer = pool.take(TRUSTED_FRAME + 1, TRUSTED_FRAME)
     assert isinstance(buffer, mmap) and not isinstance(pool.take(TRUSTED_FRAME, 0), mmap)
     assert pool.grow(buffer, 3 * TRUSTED_FRAME) is buffer and len(buffer) == 4 * TRUSTED_FRAME
-    before, kept = pool.outstanding, pool.kept
+    before, kept = pool.outstanding, pool.idle_bytes
     pool.release(memoryview(buffer)[:1])
-    assert (pool.outstanding, pool.kept) == (before - 4 * TRUSTED_FRAME, kept)
+    assert (pool.outstanding, pool.idle_bytes) == (before - 4 * TRUSTED_FRAME, kept)
 
 
 class Endless:

@@ -7,12 +7,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.delayed_fetch import AT_ONCE
-from broker.api.outcome import SILENT, Delayed, Outcome
-from broker.network.handling.request import Request
+from broker.api.delayed_operations import AT_ONCE
+from broker.api.outcome import NO_RESPONSE, Delayed, Outcome
+from broker.network.handling.request_channel import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.hostile import until
@@ -43,7 +42,7 @@ def test_the_queue_never_holds_more_than_its_capacity(posted: int, early: int) -
     callbacks.serve(pool.conclude, pool.rest)
     contexts = [RequestContext() for _ in range(posted)]
     for context in contexts:
-        callbacks.post(context, lambda: SILENT)
+        callbacks.post(context, lambda: NO_RESPONSE)
     assert pool.concluded == contexts[:early], "the oldest, and no more than must be"
     assert [context for context, _ in callbacks.queue] == contexts[early:]
     assert callbacks.peak == min(posted, 3)
@@ -64,14 +63,14 @@ async def waiting_fetches(broker: RunningBroker, count: int) -> list[WireClient]
     clients = [await broker.connect() for _ in range(count)]
     for client in clients:
         await client.send(fetch, 11)
-    await until(lambda: broker.server.broker.fetches.delayed == count, 5)
+    await until(lambda: broker.server.fetches.delayed == count, 5)
     return clients
 
 
 class Turns:
     """How many callbacks each turn of the pool concluded, and what each answer waited for before it."""
 
-    def __init__(self, broker: Broker, pool: object) -> None:
+    def __init__(self, pool: object) -> None:
         self.sizes: list[int] = []
         self._now = 0
         deliver, call_back = pool._deliver, pool._call_back  # type: ignore[attr-defined]
@@ -92,7 +91,7 @@ async def test_fetches_that_expire_together_are_answered_a_turn_at_a_time(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = await waiting_fetches(broker, MANY)
-    turns = Turns(broker.server.broker, broker.server.socket_server.handlers)
+    turns = Turns(broker.server.socket_server.handlers)
     mock_clock.jump(30)
     for client in clients:
         _, answer = await client.receive(1, 11)
@@ -104,7 +103,7 @@ async def test_fetches_that_one_append_makes_ready_are_answered_a_turn_at_a_time
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = await waiting_fetches(broker, MANY)
-    turns = Turns(broker.server.broker, broker.server.socket_server.handlers)
+    turns = Turns(broker.server.socket_server.handlers)
     producer = await broker.connect()
     answer = await producer.ask(produce_request(batch_of(b"news")), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
@@ -112,7 +111,7 @@ async def test_fetches_that_one_append_makes_ready_are_answered_a_turn_at_a_time
         _, answer = await client.receive(1, 11)
         assert len(answer.responses[0].partitions[0].records) > 0
     assert sum(turns.sizes) == MANY and max(turns.sizes) == AT_ONCE
-    assert broker.server.broker.fetches.delayed == 0
+    assert broker.server.fetches.delayed == 0
 
 
 async def test_whoever_asks_meanwhile_is_answered_between_two_turns(
@@ -145,7 +144,7 @@ async def test_more_answers_than_the_queue_holds_all_arrive(tmp_path: Path, mock
         mock_clock.jump(30)
         for client in clients:
             await client.receive(1, 11)
-        assert broker.server.broker.callbacks.peak == 10
+        assert broker.server.callbacks.peak == 10
 
 
 async def test_the_time_of_a_callback_is_local_time_and_the_wait_before_it_is_not(

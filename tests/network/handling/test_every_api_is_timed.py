@@ -27,7 +27,7 @@ def asked_of(broker: RunningBroker, client_id: str, key: ApiKey) -> tuple[Messag
     """Return a request that is answered at once, possibly with an error, and its version."""
     if key is ApiKey.PRODUCE:
         return produce_request_of(500, client_id), PRODUCE_VERSION
-    entry = broker.server.broker.registry.get(key)
+    entry = broker.server.registry.get(key)
     assert entry is not None
     message: Any = codec.request_class(key)()
     if isinstance(message, FetchRequest):
@@ -37,7 +37,7 @@ def asked_of(broker: RunningBroker, client_id: str, key: ApiKey) -> tuple[Messag
 
 def make_every_handler_take_a_millisecond(broker: RunningBroker, clock: MockClock) -> None:
     routes = broker.server.socket_server.listeners[0].routes
-    for entry in broker.server.broker.registry:
+    for entry in broker.server.registry:
         for version in range(entry.min_version, entry.max_version + 1):
             code = entry.key << 16 | version
             route = routes.get(code) or routes.build(code)
@@ -59,9 +59,7 @@ async def throttles(broker: RunningBroker, key: ApiKey, times: int) -> list[int]
     told = []
     for _ in range(times):
         answer = await client.ask(message, version)
-        held = [
-            row.throttle_ms for row in broker.server.broker.views.throttled() if row.client_id == client_id
-        ]
+        held = [row.throttle_ms for row in broker.server.views.throttled() if row.client_id == client_id]
         told.append(getattr(answer, "throttle_time_ms", sum(held)))
         assert bool(held) == bool(told[-1]), key.name
     return told
@@ -77,7 +75,7 @@ async def test_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
         rule = QuotaAlteration((("client-id", None),), (QuotaOp("request_percentage", percent),))
         await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
         make_every_handler_take_a_millisecond(broker, mock_clock)
-        keys = {entry.key for entry in broker.server.broker.registry} - BEFORE_LOGIN
+        keys = {entry.key for entry in broker.server.registry} - BEFORE_LOGIN
         assert len(keys) > 30
         told = {key.name: await throttles(broker, key, 2) for key in sorted(keys)}
         assert told == {key.name: expected for key in keys}

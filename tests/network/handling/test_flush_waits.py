@@ -9,19 +9,18 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.delayed_produce import DelayedProduce
-from broker.api.outcome import SILENT, AfterCommit, Outcome
+from broker.api.delayed_operations import DelayedProduce
+from broker.api.outcome import NO_RESPONSE, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
-from broker.log.segmented import SegmentedLog
 from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.purgatory import purgatory_metrics
+from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from tests.support.hostile import is_served, until
@@ -81,9 +80,9 @@ def produce(topic: str = "durable", *, acks: int = -1, timeout_ms: int = 1_500) 
 
 async def waits(client: WireClient, broker: RunningBroker, request: ProduceRequest) -> None:
     """Send the request, and check that it is delayed."""
-    before = broker.server.broker.produces.delayed
+    before = broker.server.produces.delayed
     await client.send(request, PRODUCE_VERSION)
-    await until(lambda: broker.server.broker.produces.delayed == before + 1)
+    await until(lambda: broker.server.produces.delayed == before + 1)
 
 
 async def error_of(client: WireClient) -> int:
@@ -107,7 +106,7 @@ async def test_an_answer_leaves_when_the_disk_has_the_records(
     assert await is_silent(client)
     disk.goes_on.set()
     assert await error_of(client) == 0
-    assert broker.server.broker.produces.delayed == 0
+    assert broker.server.produces.delayed == 0
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["read in full", "known by heart"])
@@ -160,7 +159,7 @@ async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
     assert sensor is not None and sensor.last_record_ms == broker.server.clock.ms()
     used = round(sensor.observed(sensor.last_record_ms) * 10)
     assert answer.throttle_time_ms == (used - 100) * 100 > 0
-    (row,) = broker.server.broker.views.throttled()
+    (row,) = broker.server.views.throttled()
     assert row.remaining_ms == answer.throttle_time_ms
 
 
@@ -186,7 +185,7 @@ class Staged(AfterCommit):
         return [self.log]
 
     def finish(self) -> Outcome:
-        return SILENT
+        return NO_RESPONSE
 
 
 async def test_what_was_staged_together_is_answered_apart(
@@ -199,7 +198,7 @@ async def test_what_was_staged_together_is_answered_apart(
     committed: Waiting = [(request, Staged(durable)), (request, Staged(quick))]
     produces: Purgatory[DelayedProduce] = Purgatory("Produce")
     waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
-    at_once = waits.park(committed, [flush := durable.flush(0)])
+    at_once = waits.delay(committed, [flush := durable.flush(0)])
     assert at_once == committed[1:] and produces.delayed == 1
     assert waits.ended(flush) == ([], [])
     flush.finish()
@@ -234,17 +233,17 @@ async def test_what_could_not_even_begin_to_be_flushed_is_not_acknowledged(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No descriptor is left to flush with. That says nothing about the disk, so the partition stays."""
-    flush = SegmentedLog.flush
+    flush = PartitionLog.flush
     refusal = OSError(24, "Too many open files")
 
-    def refused(log: SegmentedLog, now_ms: int, **rest: bool) -> Flush:
+    def refused(log: PartitionLog, now_ms: int, **rest: bool) -> Flush:
         return Flush(log, (), log.high_watermark, now_ms, refusal)
 
-    monkeypatch.setattr(SegmentedLog, "flush", refused)
+    monkeypatch.setattr(PartitionLog, "flush", refused)
     client = await broker.connect()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == REQUEST_TIMED_OUT
-    monkeypatch.setattr(SegmentedLog, "flush", flush)
+    monkeypatch.setattr(PartitionLog, "flush", flush)
     disk.goes_on.set()
     await client.send(produce(), PRODUCE_VERSION)
     assert await error_of(client) == 0
@@ -267,8 +266,8 @@ async def test_a_client_that_has_gone_leaves_its_records_and_nothing_else(
     await trio.aclose_forcefully(client.stream)
     await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
-    await until(lambda: broker.server.broker.produces.delayed == 0)
-    assert broker.server.broker.produces.watched == 0
+    await until(lambda: broker.server.produces.delayed == 0)
+    assert broker.server.produces.watched == 0
     log = broker.server.partitions.log("durable", 0)
     assert log is not None and log.log_end_offset == 1
 
@@ -281,7 +280,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000)
     fetch.topics = [FetchTopic("durable", partitions=[partition])]
     await consumer.send(fetch, 11)
-    await until(lambda: broker.server.broker.fetches.delayed == 1)
+    await until(lambda: broker.server.fetches.delayed == 1)
     await waits(client, broker, produce())
     mock_clock.jump(1.5)
     _, answer = await consumer.receive(1, 11)
@@ -289,7 +288,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
 
 
 def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
-    families: list[FamilySamples] = list(purgatory_metrics.families(broker.server.broker.purgatories))
+    families: list[FamilySamples] = list(purgatory.families(broker.server.purgatories))
     return {
         family.name.rpartition("_")[2]: {
             dict(each.labels)["delayedOperation"]: each.value for each in family.samples

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.routes import Route
@@ -144,7 +144,7 @@ async def test_every_slice_of_a_request_is_charged(broker: RunningBroker, mock_c
             mock_clock.jump(0.1)
             yield None
         mock_clock.jump(0.05)
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     route_of(broker, ApiKey.METADATA, 9).handle = handle
     await client.ask(MetadataRequest([]), 9)
@@ -250,7 +250,7 @@ async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
         await limit(broker, "request_percentage", rule)
         for _ in range(3):
             await client.ask(MetadataRequest([]), 9)
-        kept.append(route.metrics.kept)
+        kept.append(route.metrics.cached)
         assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).request_cache is None) is (rule is not None)
     assert kept == [2, 2, 4]
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Outcome, Response
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from tests.support.hostile import until
@@ -106,7 +106,7 @@ async def test_a_handler_that_is_no_longer_wanted_finishes_what_it_has_in_hand(
         nonlocal begun
         begun += 1
         await going_on.wait()
-        return Answered(DescribeClusterResponse(cluster_id="late"))
+        return Response(DescribeClusterResponse(cluster_id="late"))
 
     first = await broker.connect()
     await first.ask(DescribeClusterRequest(), 0)
@@ -116,7 +116,7 @@ async def test_a_handler_that_is_no_longer_wanted_finishes_what_it_has_in_hand(
         if r.metrics.name == "DescribeCluster"
     )
     route.handle = slow
-    broker.server.socket_server.forget_answers()
+    broker.server.socket_server.clear_caches()
     clients = [await broker.connect() for _ in range(4)]
     for client in clients:
         await client.send(DescribeClusterRequest(), 0)
@@ -186,7 +186,7 @@ async def test_the_answer_of_a_processor_that_is_gone_is_dropped_silently(broker
     async def slow(_message: object, _context: object, _broker: object) -> Outcome:
         begun.set()
         await going_on.wait()
-        return Answered(DescribeClusterResponse())
+        return Response(DescribeClusterResponse())
 
     clients = [await broker.connect() for _ in range(3)]
     for client in clients:
@@ -194,7 +194,7 @@ async def test_the_answer_of_a_processor_that_is_gone_is_dropped_silently(broker
     server = broker.server.socket_server
     listener = server.listeners[0]
     next(r for r in listener.routes.all() if r.metrics.name == "DescribeCluster").handle = slow
-    server.forget_answers()
+    server.clear_caches()
     (leaving,) = listener.processors[2].selector.channels.values()
     client = next(each for each in clients if each.stream.socket.getsockname()[1] == leaving.port)
     await client.send(DescribeClusterRequest(), 0)

@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import DELAYED, SILENT, Hangup, Outcome, Sliced, in_slices
+from broker.api.outcome import DELAYED, NO_RESPONSE, Hangup, Outcome, Sliced, in_slices
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
-from broker.network.connection.channel import ANONYMOUS
 from broker.network.handling.sliced_requests import SlicedRequests
+from broker.principal import ANONYMOUS
 from broker.protocol.dismantle import AT_ONCE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -74,7 +74,7 @@ class Rig:
 def pauses(count: int) -> Slices[Outcome]:
     for _ in range(count):
         yield None
-    return SILENT
+    return NO_RESPONSE
 
 
 class Looks(trio.abc.Instrument):
@@ -98,7 +98,7 @@ async def test_one_slice_between_two_looks_at_the_network_however_many_requests_
             at.append(looks.count)
             yield None
         at.append(looks.count)
-        return SILENT
+        return NO_RESPONSE
 
     for name in "ab":
         rig.put(name, work(2))
@@ -106,7 +106,7 @@ async def test_one_slice_between_two_looks_at_the_network_however_many_requests_
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
     trio.lowlevel.remove_instrument(looks)
-    assert rig.seen == ["a", "a", "a", SILENT, "b", "b", "b", SILENT]
+    assert rig.seen == ["a", "a", "a", NO_RESPONSE, "b", "b", "b", NO_RESPONSE]
     assert len(at) == 6 and len(set(at)) == 6
 
 
@@ -117,7 +117,7 @@ async def test_it_goes_on_with_what_comes_later(nursery: trio.Nursery) -> None:
         rig.put("a", pauses(0))
         await wait_all_tasks_blocked()
         assert len(rig.queue) == 0
-    assert rig.seen == ["a", SILENT] * 2
+    assert rig.seen == ["a", NO_RESPONSE] * 2
 
 
 async def test_what_cannot_be_unpacked_is_raised_in_the_handler(nursery: trio.Nursery) -> None:
@@ -134,7 +134,7 @@ async def test_what_cannot_be_unpacked_is_raised_in_the_handler(nursery: trio.Nu
         yield good
         caught.append(good.data)
         done.set()
-        return SILENT
+        return NO_RESPONSE
 
     work = slices()
     rig.put("a", work, next(work))
@@ -154,13 +154,13 @@ async def test_a_failing_handler_fails_its_own_request_only(nursery: trio.Nurser
     rig.put("b", pauses(0))
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert isinstance(rig.seen[2], ZeroDivisionError) and rig.seen[3:] == ["b", SILENT]
+    assert isinstance(rig.seen[2], ZeroDivisionError) and rig.seen[3:] == ["b", NO_RESPONSE]
 
 
 async def test_another_outcome_is_made_of_the_last_slice_s_and_may_fail(nursery: trio.Nursery) -> None:
     rig = Rig()
     parked, failing = Sliced(pauses(1), None), Sliced(pauses(1), None)
-    parked.then = lambda outcome: DELAYED if outcome is SILENT else outcome
+    parked.then = lambda outcome: DELAYED if outcome is NO_RESPONSE else outcome
     failing.then = lambda _: 1 // 0  # type: ignore[assignment,return-value]
     for name, sliced in (("a", parked), ("b", failing)):
         rig.put_sliced(name, sliced)
@@ -196,7 +196,7 @@ async def test_work_that_fails_when_it_is_dropped_fails_its_own_request_only(nur
     rig.put("b", pauses(0))
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert isinstance(rig.seen[0], ZeroDivisionError) and rig.seen[1:] == ["b", SILENT]
+    assert isinstance(rig.seen[0], ZeroDivisionError) and rig.seen[1:] == ["b", NO_RESPONSE]
 
 
 async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nursery: trio.Nursery) -> None:
@@ -217,7 +217,7 @@ async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nurse
         made = [Made() for _ in range(3 * AT_ONCE)]
         yield None
         assert made
-        return SILENT
+        return NO_RESPONSE
 
     freed: set[int] = set()
     held = [Made() for _ in range(2 * AT_ONCE)]
@@ -255,7 +255,7 @@ async def test_tenants_take_turns_however_many_connections_one_has(
         rig.put(f"b{at}", pauses(0), tenant=second)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert [name for name in rig.seen if name is not SILENT] == ["a0", "b0", "a1", "b1", "a2", "a3"]
+    assert [name for name in rig.seen if name is not NO_RESPONSE] == ["a0", "b0", "a1", "b1", "a2", "a3"]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_a_tenant_has_one_turn_from_wherever_it_comes(
         rig.put(f"b{at}", pauses(0), tenant=second)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert [name for name in rig.seen if name is not SILENT] == ["a0", "a1", "b0", "b1"]
+    assert [name for name in rig.seen if name is not NO_RESPONSE] == ["a0", "a1", "b0", "b1"]
 
 
 async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request(
@@ -286,7 +286,7 @@ async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request
         yield None
         if len(rig.seen) < 1_000:
             rig.put(name, again(name), tenant=ALICE)
-        return SILENT
+        return NO_RESPONSE
 
     for at in range(10):
         rig.put(f"a{at}", again(f"a{at}"), tenant=ALICE)
@@ -294,10 +294,10 @@ async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request
     nursery.start_soon(rig.queue.run)
     while len(rig.seen) < 100:
         await trio.lowlevel.checkpoint()
-    before = rig.seen.count(SILENT)
+    before = rig.seen.count(NO_RESPONSE)
     rig.put("b", pauses(1), tenant=BOB)
     await wait_all_tasks_blocked()
-    answered = rig.seen[: rig.seen.index("b")].count(SILENT)
+    answered = rig.seen[: rig.seen.index("b")].count(NO_RESPONSE)
     assert answered - before == 1, "the one in hand"
     assert len(rig.queue) == 0
 
@@ -311,9 +311,9 @@ async def test_a_message_is_freed_after_its_request_has_its_answer(nursery: trio
     nursery.start_soon(rig.queue.run)
     held = sys.getrefcount(message)
     await wait_all_tasks_blocked()
-    assert rig.seen[-1] is SILENT and sys.getrefcount(message) == held
+    assert rig.seen[-1] is NO_RESPONSE and sys.getrefcount(message) == held
     request.frame = None
-    rig.queue.look()
+    rig.queue.check_answered()
     await wait_all_tasks_blocked()
     assert sys.getrefcount(message) == held - 1
 
@@ -330,7 +330,7 @@ async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_
         except ProtocolViolation as gone:
             told.append(str(gone))
             raise
-        return SILENT
+        return NO_RESPONSE
 
     work = large()
     next(work)
@@ -341,7 +341,7 @@ async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_
 
 
 def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
-    assert in_slices(pauses(0)) is SILENT
+    assert in_slices(pauses(0)) is NO_RESPONSE
     assert isinstance(in_slices(pauses(1)), Sliced)
 
 

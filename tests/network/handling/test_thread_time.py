@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Answered, Encoded, Hangup, Outcome, Silent
-from broker.network.handling.request import Request
+from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
+from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from broker.quotas.verdict import Throttle
+from broker.quotas.throttled import Throttle
 from tests.support.clock import ManualClock
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -148,7 +148,7 @@ class Scene:
         """Whatever is parked is answered."""
         waiting, self.parked = self.parked, []
         for context in waiting:
-            self.broker.server.broker.callbacks.post(context, self._answer)
+            self.broker.server.callbacks.post(context, self._answer)
 
     def deliver(self) -> None:
         self.broker.server.socket_server.handlers.deliver()
@@ -160,24 +160,24 @@ class Scene:
         self.take(HANDLE)
         match kind:
             case "silent":
-                return Silent()
+                return NoResponse()
             case "parked":
                 self.parked.append(context)
                 return DELAYED
             case "waker":
                 self.wake()
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     async def _slowly(self) -> Outcome:
         self.take(FIRST)
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         self.take(SECOND)
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
     def _answer(self) -> Outcome:
         self.take(ANSWER)
-        return Answered(MetadataResponse())
+        return Response(MetadataResponse())
 
 
 @asynccontextmanager
@@ -329,7 +329,7 @@ async def test_measuring_may_begin_and_end_while_a_slow_request_is_on_its_way(
             scene.take(FIRST)
             await release.wait()
             scene.take(SECOND)
-            return Answered(MetadataResponse())
+            return Response(MetadataResponse())
 
         route = server.listeners[0].routes.get(ApiKey.METADATA << 16 | METADATA_VERSION)
         assert route is not None
@@ -444,9 +444,9 @@ def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
             case "share":
                 time.share(requests)
             case "answer":
-                time.charge(request, Encoded(b"", None))
+                time.charge(request, EncodedResponse(b"", None))
             case "silent":
-                time.charge(request, Silent())
+                time.charge(request, NoResponse())
             case "park":
                 time.charge(request, DELAYED)
             case "hangup":

@@ -10,7 +10,7 @@ import pytest
 from broker.errors import ProtocolViolation
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
-from broker.network.memory import leased_frames
+from broker.network.memory import leased_receive
 from broker.network.memory.leased_receive import LeasedReceive
 from broker.network.selector import READ
 from tests.network.connection.test_receive import BODIES, feed, framed
@@ -227,7 +227,7 @@ def test_reading_again_while_in_line_keeps_the_place(rigs: type[Rig]) -> None:
         theirs.sendall(framed(bytes(1_000)))
         assert channel.read(channel.sock) is None
         line.append(channel)
-    rig.selector.want(line[0], READ)
+    rig.selector.set_interest(line[0], READ)
     assert line[0].read(line[0].sock) is None
     assert not is_read(line[0]) and rig.frames.waiting == 2
     rig.frames.release(held)
@@ -280,7 +280,7 @@ def test_the_order_of_the_ready_is_left_to_chance_while_memory_is_low(
 ) -> None:
     rig = rigs(1_000, 1_000)
     rig.holder(used)
-    monkeypatch.setattr(leased_frames.random, "shuffle", list.reverse)
+    monkeypatch.setattr(leased_receive.random, "shuffle", list.reverse)
     ready = [(7, READ), (8, READ), (9, READ)]
-    poll = rig.frames.fair(lambda timeout, most: list(ready))
+    poll = rig.frames.shuffling(lambda timeout, most: list(ready))
     assert poll(0, 10) == (ready[::-1] if shuffled else ready)

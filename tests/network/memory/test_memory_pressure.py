@@ -13,7 +13,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Receive
 from broker.network.failures import Place
 from broker.network.selector import Selector
-from broker.prometheus.memory import families
+from broker.prometheus.handlers import memory_families
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
@@ -93,7 +93,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
     waits = await broker.connect()
     await waits.send(MetadataRequest([]), 9)
     await settled()
-    views = broker.server.broker.views
+    views = broker.server.views
     figures = views.overview().figures
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
     states = {row.address + row.connection_id: row.mute_state for row in views.connections()}
@@ -108,7 +108,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
 
 async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: MockClock) -> None:
     def figures() -> dict[str, float]:
-        page = families({"broker": broker.server.socket_server.memory}, broker.server.clock.ms())
+        page = memory_families({"broker": broker.server.socket_server.memory}, broker.server.clock.ms())
         return {family.name.rpartition("_")[2]: family.samples[0].value for family in page}
 
     assert figures() == {
@@ -137,7 +137,7 @@ async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: Moc
 
 
 def test_without_the_key_the_figures_are_those_of_no_pool() -> None:
-    available, used, *_ = families({"broker": None}, 0)
+    available, used, *_ = memory_families({"broker": None}, 0)
     assert (available.samples[0].value, used.samples[0].value) == (2**63 - 1, 0)
 
 

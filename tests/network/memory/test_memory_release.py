@@ -80,7 +80,7 @@ async def test_a_fetch_that_waits_holds_nothing(broker: RunningBroker, mock_cloc
     client = await broker.connect()
     await client.send(fetch(10_000), 11)
     await settled()
-    assert broker.server.broker.fetches.delayed == 1
+    assert broker.server.fetches.delayed == 1
     assert used(broker) == 0
 
 

@@ -1,10 +1,23 @@
-"""Usage by principal, client id and API: all requests are counted, and the first of each second are timed."""
+"""Usage by principal, client id and API, of which all requests are counted and the first of each second are
+timed; and usage accounts of clients without quotas, from open and closed connections.
+"""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from broker.network.metrics.client_usage import TIMED, Asker, ClientUsage
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.control.views import ClientUsage as ClientUsageRow
+from broker.control.views import MeasuredBy
+from broker.metadata.actor import BROKER_ITSELF
+from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
+from broker.steps import finished
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.running import RunningBroker, running_broker
 
 
 class Channel:
@@ -30,13 +43,13 @@ def counted(usage: ClientUsage, api: str, channel: Any, times: int = 1, **marks:
         request: Any = Request(channel)
         for name, value in marks.items():
             setattr(request, name, value)
-        tap.answered(request, 21_000, 30_000, 50)
+        tap.response_sent(request, 21_000, 30_000, 50)
 
 
 @pytest.fixture
 def usage() -> ClientUsage:
     made = ClientUsage()
-    made.is_kept = True
+    made.is_enabled = True
     return made
 
 
@@ -47,8 +60,8 @@ def test_off_there_is_nothing_to_hear_with() -> None:
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
 def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, requests: int) -> None:
     counted(usage, "Produce", Channel("a"), requests)
-    ((asker, use),) = usage.take(10)
-    assert asker == Asker("alice", "a", "Produce")
+    ((client, use),) = usage.take(10)
+    assert client == ApiClient("alice", "a", "Produce")
     assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
     assert use.timed == min(requests, TIMED)
     assert [sum(phase.values()) for phase in use.phases] == [use.timed, use.timed, 0, *[use.timed] * 3]
@@ -67,12 +80,12 @@ def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUs
         counted(usage, api, Channel("a"), 2)
     counted(usage, "Produce", Channel("a", principal="bob"))
     counted(usage, "Produce", Channel(None))
-    found = {asker: use.requests for asker, use in usage.take(10)}
+    found = {client: use.requests for client, use in usage.take(10)}
     assert found == {
-        Asker("alice", "a", "Produce"): 3,
-        Asker("alice", "a", "Fetch"): 3,
-        Asker("bob", "a", "Produce"): 1,
-        Asker("alice", "", "Produce"): 1,
+        ApiClient("alice", "a", "Produce"): 3,
+        ApiClient("alice", "a", "Fetch"): 3,
+        ApiClient("bob", "a", "Produce"): 1,
+        ApiClient("alice", "", "Produce"): 1,
     }
 
 
@@ -92,10 +105,127 @@ def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
     tap = usage.tap("Produce")
     assert tap is not None
     request: Any = Request(channel)
-    tap.erred(request, {3: 2, 6: 1})
-    tap.erred(request, {6: 1})
+    tap.errors_counted(request, {3: 2, 6: 1})
+    tap.errors_counted(request, {6: 1})
     tap.throttled(request, 200)
     tap.throttled(request, 300)
     ((_, use),) = usage.take(10)
     assert use.errors == {3: 2, 6: 2} and use.throttle_ms == 500
     assert list(usage.take(10)) == []
+
+
+BUSY = "busy"
+
+
+# Every test asks for the mock clock itself: a fixture's clock does not become the run's.
+@pytest.fixture
+async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path) as running:
+        maker = await running.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        yield running
+
+
+def row(broker: RunningBroker, client_id: str = BUSY) -> ClientUsageRow:
+    return next(each for each in broker.server.views.usage() if each.client_id == client_id)
+
+
+async def test_every_byte_and_request_of_a_client_is_there_while_it_is_connected_and_afterwards(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    first, second = await broker.connect(BUSY), await broker.connect(BUSY)
+    for client in (first, second, first):
+        await client.ask(produce_request_of(4_996, BUSY), PRODUCE_VERSION)
+    now = row(broker)
+    assert (now.user, now.connections, now.bytes_in, now.requests) == ("ANONYMOUS", 2, 15_000, 3)
+    assert now.bytes_out > 0
+    assert now.limited_by == ()
+    assert now.request_percentage is None
+    await first.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+    await first.stream.aclose()
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    later = row(broker)
+    assert (later.connections, later.bytes_in, later.requests) == (1, 16_000, 4)
+    assert next(each.client_id for each in broker.server.views.usage()) == BUSY
+
+
+async def test_the_rate_is_over_the_last_seconds_and_the_history_over_minutes(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect(BUSY)
+    for _ in range(20):
+        await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+        mock_clock.jump(1)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    busy = row(broker)
+    assert 900 <= busy.bytes_in_per_s <= 1_100
+    assert sum(bytes_in for bytes_in, _, _ in busy.history()) == 20_000
+    assert len([1 for bytes_in, _, _ in busy.history() if bytes_in]) in (4, 5)
+    mock_clock.jump(600)
+    assert row(broker).bytes_in_per_s == 0
+
+
+async def test_which_limits_govern_a_client_is_said_and_time_is_known_while_it_is_measured(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect(BUSY)
+    rule = QuotaAlteration(
+        (("client-id", BUSY),), (QuotaOp("request_percentage", 50.0), QuotaOp("producer_byte_rate", 1e9))
+    )
+    await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    await client.ask(produce_request_of(1_000, BUSY), PRODUCE_VERSION)
+    assert row(broker).limited_by == ("producer_byte_rate", "request_percentage")
+    assert row(broker, "maker").limited_by == ()
+    assert row(broker).request_percentage is not None
+
+
+async def test_accounts_are_brought_up_to_date_though_nobody_looks(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect(BUSY)
+    await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+    accounts = broker.server.socket_server.accounts._accounts
+    assert accounts.find("ANONYMOUS", BUSY) is None
+    mock_clock.jump(1)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    assert accounts.find("ANONYMOUS", BUSY) is not None
+    assert CHANNELS_PER_SECOND == 1_000
+
+
+async def test_the_page_for_prometheus_has_them(broker: RunningBroker, mock_clock: MockClock) -> None:
+    client = await broker.connect(BUSY)
+    await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+    labels = f'{{user="ANONYMOUS",client_id="{BUSY}"}}'
+    page = broker.server.prometheus.page()
+    assert f"kafka_server_client_incoming_bytes_total{labels} 1000" in page
+    assert f"kafka_server_client_requests_total{labels} 1\n" in page
+    assert f"kafka_server_client_connections{labels} 1\n" in page
+
+
+async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_together(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    clients = [await broker.connect(BUSY), await broker.connect(BUSY)]
+    for _ in range(15):
+        for client in clients:
+            await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+        mock_clock.jump(1)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    views = broker.server.views
+    rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
+    now, then = finished(views.resolve(None, BUSY, changes=[rule]))[0]
+    assert (now.bound, now.measured_by, then.bound, then.measured_by) == (
+        None,
+        MeasuredBy.CONNECTIONS,
+        1_000,
+        MeasuredBy.CONNECTIONS,
+    )
+    assert now.observed == then.observed and then.observed is not None
+    assert 1_800 <= then.observed <= 2_200
+    assert then.wait_ms == round((then.observed - 1_000) * 10)
+    # Once it is there, the quota's own sensor is asked.
+    await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    await clients[0].ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+    (limit, _), *_ = finished(views.resolve(None, BUSY))
+    assert limit.measured_by is MeasuredBy.QUOTA and limit.wait_ms
+    assert limit.matched == (("client-id", BUSY),)

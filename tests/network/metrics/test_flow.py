@@ -8,8 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT
-from broker.control.rows.flow import Flow
+from broker.api.outcome import NO_RESPONSE
+from broker.control.rows.connections import Flow
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -18,7 +18,7 @@ from tests.support.running import RunningBroker, running_broker
 
 
 def flow(broker: RunningBroker) -> Flow:
-    return broker.server.broker.views.flow()
+    return broker.server.views.flow()
 
 
 def exposed(broker: RunningBroker, name: str) -> float:
@@ -113,7 +113,7 @@ def test_an_answer_that_finds_no_place_in_the_callback_queue_is_counted() -> Non
     concluded: list[object] = []
     callbacks.serve(lambda _context, outcome: concluded.append(outcome), lambda: None)
     for _ in range(2):
-        callbacks.post(RequestContext(), lambda: SILENT)
+        callbacks.post(RequestContext(), lambda: NO_RESPONSE)
     assert callbacks.blocked == 0
-    callbacks.post(RequestContext(), lambda: SILENT)
+    callbacks.post(RequestContext(), lambda: NO_RESPONSE)
     assert (callbacks.blocked, len(concluded), len(callbacks.queue)) == (1, 1, 2)

@@ -116,11 +116,11 @@ async def test_no_answer_is_given_by_heart_while_it_is_logged(
     for _ in range(2):
         await client.ask(ApiVersionsRequest("x", "1"), 3)
     metrics = broker.server.socket_server.metrics.by_name["ApiVersions"]
-    assert sum(part.kept for part in metrics.parts) == 1
+    assert sum(part.cached for part in metrics.parts) == 1
     await change(broker, apis="ApiVersions")
     for _ in range(3):
         await client.ask(ApiVersionsRequest("x", "1"), 3)
-    assert sum(part.kept for part in metrics.parts) == 1
+    assert sum(part.cached for part in metrics.parts) == 1
     assert len(lines(caplog)) == 3
     assert metrics.by_version() == {3: 5}
 

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.metrics.histogram import bucket_of, no_counts, quantiles
-from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Request
 from broker.network.metrics.request_metrics import (
     PHASES,
     TICK_NS,
@@ -103,7 +103,7 @@ def test_versions_are_counted_apart_and_measured_together() -> None:
     metrics = AllMetrics()
     for version in (9, 9, 12):
         metrics.of("Produce", version).record(Stamps(0, 1, 2), 3, 50)  # type: ignore[arg-type]
-    metrics.of("Produce", 12).kept += 5
+    metrics.of("Produce", 12).cached += 5
     (produce,) = metrics
     assert produce.by_version() == {9: 2, 12: 6}
     assert sum(produce.counts("total")) == 3

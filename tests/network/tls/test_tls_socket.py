@@ -15,8 +15,7 @@ from broker.log.windows import Sendfile
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receive
 from broker.network.connection.send import Part, Send
-from broker.network.tls.tls_receive import TlsReceive
-from broker.network.tls.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsSocket
+from broker.network.tls.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsReceive, TlsSocket
 from tests.network.connection.test_send import Region
 from tests.support.hostile import framed
 from tests.support.tls_peer import connected, fill_kernel

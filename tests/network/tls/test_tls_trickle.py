@@ -3,7 +3,6 @@ and write interest exists exactly as long as ciphertext waits.
 """
 
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.network.connection.send import Flight
+from broker.network.connection.send import HandshakeSend
 from broker.network.selector import READ, WRITE
 from broker.network.tls.tls_socket import TlsSocket
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -45,8 +44,8 @@ class Stingy:
 class StingyTls(TlsSocket):
     __slots__ = ()
 
-    def __init__(self, sock: Any, context: ssl.SSLContext, scratch: memoryview) -> None:
-        super().__init__(Stingy(sock), context, scratch)  # type: ignore[arg-type]
+    def __init__(self, sock: Any, *rest: Any) -> None:
+        super().__init__(Stingy(sock), *rest)  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["kafka", "automq"])
@@ -104,7 +103,7 @@ async def test_a_handshake_that_is_blocked_wants_to_write_and_nothing_else(
         nursery.start_soon(come)
         for _ in range(10_000):  # the processor never rests, as this kernel says that it would take more
             await trio.lowlevel.checkpoint()
-            if any(isinstance(each.send, Flight) for each in broker.server.socket_server.channels()):
+            if any(isinstance(each.send, HandshakeSend) for each in broker.server.socket_server.channels()):
                 break
         (channel,) = broker.server.socket_server.channels()
         assert channel.interest == WRITE

@@ -20,7 +20,7 @@ def audit(page: Watched, broker: FakeBroker) -> Any:
     broker.set(APP, {"producer_byte_rate": 2e6})
     broker.connection_rows = [connection("app")]
     broker.trail = [
-        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="wire"),
+        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", origin="wire"),
         change(2, ANN),
         change(3, ANN, old="1000000", new="2000000", actor="<b>bob</b>"),
     ]

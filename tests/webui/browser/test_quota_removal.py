@@ -50,7 +50,7 @@ def test_chosen_rules_go_in_one_request_and_come_back(quotas: Any, expect: Any, 
     expect(quotas.locator("#count")).to_have_text("57 rules")
     expect(quotas.locator("#selected")).to_be_hidden()
     [(command, actor)] = [each for each in broker.applied if not each[0].validate_only]
-    assert len(command.entries) == 3 and actor.door == "page"
+    assert len(command.entries) == 3 and actor.origin == "page"
     quotas.get_by_role("button", name="Undo").click()
     expect(quotas.locator(".toast")).to_contain_text("Restored the limits of 3 rules.")
     assert before == {

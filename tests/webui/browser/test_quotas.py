@@ -61,7 +61,7 @@ def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     expect(quotas.locator("tbody tr")).to_have_count(2)
     assert broker.rows[(("user", "alice"), ("client-id", None))].value(FETCH) == 2_500_000
     expect(quotas.locator(".toast")).to_contain_text("Saved the limits of user alice, default client id.")
-    assert broker.applied[-1][1].door == "page"
+    assert broker.applied[-1][1].origin == "page"
 
 
 def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
 from broker.errors import ConfigError
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until

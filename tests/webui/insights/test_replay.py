@@ -156,7 +156,7 @@ def test_more_seconds_than_fit_are_refused(
 def test_more_requests_than_can_be_played_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "MAX_PLAYED", 1)
+    monkeypatch.setattr(replay, "MAX_SIMULATED", 1)
     record(tmp_path, DAY, [event(at, DAY, requests=20, bytes_in=20_000) for at in range(9)])
     assert ask(tmp_path)["outcome"] == "too many"
 
@@ -190,7 +190,7 @@ def test_ended_in_the_middle_it_leaves_no_load_behind(tmp_path: Path) -> None:
     loads.mkdir()
     # Stops where both loads are written and nothing is played yet.
     program = (
-        "import time, webui.insights.replay as r; r.play = lambda *_: (print('there', flush=True), "
+        "import time, webui.insights.replay as r; r.run_scenario = lambda *_: (print('there', flush=True), "
         "time.sleep(3600)); r.main()"
     )
     with subprocess.Popen(

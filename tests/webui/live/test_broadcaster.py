@@ -88,7 +88,7 @@ async def test_a_change_made_here_is_shown_without_waiting(autojump_clock: MockC
         assert trio.current_time() == 0.1
 
 
-async def test_a_change_through_another_door_is_shown_with_the_next_look(
+async def test_a_change_of_another_origin_is_shown_with_the_next_look(
     autojump_clock: MockClock, live: Live, broker: FakeBroker
 ) -> None:
     with watching(live):

@@ -63,7 +63,7 @@ async def test_a_token_says_when_it_was_last_used(
     assert "vi" not in await used()
 
 
-async def test_a_new_token_opens_the_door_with_its_role(http: Browserless, broker: FakeBroker) -> None:
+async def test_a_new_token_signs_in_with_its_role(http: Browserless, broker: FakeBroker) -> None:
     answer = await issue(http)
     assert answer.status_code == 201
     token = ISSUED.check(await answer.get_json())

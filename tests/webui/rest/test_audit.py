@@ -22,7 +22,7 @@ ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
 def broker() -> FakeBroker:
     broker = FakeBroker()
     broker.trail = [
-        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="broker"),
+        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", origin="broker"),
         change(2, ANN),
         change(3, ANN, old="1000000", new="2000000", actor="bob"),
     ]
@@ -42,7 +42,7 @@ async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browse
         "1000000",
         "2000000",
     )
-    assert (newest["actor"], newest["address"], newest["door"]) == ("bob", "10.0.0.1", "page")
+    assert (newest["actor"], newest["address"], newest["origin"]) == ("bob", "10.0.0.1", "page")
     assert newest["final"] is None and middle["final"] == "The value has been changed since"
     assert oldest["quota"] is None and answer["next"] is None
 
@@ -52,7 +52,7 @@ async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browse
     [
         ("?kind=topic", [1]),
         ("?actor=bob", [3]),
-        ("?door=broker", [1]),
+        ("?origin=broker", [1]),
         ("?entity=orders", [1]),
         ("?people=true", [3, 2]),
         ("?search=ORD", [1]),
@@ -70,7 +70,9 @@ async def test_a_full_page_says_where_the_next_begins(http: Browserless) -> None
     assert answer["next"] == 2 and await ids(http, f"?before={answer['next']}&limit=2") == [1]
 
 
-@pytest.mark.parametrize("query", ["?kind=x", "?door=window", "?before=0", "?limit=0", "?limit=1001", "?x=1"])
+@pytest.mark.parametrize(
+    "query", ["?kind=x", "?origin=window", "?before=0", "?limit=0", "?limit=1001", "?x=1"]
+)
 async def test_what_makes_no_sense_is_refused(http: Browserless, query: str) -> None:
     assert (await http.get(f"{PATH}{query}")).status_code == 400
 
@@ -91,7 +93,7 @@ async def test_an_undo_is_another_change(http: Browserless, broker: FakeBroker) 
     assert (await http.ask("POST", f"{PATH}/3:undo")).status_code == 200
     assert broker.rows[(("client-id", "app"),)].value("producer_byte_rate") == 1e6
     assert await ids(http) == [4, 3, 2, 1]
-    assert broker.trail[-1].actor == "root" and broker.trail[-1].door == "rest"
+    assert broker.trail[-1].actor == "root" and broker.trail[-1].origin == "rest"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ async def test_what_cannot_be_undone_is_refused(
 
 
 async def test_the_trail_leaves_as_json_lines(http: Browserless) -> None:
-    answer = await http.get(f"{PATH}:export?door=page")
+    answer = await http.get(f"{PATH}:export?origin=page")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="weir-audit.jsonl"'
     lines = (await answer.get_data()).decode().splitlines()
     assert [ENTRY.check(json.loads(line))["id"] for line in lines] == [3, 2]

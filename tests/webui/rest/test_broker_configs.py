@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import (
-    BROKER_ITSELF,
-    IssueAdminToken,
-    Role,
-)
-from broker.control.passwords import hashed
+from broker.control.commands import BROKER_ITSELF, IssueAdminToken, Role
+from broker.control.tokens import hashed
 from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
@@ -43,8 +39,10 @@ async def tokens(broker: RunningBroker) -> dict[str, str]:
 @pytest.fixture
 async def http(broker: RunningBroker) -> Browserless:
     server = broker.server
-    views = server.broker.views
-    backend = Backend(server.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
+    views = server.views
+    backend = Backend(
+        server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+    )
     return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
 
 

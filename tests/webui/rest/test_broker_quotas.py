@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from broker.control.commands import BROKER_ITSELF, IssueAdminToken, Role
-from broker.control.passwords import hashed
+from broker.control.tokens import hashed
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
@@ -31,8 +31,10 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 @pytest.fixture
 async def http(broker: RunningBroker, mock_clock: MockClock) -> Browserless:
     server = broker.server
-    views = server.broker.views
-    backend = Backend(server.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
+    views = server.views
+    backend = Backend(
+        server.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
+    )
     return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
 
 

@@ -111,7 +111,7 @@ async def test_an_edit_reaches_control_as_it_was_meant(http: Browserless, broker
     assert entry.entity == (("user", None), ("client-id", "app"))
     assert [(op.key, op.value) for op in entry.ops] == [(PRODUCE, 1_048_576), ("request_percentage", None)]
     assert entry.expected_version is None and not command.validate_only
-    assert (actor.name, actor.role, actor.door) == ("ed", Role.EDITOR, ChangeOrigin.REST)
+    assert (actor.name, actor.role, actor.origin) == ("ed", Role.EDITOR, ChangeOrigin.REST)
 
 
 async def test_the_answer_shows_the_rule_as_it_is_now_and_the_command(

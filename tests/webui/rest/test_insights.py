@@ -52,7 +52,7 @@ class Recorded(Reader):
         self.questions.append(question)
         return b"{}"
 
-    async def look(self) -> list[dict[str, Any]]:
+    async def table_states(self) -> list[dict[str, Any]]:
         return [{"name": "usage_per_minute", "state": "none", "problem": None}]
 
 

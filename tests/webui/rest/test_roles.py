@@ -29,9 +29,8 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
-from broker.control.passwords import hashed
-from broker.control.reading import ControlViews
-from broker.control.views import Place
+from broker.control.tokens import hashed
+from broker.control.views import Place, Views
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
@@ -110,9 +109,9 @@ class Real:
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
         place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         telemetry = Telemetry(TelemetryConfig())
-        views = ControlViews(self.control, Live(), self.committer, lambda: place, telemetry)
+        views = Views(self.control, Live(), self.committer, lambda: place, telemetry)
         backend = Backend(
-            self.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True
+            self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
         console = replace(make_console(backend, FakeSettings(), PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))

@@ -73,10 +73,15 @@ def test_json_by_its_name_is_read(media: str) -> None:
     check_body(request_info("POST", headers={"Content-Type": media}))
 
 
-def test_a_bearer_token_settles_name_role_and_door(console: Console) -> None:
+def test_a_bearer_token_settles_name_role_and_origin(console: Console) -> None:
     identity = identity_of(console, request_info(headers={"Authorization": "bearer  viewer-token "}))
     actor = identity.actor()
-    assert (actor.name, actor.role, actor.address, actor.door) == ("vi", Role.VIEWER, HERE, ChangeOrigin.REST)
+    assert (actor.name, actor.role, actor.address, actor.origin) == (
+        "vi",
+        Role.VIEWER,
+        HERE,
+        ChangeOrigin.REST,
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,10 +113,10 @@ def test_nothing_at_all_is_unknown(console: Console) -> None:
     assert refusal(console, request_info(cookies={"weir-8080": "made up", "weir-9999": "x"})).status == 401
 
 
-def test_a_session_settles_the_door_as_a_page(console: Console) -> None:
+def test_a_session_settles_the_origin_as_a_page(console: Console) -> None:
     cookies, _ = signed_in(console)
     actor = identity_of(console, request_info(cookies=cookies)).actor()
-    assert (actor.name, actor.role, actor.door) == ("root", Role.ADMIN, ChangeOrigin.PAGE)
+    assert (actor.name, actor.role, actor.origin) == ("root", Role.ADMIN, ChangeOrigin.PAGE)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "ANYTHING"])

@@ -136,14 +136,14 @@ async def test_one_hash_is_made_at_a_time_and_the_broker_runs_on(
     class Slow:
         row = None
 
-        def opens(self, secret: str) -> bool:
+        def accepts(self, secret: str) -> bool:
             running[0] += 1
             most[0] = max(most[0], running[0])
             time.sleep(0.02)
             running[0] -= 1
             return False
 
-    monkeypatch.setattr(broker, "lock_of", lambda name: Slow())
+    monkeypatch.setattr(broker, "credentials_of", lambda name: Slow())
     guarded = passwords.Passwords(broker.backend(), console.authenticator.passwords._addresses, lambda: 0)
     done: list[int] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.control.rows.tasks import TaskRow
+from broker.control.rows.broker import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock

@@ -1,7 +1,7 @@
 // Audit: the trail of changes, with undo.
 
 import { get } from "./api.js";
-import { DOORS, KINDS, subject, values } from "./audit_words.js";
+import { ORIGINS, KINDS, subject, values } from "./audit_words.js";
 import { empty, failed, h, needs, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
@@ -9,7 +9,7 @@ import { UndoPanel } from "./undo_panel.js";
 import { ago, clock, day } from "./units.js";
 
 const PAGE = 50;
-const url = new UrlState({ q: "", kind: "", door: "", order: "desc" });
+const url = new UrlState({ q: "", kind: "", origin: "", order: "desc" });
 const box = document.getElementById("table");
 const filter = document.getElementById("filter");
 const pager = document.getElementById("pager");
@@ -48,8 +48,8 @@ function actorWords({ actor }) {
   return actor.startsWith("User:") ? ["User:", h("wbr"), actor.slice(5)] : actor;
 }
 
-function fromCell({ door, address }, td) {
-  once(td, "", () => h("span.two", h("span", DOORS[door] ?? door), h("span.mono", address || "–")));
+function fromCell({ origin, address }, td) {
+  once(td, "", () => h("span.two", h("span", ORIGINS[origin] ?? origin), h("span.mono", address || "–")));
 }
 
 function undoCell(row, td) {
@@ -79,8 +79,8 @@ function closePanel() {
 }
 
 function query() {
-  const { q, kind, door } = url.values;
-  const way = door === "" ? { people: "true" } : door === "all" ? {} : { door };
+  const { q, kind, origin } = url.values;
+  const way = origin === "" ? { people: "true" } : origin === "all" ? {} : { origin };
   return { ...(q && { search: q }), ...(kind && { kind }), ...way };
 }
 
@@ -128,7 +128,7 @@ function show() {
   table.showSort("when", url.values.order);
   setText(document.getElementById("older"), isRising() ? "Newer changes" : "Older changes");
   table.show(changes, (key) => (open?.key === key ? open.element : null));
-  const shown = changes.length ? table.element : [filter, kind, door].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
+  const shown = changes.length ? table.element : [filter, kind, origin].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;
   for (const format of ["csv", "jsonl"]) {
@@ -142,8 +142,8 @@ const NOTHING = {
 };
 
 function clear() {
-  for (const field of [filter, kind, door]) field.value = "";
-  choose({ q: "", kind: "", door: "" });
+  for (const field of [filter, kind, origin]) field.value = "";
+  choose({ q: "", kind: "", origin: "" });
 }
 
 function choose(changed) {
@@ -161,7 +161,7 @@ function select(id, all, words) {
 }
 
 const kind = select("kind", "All changes", KINDS);
-const door = select("door", "Without the broker’s own", { all: "With the broker’s own", ...DOORS });
+const origin = select("origin", "Without the broker’s own", { all: "With the broker’s own", ...ORIGINS });
 filter.value = url.values.q;
 filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
 document.getElementById("older").addEventListener("click", () => older());

@@ -17,7 +17,7 @@ export const KINDS = {
   cluster: "Cluster",
 };
 
-export const DOORS = {
+export const ORIGINS = {
   page: "this console",
   rest: "REST",
   wire: "Kafka protocol",

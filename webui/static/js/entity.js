@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 
+/** The user of every unauthenticated client. */
+export const ANONYMOUS = "ANONYMOUS";
+
 const KINDS = { user: "user", "client-id": "client id", ip: "address" };
 const DEFAULTS = { user: "every other user", "client-id": "every other client id", ip: "every other address" };
 

@@ -1,7 +1,7 @@
 // The tables of the Insights page except the recommendations: columns and empty states.
 
 import { h, setText } from "./dom.js";
-import { entityChips, entityKey, ruleLink } from "./entity.js";
+import { ANONYMOUS, entityChips, entityKey, ruleLink } from "./entity.js";
 import { Section } from "./insight_section.js";
 import { once } from "./table.js";
 import { bytes, clock, day, digits, duration, group, KEYS, percent, quantile, rate } from "./units.js";
@@ -14,8 +14,6 @@ export function shortDuration(ms) {
 export function micros(us) {
   return quantile(us / 1000);
 }
-
-const ANONYMOUS = "ANONYMOUS";
 
 function entityOf({ user, client_id: clientId }) {
   if (user === ANONYMOUS && clientId) return { "client-id": clientId };

@@ -2,11 +2,9 @@
 
 import { Sparkline } from "./chart.js";
 import { h, needs, replace, setText } from "./dom.js";
-import { entityChips, entityKey, entityWords } from "./entity.js";
+import { ANONYMOUS, entityChips, entityKey, entityWords } from "./entity.js";
 import { once, Table } from "./table.js";
 import { bytesPerSecond, count, digits, group } from "./units.js";
-
-const ANONYMOUS = "ANONYMOUS";
 
 /** The entity for a limit of this client: an unauthenticated client is identified by its client id alone. */
 export function entityOf({ user, client_id: clientId }) {

@@ -1,0 +1,152 @@
+"""Converts replies of the group coordinator to responses.
+
+Called by the group handlers, by `server` for expirations and by `config_listeners` for deleted topics. A
+handler passes a `GroupRequest` to the coordinator, which returns it with the reply, either at once or, for a
+waiting request, from a later call. Responses are sent after the records of their call are committed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from broker.api.context import RequestContext
+from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
+from broker.api.services import GroupServices
+from broker.groups.coordinator import OnTimerFailure
+from broker.groups.messages import Effects, Now, Token
+from broker.log.partition import PartitionLog
+from broker.protocol.schema import Struct
+from broker.records.slices import Slices
+from broker.services.group_service import Writing
+from broker.steps import Steps
+
+LONGEST_NAME: Final = 8_000
+"""Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
+
+
+class GroupRequest:
+    """The token of a request, which builds its response from the coordinator's reply."""
+
+    __slots__ = ("build_response", "context")
+
+    def __init__(self, context: RequestContext, build_response: Callable[[Any, int], Struct]) -> None:
+        self.context = context
+        self.build_response = build_response
+
+    def outcome(self, reply: Any) -> Outcome:
+        return Response(self.build_response(reply, self.context.api_version))
+
+
+class DividedGroupRequest(GroupRequest):
+    """A request that may be too large for one coordinator call.
+
+    Each call of `calls` starts after the records of the previous call are written. `take` receives the reply
+    of each, and `response` is the final response. Each part has its own errors; a failed part does not undo
+    earlier parts. `rest` lists the parts that the calls have not consumed. Neither `calls` nor `take` may
+    reference the request's message, which is freed in slices after the first call.
+    """
+
+    __slots__ = ("_calls", "_reply", "_rest", "_services", "_take")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        calls: Iterator[Callable[[Token], Effects]],
+        take: Callable[[Any], None],
+        response: Struct,
+        services: GroupServices,
+        *rest: list[Any],
+    ) -> None:
+        super().__init__(context, lambda _reply, _version: response)
+        self._calls = calls
+        self._take = take
+        self._reply = response
+        self._services = services
+        self._rest = rest
+
+    def begin(self) -> Outcome:
+        """Make the first call; `calls` is not empty."""
+        return conclude(next(self._calls)(self), self, self._services)
+
+    def outcome(self, reply: Any) -> Outcome:
+        self._take(reply)
+        call = next(self._calls, None)
+        if call is None:
+            return Response(self._reply)
+        return Sliced(self._turn(call), None, self._reply, *self._rest)
+
+    def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
+        yield from ()
+        return conclude(call(self), self, self._services)
+
+
+def now_of(context: RequestContext) -> Now:
+    return Now(context.now_ms, context.wall_ms)
+
+
+def conclude(effects: Effects, request: GroupRequest, services: GroupServices) -> Outcome:
+    """Return the outcome of `request`; the replies to other requests are posted as callbacks."""
+    if not effects.records:
+        return _deliver(effects, request, services)
+    writing = services.groups.write(effects, now_of(request.context))
+    return _Settling(writing, request, services)
+
+
+def expire_groups(
+    services: GroupServices, now_ms: int, wall_ms: int, on_failure: OnTimerFailure | None = None
+) -> None:
+    """Expire members and rebalances that are due. Never called from a handler's batch.
+
+    `on_failure`: see `GroupCoordinator.expire`.
+    """
+    _deliver(services.groups.expire(Now(now_ms, wall_ms), on_failure), None, services)
+
+
+def forget_topics(
+    services: GroupServices, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
+) -> Steps[None]:
+    """Delete the committed offsets of deleted topics.
+
+    `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
+    few groups and offsets.
+    """
+    for group_id, partitions in services.groups.coordinator.committed_in(topics):
+        if partitions:
+            now = Now(now_ms(), wall_ms())
+            _deliver(services.groups.partitions_deleted(group_id, partitions, now), None, services)
+        yield
+
+
+def release_groups(services: GroupServices) -> None:
+    """Complete every waiting JoinGroup and SyncGroup at shutdown with NOT_COORDINATOR."""
+    _deliver(services.groups.coordinator.release(), None, services)
+
+
+class _Settling(AfterCommit):
+    """A coordinator call whose records are staged."""
+
+    __slots__ = ("request", "services", "writing")
+
+    def __init__(self, writing: Writing, request: GroupRequest, services: GroupServices) -> None:
+        self.writing = writing
+        self.request = request
+        self.services = services
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return [log.log for log, _ in self.writing.written]
+
+    def finish(self) -> Outcome:
+        effects = self.services.groups.settle(self.writing, now_of(self.request.context))
+        return _deliver(effects, self.request, self.services)
+
+
+def _deliver(effects: Effects, request: GroupRequest | None, services: GroupServices) -> Outcome:
+    outcome: Outcome = DELAYED
+    for token, reply in effects.replies:
+        assert isinstance(token, GroupRequest)
+        if token is request:
+            outcome = token.outcome(reply)
+        else:
+            services.callbacks.post(token.context, partial(token.outcome, reply))
+    return outcome

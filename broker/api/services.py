@@ -1,0 +1,192 @@
+"""The services that handlers use, one class for each family of handlers.
+
+`registry.api` names the class of a handler. `handler_services` builds one object of each class; the routes of
+`network` pass it to the handlers. The objects have no behaviour.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.api.callbacks import Callbacks
+from broker.api.change_limits import ControllerMutations
+from broker.api.client_security import ClientSecurity, Logins
+from broker.api.delayed_operations import DelayedFetches
+from broker.api.registry import Registry
+from broker.clock import Clock
+from broker.config.table import BrokerConfig
+from broker.control.control import Control
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
+from broker.security.unknown_users import UnknownUsers
+from broker.services.fetch_sessions import FetchSessions
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.services.producer_ids import ProducerIds
+from broker.telemetry.state import Telemetry
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """A listener as handlers see it: its advertised address and its permitted APIs."""
+
+    host: str
+    port: int
+    registry: Registry
+    is_controller: bool = False
+
+
+Endpoints = dict[str, Endpoint]
+"""By listener name; `network` fills it once the ports are bound."""
+
+HandlerServices = Mapping[type, Any]
+"""One object of each class below, by its class."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceServices:
+    partitions: Partitions
+    fetches: DelayedFetches
+    quotas: ClientQuotas
+
+
+@dataclass(frozen=True, slots=True)
+class FetchServices:
+    """`max_bytes` is fetch.max.bytes."""
+
+    clock: Clock
+    node_id: int
+    max_bytes: int
+    partitions: Partitions
+    fetches: DelayedFetches
+    sessions: FetchSessions
+    quotas: ClientQuotas
+    replication: ReplicationQuotas
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionServices:
+    """For offsets, log directories, and the deletion of records."""
+
+    partitions: Partitions
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterServices:
+    """For DescribeCluster and ApiVersions."""
+
+    node_id: int
+    endpoints: Endpoints
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataServices:
+    """For topics and coordinators, which these APIs may create."""
+
+    node_id: int
+    endpoints: Endpoints
+    control: Control
+    partitions: Partitions
+    groups: GroupService
+    mutations: ControllerMutations
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class TopicServices:
+    """For changes of topics."""
+
+    control: Control
+    mutations: ControllerMutations
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class ControlServices:
+    """For configs, quotas, users and reassignments."""
+
+    node_id: int
+    control: Control
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdServices:
+    control: Control
+    producer_ids: ProducerIds
+
+
+@dataclass(frozen=True, slots=True)
+class GroupServices:
+    control: Control
+    groups: GroupService
+    callbacks: Callbacks
+    security: ClientSecurity
+
+
+@dataclass(frozen=True, slots=True)
+class LoginServices:
+    control: Control
+    security: ClientSecurity
+    unknown_users: UnknownUsers
+    logins: Logins
+    callbacks: Callbacks
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryServices:
+    """`expiry_moved` is called after a request: an instance may now expire earlier than all others."""
+
+    telemetry: Telemetry
+    expiry_moved: Callable[[], None]
+
+
+def handler_services(
+    *,
+    clock: Clock,
+    config: BrokerConfig,
+    endpoints: Endpoints,
+    control: Control,
+    partitions: Partitions,
+    fetches: DelayedFetches,
+    groups: GroupServices,
+    quotas: ClientQuotas,
+    replication: ReplicationQuotas,
+    security: ClientSecurity,
+    unknown_users: UnknownUsers,
+    logins: Logins,
+    callbacks: Callbacks,
+    telemetry: TelemetryServices,
+) -> HandlerServices:
+    """Build the services of every family. `config` is the configuration at the start."""
+    node_id = config.broker.node_id
+    mutations = ControllerMutations(quotas.mutation, clock)
+    sessions = FetchSessions(config.fetch.max_incremental_sessions)
+    return {
+        ProduceServices: ProduceServices(partitions, fetches, quotas),
+        FetchServices: FetchServices(
+            clock,
+            node_id,
+            config.fetch.max_bytes,
+            partitions,
+            fetches,
+            sessions,
+            quotas,
+            replication,
+            security,
+        ),
+        PartitionServices: PartitionServices(partitions, security),
+        ClusterServices: ClusterServices(node_id, endpoints, control),
+        MetadataServices: MetadataServices(
+            node_id, endpoints, control, partitions, groups.groups, mutations, security
+        ),
+        TopicServices: TopicServices(control, mutations, security),
+        ControlServices: ControlServices(node_id, control, security),
+        ProducerIdServices: ProducerIdServices(control, ProducerIds()),
+        GroupServices: groups,
+        LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
+        TelemetryServices: telemetry,
+    }

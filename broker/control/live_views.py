@@ -1,0 +1,88 @@
+"""The live state that `views` joins with the metadata image. Implemented by broker.console_views."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from broker.control.commands import EntityPairs
+from broker.control.rows.broker import (
+    Figures,
+    TaskRow,
+)
+from broker.control.rows.connections import (
+    AddressUse,
+    ConnectionLimitRow,
+    ConnectionRow,
+    Flow,
+    ThrottledRow,
+)
+from broker.control.rows.quotas import (
+    BrokerLimit,
+    ClientUsage,
+    Decided,
+    QuotaUse,
+    RetryStormUse,
+    ShadowUse,
+)
+from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+
+
+class LiveViewSource(Protocol):
+    """The live views that broker.server passes in. All calls are fast and synchronous, and return the current
+    state.
+    """
+
+    def figures(self) -> Figures: ...
+
+    def broker_limits(self) -> Sequence[BrokerLimit]:
+        """Return the four rates of the broker quota."""
+
+    def retry_storm(self) -> RetryStormUse: ...
+
+    def flow(self) -> Flow: ...
+
+    def throttled(self) -> Iterable[ThrottledRow]:
+        """Yield the connections that were throttled at the time of the call; rows are built lazily."""
+
+    def connections(self) -> Iterable[ConnectionRow]:
+        """Yield rows built lazily, so that the caller can pause between them."""
+
+    def addresses(self) -> Sequence[AddressUse]: ...
+
+    def controller_addresses(self) -> Sequence[AddressUse]: ...
+
+    def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
+
+    def quota_use(self) -> Iterable[QuotaUse | None]:
+        """Yield the use of every rule with recent clients. None stands for sensors without a result."""
+
+    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+        """Return the use of one entity."""
+
+    def shadow_use(self) -> Sequence[ShadowUse]:
+        """Return the use of every limit in shadow mode."""
+
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        """Return the callback's decision; None without a callback."""
+
+    def usage(self) -> Iterable[ClientUsage]:
+        """Yield every recently active client, built lazily. With very many clients, the least active are
+        dropped.
+        """
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        """Return the value of the sensor of this client or address; None without a sensor."""
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        """Return the throttle time for this use over the whole window; 0 up to the bound."""
+
+    def topic_size(self, name: str) -> TopicSize: ...
+
+    def partitions(self, topic: str) -> Iterable[PartitionRow]:
+        """Yield rows by index, built lazily."""
+
+    def groups(self) -> Iterable[GroupRow]:
+        """Yield rows built lazily."""
+
+    def group(self, group_id: str) -> GroupDetail | None: ...
+
+    def tasks(self) -> list[TaskRow]: ...

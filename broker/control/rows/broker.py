@@ -1,0 +1,170 @@
+"""The broker's live numbers and addresses, settings, tokens, tasks and audit trail. See `views` for units."""
+
+from dataclasses import dataclass
+
+from broker.metadata.changes import AuditRow
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A bounded queue: `peak` is its maximum depth since the start."""
+
+    name: str
+    depth: int
+    capacity: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka): requests completed
+    since the start, and quantiles of the last five minutes, NaN without requests.
+    """
+
+    api: str
+    phase: str
+    count: int
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent.
+
+    The `_total` counters start at 0 with the process and never decrease, so that a page can compute rates.
+    `memory_pool_size` is None if queued.max.request.bytes is off; `controller_memory_pool_size` also if the
+    controller has no listener. The first of `queues` is the request queue. `offline_partitions` are unusable
+    until the next start; `missing_offsets` counts offsets whose records are lost.
+    """
+
+    uptime_ms: int
+    bytes_in_total: int
+    bytes_out_total: int
+    requests_total: int
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    requests_per_s: float
+    connections: int
+    throttled: int
+    groups: int
+    processor_idle: float
+    handler_idle: float
+    acceptor_blocked: float
+    memory_pool_used: int
+    memory_pool_size: int | None
+    queues: tuple[QueueRow, ...] = ()
+    phases: tuple[PhaseRow, ...] = ()
+    controller_memory_pool_used: int = 0
+    controller_memory_pool_size: int | None = None
+    offline_partitions: int = 0
+    missing_offsets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The broker's addresses: `bootstrap` as host:port for clients, `console` as a URL, empty without a
+    console.
+    """
+
+    software_version: str
+    bootstrap: tuple[str, ...]
+    console: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`quota_rules` counts entities with a limit."""
+
+    cluster_id: str
+    node_id: int
+    software_version: str
+    bootstrap: tuple[str, ...]
+    console: str
+    topics: int
+    partitions: int
+    quota_rules: int
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """One source of a value; the first in the list is in force."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRow:
+    """One setting of one resource, as in DescribeConfigs. `source` and `type` are Kafka's wire numbers."""
+
+    name: str
+    value: str | None
+    source: int
+    type: int
+    read_only: bool
+    sensitive: bool
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == 5
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """`version` changes with every change of the token; `expires_at_ms` None: never; `password_at_ms` is when
+    its password was set, None without one.
+    """
+
+    name: str
+    role: str
+    changed_at_ms: int
+    changed_by: str
+    version: int
+    expires_at_ms: int | None = None
+    password_at_ms: int | None = None
+
+    def has_expired(self, now_ms: int) -> bool:
+        """`now_ms` is wall-clock."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A resource that a task owns: its current amount, its limit and its peak. None: no limit, or not
+    recorded.
+    """
+
+    name: str
+    now: int
+    capacity: int | None = None
+    peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task under the name of Kafka's thread, or a nursery (`kind` "nursery").
+
+    Parents precede children; `depth` is the nesting level, and deeper tasks end earlier. `idle` is the idle
+    fraction of the last second, where defined. `count` tasks of the same name are one row.
+    """
+
+    name: str
+    kind: str
+    parent: str | None
+    depth: int
+    owns: tuple[Owned, ...]
+    idle: float | None
+    since_at_ms: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry(AuditRow):
+    """`final` says why the old value cannot be restored; None: the role of the change can restore it."""
+
+    final: str | None = None

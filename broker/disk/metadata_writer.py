@@ -1,0 +1,78 @@
+"""The writer of the metadata log: commits in a thread, and runs long changes in slices.
+
+Made by `server` and used by broker.control as its committer.
+"""
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import trio
+
+from broker.errors import FatalExitError
+from broker.metadata.actor import Actor
+from broker.metadata.changes import AuditFilter, AuditRow, Change
+from broker.metadata.image import Image
+from broker.metadata.store import MetadataStore
+from broker.network.clock import TrioClock
+from broker.network.supervisor import LastError
+from broker.steps import Steps
+
+SLICE_S: Final = 0.001
+"""Duration of a slice of a long change between two checkpoints."""
+
+Result = TypeVar("Result")
+
+
+class MetadataWriter:
+    """A `broker.control.control.Committer` that commits in a thread, one set of changes at a time.
+
+    Reports fatal errors to `last_error`.
+    """
+
+    def __init__(self, store: MetadataStore, clock: TrioClock) -> None:
+        self.last_error = LastError()
+        self._store = store
+        self._clock = clock
+        self._lock = trio.Lock()
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        async with self._lock:
+            try:
+                yield
+            except FatalExitError as error:
+                self.last_error.report(error)
+                raise
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        """Return the image after the change. Cancellation does not abandon a running thread."""
+        return await trio.to_thread.run_sync(self._store.commit, changes, actor, self._clock.wall_ms())
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """Run `steps` in slices and return their result. A small change runs without a pause."""
+        with trio.CancelScope(shield=to_the_end):
+            return await _in_slices(steps)
+        raise AssertionError("unreachable: this scope is never cancelled")
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        async with self._lock:
+            return await trio.to_thread.run_sync(self._store.history, wanted)
+
+
+async def _in_slices(steps: Steps[Result]) -> Result:
+    until = time.perf_counter() + SLICE_S
+    was_long = False
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            if was_long:  # what follows begins a slice of its own
+                await trio.lowlevel.checkpoint()
+            result: Result = end.value
+            return result
+        if time.perf_counter() >= until:
+            was_long = True
+            await trio.lowlevel.checkpoint()
+            until = time.perf_counter() + SLICE_S

@@ -1,0 +1,239 @@
+"""Requests, throttles and connections, added up for each second.
+
+The requests are read from the network's `ClientUsage`; requests that processors serve from a request cache
+are counted by API only. The network's `Throttling` reports throttles; the socket server and the connection
+gate report connections.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from broker.events.source import encode
+from broker.metadata.image import OUR_TOPICS
+from broker.metrics.histogram import top_of
+from broker.network.connection.channel import Channel
+from broker.network.metrics.client_usage import TIMED_PHASES, ApiClient, ApiUsage, ClientUsage, Histogram
+from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
+from broker.quotas.connections import IP_RATE
+from broker.quotas.entity import Governing
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.throttle_compliance import ThrottleCompliance
+from broker.quotas.throttled import Throttle
+
+REQUESTS_VERSION: Final = 2
+"""Version 1 called the source `cached` "by_heart"."""
+
+CACHED: Final = "cached"
+OTHERS: Final = "others"
+
+
+class RequestEvents:
+    """A `Source` with a row for each principal, client id and API: at most `max_rows` rows a second; further
+    clients share one row.
+    """
+
+    def __init__(self, max_rows: int, usage: ClientUsage, metrics: AllMetrics) -> None:
+        self.topic = OUR_TOPICS + "requests"
+        self.left_out = 0
+        self._max_rows = max_rows
+        self._usage = usage
+        self._metrics = metrics
+        self._cached: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Discard what was counted before; it belongs to no row."""
+        for _ in self._usage.take(0):
+            pass
+        self._cached = {api.name: sum(part.cached for part in api.parts) for api in self._metrics.once()}
+
+    def take(self, time_ms: int) -> Iterator[bytes]:
+        for client, use in self._usage.take(self._max_rows):
+            yield encode(time_ms, _request_row(client, use), REQUESTS_VERSION)
+        for api in self._metrics.once():
+            total = sum(part.cached for part in api.parts)
+            more = total - self._cached.get(api.name, 0)
+            if more:
+                self._cached[api.name] = total
+                yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more}, REQUESTS_VERSION)
+
+
+def _request_row(client: ApiClient | None, use: ApiUsage) -> dict[str, object]:
+    fields = {"source": OTHERS} if client is None else {"source": "client", **client._asdict()}
+    return {
+        **fields,
+        "requests": use.requests,
+        "bytes_in": use.bytes_in,
+        "bytes_out": use.bytes_out,
+        "throttle_ms": use.throttle_ms,
+        "errors": {str(code): count for code, count in use.errors.items()},
+        "timed": use.timed,
+        "phases": {name: _buckets(phase) for name, phase in zip(TIMED_PHASES, use.phases, strict=True)},
+    }
+
+
+def _buckets(histogram: Histogram) -> list[list[int]]:
+    """Return pairs of a bucket's upper bound in microseconds and its count."""
+    return [
+        [-(-(top_of(bucket) + 1) * TICK_NS // 1000), count] for bucket, count in sorted(histogram.items())
+    ]
+
+
+class _Throttled:
+    """The sum of a row's throttles, with the observed value and bound of the last one."""
+
+    __slots__ = ("channel", "count", "last", "longest_ms", "total_ms")
+
+    def __init__(self, channel: Channel, throttle: Throttle) -> None:
+        self.channel = channel
+        self.last = throttle
+        self.count = self.total_ms = self.longest_ms = 0
+
+    def add(self, throttle: Throttle) -> None:
+        self.last = throttle
+        self.count += 1
+        self.total_ms += throttle.throttle_ms
+        self.longest_ms = max(self.longest_ms, throttle.throttle_ms)
+
+
+class ThrottleEvents:
+    """A `Source` with a row for each connection and rule: at most `max_rows` rows."""
+
+    def __init__(self, max_rows: int, throttle_compliance: ThrottleCompliance) -> None:
+        self.topic = OUR_TOPICS + "throttles"
+        self.left_out = 0
+        self._max_rows = max_rows
+        self._throttle_compliance = throttle_compliance
+        self._rows: dict[tuple[Channel, QuotaKind, Governing], _Throttled] = {}
+
+    def throttled(self, channel: Channel, throttle: Throttle) -> None:
+        key = channel, throttle.kind, throttle.rule
+        row = self._rows.get(key)
+        if row is None:
+            if len(self._rows) >= self._max_rows:
+                self.left_out += 1
+                return
+            row = self._rows[key] = _Throttled(channel, throttle)
+        row.add(throttle)
+
+    def take(self, time_ms: int) -> Iterator[bytes]:
+        rows, self._rows = self._rows, {}
+        for row in rows.values():
+            channel, last = row.channel, row.last
+            seen = self._throttle_compliance.take_observations(channel)
+            yield encode(
+                time_ms,
+                {
+                    "kind": last.kind,
+                    "entity": dict(last.rule.pairs),
+                    "principal": channel.principal,
+                    "client_id": channel.client_id or "",
+                    "connection": channel.id,
+                    "listener": channel.listener,
+                    "address": channel.address,
+                    "software_name": channel.software_name,
+                    "software_version": channel.software_version,
+                    "observed": last.observed,
+                    "bound": last.bound,
+                    "count": row.count,
+                    "throttle_ms": row.total_ms,
+                    "longest_ms": row.longest_ms,
+                    "obeys": seen.obeys,
+                    "waited": seen.waited,
+                    "sent_early": seen.sent_early,
+                },
+            )
+
+
+class _ConnectionRow(NamedTuple):
+    event: str
+    listener: str
+    address: str
+    principal: str = ""
+    client_id: str = ""
+    software_name: str = ""
+    software_version: str = ""
+    reason: str = ""
+    bound: float | None = None
+
+
+class _ConnectionSums:
+    __slots__ = ("bytes_in", "bytes_out", "connection", "count", "delay_ms", "lived_ms", "requests")
+
+    def __init__(self) -> None:
+        self.connection: str | None = None
+        self.count = self.requests = self.bytes_in = self.bytes_out = self.lived_ms = self.delay_ms = 0
+
+
+class ConnectionEvents:
+    """A `Source` with at most `max_rows` rows.
+
+    A connection storm becomes one row for each combination of address, client and reason, with the number of
+    connections; a row of a single connection has its id.
+    """
+
+    def __init__(self, max_rows: int) -> None:
+        self.topic = OUR_TOPICS + "connections"
+        self.left_out = 0
+        self._max_rows = max_rows
+        self._rows: dict[_ConnectionRow, _ConnectionSums] = {}
+        self._closed: list[tuple[_ConnectionSums, int]] = []
+
+    def opened(self, channel: Channel) -> None:
+        self._count(_ConnectionRow("opened", channel.listener, channel.address), channel.id)
+
+    def closed(self, channel: Channel, reason: str) -> None:
+        row = _ConnectionRow(
+            "closed",
+            channel.listener,
+            channel.address,
+            channel.principal,
+            channel.client_id or "",
+            channel.software_name,
+            channel.software_version,
+            reason,
+        )
+        sums = self._count(row, channel.id)
+        if sums is not None:
+            sums.requests += channel.requests
+            sums.bytes_in += channel.bytes_in
+            sums.bytes_out += channel.bytes_out
+            self._closed.append((sums, channel.opened_wall_ms))
+
+    def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
+        self._count(_ConnectionRow("refused", listener, address, reason=rule, bound=bound))
+
+    def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
+        sums = self._count(_ConnectionRow("throttled", listener, address, reason=IP_RATE, bound=bound))
+        if sums is not None:
+            sums.delay_ms += throttle_ms
+
+    def take(self, time_ms: int) -> Iterator[bytes]:
+        rows, self._rows = self._rows, {}
+        closed, self._closed = self._closed, []
+        for sums, opened_ms in closed:
+            sums.lived_ms += max(time_ms - opened_ms, 0)
+        for row, sums in rows.items():
+            yield encode(
+                time_ms,
+                {
+                    **row._asdict(),
+                    "connection": sums.connection if sums.count == 1 else None,
+                    "count": sums.count,
+                    "requests": sums.requests,
+                    "bytes_in": sums.bytes_in,
+                    "bytes_out": sums.bytes_out,
+                    "lived_ms": sums.lived_ms,
+                    "delay_ms": sums.delay_ms,
+                },
+            )
+
+    def _count(self, row: _ConnectionRow, connection: str | None = None) -> _ConnectionSums | None:
+        sums = self._rows.get(row)
+        if sums is None:
+            if len(self._rows) >= self._max_rows:
+                self.left_out += 1
+                return None
+            sums = self._rows[row] = _ConnectionSums()
+        sums.count += 1
+        sums.connection = connection
+        return sums

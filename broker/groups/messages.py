@@ -1,0 +1,248 @@
+"""The group coordinator's arguments and results, in plain values.
+
+The handlers of `api` convert them from and to messages; where protocol versions differ, a field of a request
+states the client's capability. A call returns `Effects`: records, and replies by the token of their request.
+The replies may be sent once the records are written, in order.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.errors import ErrorCode
+
+NO_EPOCH = -1
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset.
+
+    `leader_epoch` is -1 if the client sent none; `expire_ms` is set only by commits with their own retention.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int | None = None
+
+    def is_expired(self, wall_ms: int, retention_ms: int, kept_since_ms: int) -> bool:
+        """Return whether the offset has expired.
+
+        Its own expiry applies, or `retention_ms` counted from `kept_since_ms`.
+        """
+        if self.expire_ms is not None:
+            return wall_ms >= self.expire_ms
+        return wall_ms - kept_since_ms >= retention_ms
+
+
+Offsets = dict[str, dict[int, CommittedOffset]]
+"""Committed offsets of one group by topic and partition."""
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Now(NamedTuple):
+    """One moment on both clocks: `ms` is monotonic and drives timeouts, `wall_ms` is recorded."""
+
+    ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """JoinGroup.
+
+    `protocols` are (name, metadata) in the member's order of preference.
+
+    `requires_member_id` (JoinGroup 4 and later, KIP-394): a new dynamic member first receives its id and must
+    rejoin with it. `can_skip_assignment` (9 and later, KIP-814): the leader supports keeping the existing
+    assignment.
+    """
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Sequence[tuple[str, Buffer]]
+    requires_member_id: bool
+    can_skip_assignment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """SyncGroup.
+
+    `assignments` come from the leader, by member id; protocol type and name are None before version 5.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol_name: str | None
+    assignments: Mapping[str, Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingMember:
+    """One member of a LeaveGroup.
+
+    An operator removes a static member by an `instance_id` and an empty `member_id`.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+
+
+class OffsetToCommit(NamedTuple):
+    """An offset in an OffsetCommit. `leader_epoch` is -1 if the client does not send it."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """OffsetCommit.
+
+    A generation of -1 comes from a client with manual assignment, or from an operator.
+
+    `retention_ms` of -1 selects the broker's retention. `knows_missing_groups` (9 and later): a generation of
+    a missing group gets GROUP_ID_NOT_FOUND, in earlier versions ILLEGAL_GENERATION.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    offsets: Sequence[OffsetToCommit]
+    retention_ms: int = -1
+    knows_missing_groups: bool = True
+
+
+Token = Hashable
+"""Identifies a request; anything but None. The reply carries the same token."""
+
+Record = tuple[bytes, bytes | None]
+"""Key and value of one record of __consumer_offsets; a value of None is a tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member as the leader sees it: `metadata` is its subscription in the selected protocol."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinReply:
+    """`members` is set for the leader only. `skip_assignment`: the leader keeps the existing assignment."""
+
+    error: ErrorCode
+    member_id: str
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveReply:
+    """`errors` are in the order of the leaving members; `error` is the top-level error."""
+
+    error: ErrorCode
+    errors: tuple[ErrorCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReply:
+    """One error per offset, in the order of the request."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteReply:
+    """`errors` are in the order of the requested partitions; empty if the top-level `error` is set."""
+
+    error: ErrorCode
+    errors: tuple[ErrorCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReply:
+    """One error per group, in the order of the request."""
+
+    errors: tuple[ErrorCode, ...]
+
+
+Reply = JoinReply | SyncReply | LeaveReply | CommitReply | OffsetDeleteReply | DeleteReply
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The effects of one call, which may include replies to other members' pending requests.
+
+    `overwritten` holds the previous offsets (group, topic, partition, offset), so that
+    `GroupCoordinator.roll_back` can restore them if the records cannot be written.
+    """
+
+    replies: list[tuple[Token, Reply]] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    overwritten: list[tuple[str, str, int, CommittedOffset | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    """`metadata` is empty unless the group is stable."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """`protocol` is the selected protocol while the group is stable, else empty."""
+
+    error: ErrorCode
+    group_id: str
+    state: str
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+    members: int

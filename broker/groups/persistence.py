@@ -1,0 +1,113 @@
+"""Groups as records of __consumer_offsets: written by transitions, read back at the start in log order.
+
+The last record of a key wins. Independent of the byte format, which `records` defines. (Kafka:
+GroupMetadataManager.)
+"""
+
+from broker.groups.group import Group, Member, State
+from broker.groups.messages import Record
+from broker.groups.records import (
+    GroupKey,
+    OffsetKey,
+    StoredGroup,
+    StoredMember,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+    encode_group_key,
+    encode_group_value,
+)
+
+
+def record_of(group: Group) -> Record:
+    return encode_group_key(group.group_id), encode_group_value(_stored(group))
+
+
+def tombstone_of(group: Group) -> Record:
+    return encode_group_key(group.group_id), None
+
+
+def _stored(group: Group) -> StoredGroup:
+    """Return the group's persistent state, with each member's metadata for the selected protocol only."""
+    members = tuple(
+        StoredMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.protocols[group.protocol or ""],
+            member.assignment,
+        )
+        for member in group.members.values()
+    )
+    return StoredGroup(
+        group.protocol_type or "",
+        group.generation_id,
+        group.protocol,
+        group.leader_id,
+        -1 if group.state_ms is None else group.state_ms,
+        members,
+    )
+
+
+def _restore(group: Group, value: StoredGroup) -> None:
+    """Fill a new group: stable if it has members, else empty. The caller starts the sessions."""
+    for saved in value.members:
+        member = Member(
+            group.group_id,
+            saved.member_id,
+            saved.instance_id,
+            saved.client_id,
+            saved.client_host,
+            saved.session_timeout_ms,
+            saved.rebalance_timeout_ms,
+            {value.protocol or "": saved.subscription},
+        )
+        member.assignment = saved.assignment
+        group.add(member, value.protocol_type)
+    group.state = State.STABLE if value.members else State.EMPTY
+    group.state_ms = None if value.state_ms == -1 else value.state_ms
+    group.generation_id = value.generation_id
+    group.protocol_type = value.protocol_type or None
+    group.protocol = value.protocol
+    group.leader_id = value.leader
+    group.subscriptions = group.read_subscriptions()
+
+
+Groups = dict[str, Group]
+
+
+def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
+    """Apply one record. Skips records of other group types. Raises UnreadableRecord."""
+    match decode_key(key):
+        case OffsetKey(group_id, topic, partition):
+            _replay_offset(groups, group_id, topic, partition, value)
+        case GroupKey(group_id):
+            _replay_group(groups, group_id, value)
+
+
+def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
+    if value is not None:
+        group = groups.get(group_id)
+        if group is None:
+            group = groups[group_id] = Group(group_id)
+        group.offsets.setdefault(topic, {})[partition] = decode_offset_value(value)
+    elif group_id in groups:
+        offsets = groups[group_id].offsets
+        by_partition = offsets.get(topic, {})
+        if by_partition.pop(partition, None) is not None and not by_partition:
+            del offsets[topic]
+
+
+def _replay_group(groups: Groups, group_id: str, value: bytes | None) -> None:
+    before = groups.get(group_id)
+    if value is None:
+        groups.pop(group_id, None)
+        return
+    group = Group(group_id)
+    _restore(group, decode_group_value(value))
+    if before is not None:
+        group.offsets = before.offsets
+    groups[group_id] = group

@@ -1,0 +1,194 @@
+"""Sequence numbers of idempotent producers, per partition (KIP-98; Kafka's ProducerStateManager).
+
+Owned by a PartitionLog: `check` before a batch is staged, `add` when it is staged, `undo` when staged batches
+could not be written. Pure. Transactions are not tracked yet.
+
+`snapshot` and `parse_snapshot` define the content of Kafka's `.snapshot` file (ProducerSnapshot, version 1),
+which is written when a segment is rolled and at a clean shutdown, and read at startup:
+
+    version i16 | crc32c u32 over what follows | count i32 | count entries of 48 bytes
+
+It stores only the last batch of each producer, as Kafka's; recovery restores earlier ones from the log.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from broker.errors import ApiError, ErrorCode
+
+RETAINED_BATCHES: Final = 5
+"""Batches kept per producer to recognise retries: the most that a producer has in flight.
+
+Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN.
+"""
+
+_SEQUENCE_MAX: Final = 0x7FFF_FFFF
+
+_HEAD: Final = Struct(">hIi")
+_CRC_FROM: Final = 6
+_ENTRY: Final = Struct(">qhiqiqiq")
+"""Producer id, epoch, last sequence, last offset, offset delta, time, coordinator epoch, first offset of a
+transaction.
+"""
+_VERSION: Final = 1
+_NONE: Final = -1
+
+
+class BatchMetadata(NamedTuple):
+    """A batch in the log: sequences and offsets of its first and last record, and its greatest timestamp."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+class ProducerStateEntry(NamedTuple):
+    """State of one producer.
+
+    `seen_ms` is the broker's wall clock at the last append. `batches` is never empty and ends with the
+    newest.
+    """
+
+    epoch: int
+    seen_ms: int
+    batches: tuple[BatchMetadata, ...]
+
+
+def sequence_after(first: int, delta: int) -> int:
+    """Return the sequence `delta` after `first`; sequences wrap from 2^31 - 1 to 0."""
+    return (first + delta) & _SEQUENCE_MAX
+
+
+class ProducerStates:
+    """The producer states of one partition."""
+
+    __slots__ = ("_before", "_producers")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerStateEntry] = {}
+        self._before: dict[int, ProducerStateEntry | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def items(self) -> list[tuple[int, ProducerStateEntry]]:
+        return sorted(self._producers.items())
+
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
+        return self._producers.get(producer_id)
+
+    def restore(self, producer_id: int, producer: ProducerStateEntry) -> None:
+        """Set a producer's state from a snapshot."""
+        self._producers[producer_id] = producer
+
+    def check(self, producer_id: int, epoch: int, first_sequence: int, delta: int) -> BatchMetadata | None:
+        """Return the stored batch that this one repeats, or None for the next batch or an unknown producer.
+
+        Raises ApiError: INVALID_PRODUCER_EPOCH (a newer instance of the producer has written),
+        OUT_OF_ORDER_SEQUENCE_NUMBER (batches are missing, or a new epoch does not start at 0).
+        """
+        known = self._producers.get(producer_id)
+        if known is None:
+            return None
+        if epoch == known.epoch:
+            last = known.batches[-1].last_sequence
+            if first_sequence == (last + 1) & _SEQUENCE_MAX:
+                return None
+            last_sequence = sequence_after(first_sequence, delta)
+            for batch in known.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id}: {first_sequence}"
+                f" (incoming seq. number), {last} (current end sequence number)",
+            )
+        if epoch < known.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch"
+                f" {known.epoch}",
+            )
+        if first_sequence != 0:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for new epoch of producer {producer_id}: {epoch} (request epoch),"
+                f" {first_sequence} (seq. number), {known.epoch} (current producer epoch)",
+            )
+        return None
+
+    def add(self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int) -> None:
+        """Record a staged batch that passed `check`. `undo` reverts it until `settle`."""
+        known = self._producers.get(producer_id)
+        if producer_id not in self._before:
+            self._before[producer_id] = known
+        if known is None or known.epoch != epoch:
+            batches: tuple[BatchMetadata, ...] = (batch,)
+        else:
+            batches = (*known.batches[1 - RETAINED_BATCHES :], batch)
+        self._producers[producer_id] = ProducerStateEntry(epoch, now_ms, batches)
+
+    def settle(self) -> None:
+        """Make the added batches permanent after they were written."""
+        if self._before:
+            self._before = {}
+
+    def undo(self) -> None:
+        """Revert every `add` since the last `settle`."""
+        for producer_id, producer in self._before.items():
+            if producer is None:
+                del self._producers[producer_id]
+            else:
+                self._producers[producer_id] = producer
+        self._before = {}
+
+    def expire(self, before_ms: int) -> int:
+        """Remove producers last seen at `before_ms` or earlier and return their number."""
+        expired = [each for each, producer in self._producers.items() if producer.seen_ms <= before_ms]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+
+def snapshot(producers: ProducerStates) -> bytes:
+    entries = []
+    for producer_id, producer in producers.items():
+        last = producer.batches[-1]
+        delta = last.last_offset - last.base_offset
+        entries.append(
+            _ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                delta,
+                producer.seen_ms,
+                _NONE,
+                _NONE,
+            )
+        )
+    body = len(entries).to_bytes(4, "big") + b"".join(entries)
+    return _HEAD.pack(_VERSION, crc32c(body), len(entries)) + body[4:]
+
+
+def parse_snapshot(content: bytes) -> ProducerStates | None:
+    """Return the producers; None for a damaged file or an unknown version."""
+    if len(content) < _HEAD.size:
+        return None
+    version, crc, count = _HEAD.unpack_from(content)
+    if version != _VERSION or crc32c(content[_CRC_FROM:]) != crc:
+        return None
+    if len(content) != _HEAD.size + count * _ENTRY.size:
+        return None
+    producers = ProducerStates()
+    for producer_id, epoch, sequence, offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(
+        content[_HEAD.size :]
+    ):
+        first_sequence = sequence_after(sequence, -delta)
+        batch = BatchMetadata(first_sequence, sequence, offset - delta, offset, seen_ms)
+        producers.restore(producer_id, ProducerStateEntry(epoch, seen_ms, (batch,)))
+    return producers

@@ -1,0 +1,21 @@
+"""The principal of a connection. (Kafka: KafkaPrincipal)
+
+Below all other packages, for the broker, the console and the pipeline alike.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+ANONYMOUS: Final = "ANONYMOUS"
+"""The name of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Its text is "User:alice", or "User:ANONYMOUS" without a login."""
+
+    name: str
+    type: str = "User"
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"

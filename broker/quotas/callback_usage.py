@@ -1,0 +1,169 @@
+"""The sensors of one kind of quota whose sharing a callback decides. (Kafka: CUSTOM_QUOTAS)
+
+Replaces `usage` in a manager whose broker has `client.quota.callback.class`. As in Kafka, the callback is
+called for a client's tags with every record; the last sensor of each client is kept for errors only.
+"""
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from broker.quotas.entity import Entity, Governing, TagGroup
+from broker.quotas.guarded_callback import GuardedCallback, Tags
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.table import UNLIMITED, QuotaTable, Rule
+from broker.quotas.usage import SENSORS_AT_ONCE, Decision, RuleChange, S, SensorKey, Usage
+from broker.steps import Steps
+
+
+class CallbackUsage(Usage[S]):
+    """The sensors by tags. The callback supplies a sensor's limit when it is created, and again when limits
+    may have changed.
+    """
+
+    __slots__ = ("_callback", "_kind", "_on_reset", "_unknown")
+
+    def __init__(
+        self,
+        callback: GuardedCallback,
+        kind: QuotaKind,
+        table: QuotaTable,
+        build: Callable[[str | None, str | None, int], S],
+        max_sensors: int,
+        on_reset: Callable[[int], None],
+    ) -> None:
+        """Call `on_reset` after `sweep` for a callback that requires a reset."""
+        super().__init__(table, build, max_sensors)
+        self._callback = callback
+        self._kind = kind
+        self._unknown: S | None = None
+        self._on_reset = on_reset
+
+    def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
+        """Return the sensor of the tags that the callback returns. If the callback fails, return the client's
+        last sensor, or a sensor without a limit for a new client.
+        """
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None:
+            return self._last_known(user, client_id, now_ms)
+        try:
+            sensor = self._sensors[tags]
+        except (KeyError, TypeError):
+            if not self._callback.are_tags(tags):
+                return self._last_known(user, client_id, now_ms)
+            sensor = self._make(tags, now_ms)
+        self._remember(user, client_id, sensor)
+        if self._callback.reset_required(self._kind):
+            self.sweep(now_ms)
+            self._on_reset(now_ms)
+        return sensor
+
+    def find(self, user: str, client_id: str | None) -> S | None:
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None or not self._callback.are_tags(tags):
+            return self._by_client.get((user, client_id))
+        return self._sensors.get(tags)
+
+    def bound(self, user: str, client_id: str | None) -> float:
+        bound = self.decide(user, client_id).bound
+        return UNLIMITED if bound is None else bound
+
+    def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
+        """Return the limit as of the last sweep."""
+        sensor = self.find(user, client_id)
+        return (inf, None) if sensor is None or sensor.rule is None else (sensor.bound, sensor.rule)
+
+    def decide(self, user: str, client_id: str | None) -> Decision:
+        """Return the tags and limit that would apply to this client now. Creates no sensor."""
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None or not self._callback.are_tags(tags):
+            sensor = self._by_client.get((user, client_id))
+            return Decision(None, None if sensor is None else _bound_of(sensor))
+        sensor = self._sensors.get(tags)
+        last = None if sensor is None else _bound_of(sensor)
+        return Decision(tags, self._callback.limit(self._kind, tags, last))
+
+    def switch(self, change: RuleChange) -> None:
+        """Store the change: rules limit no sensor here. `catch_up` passes them to the callback."""
+        self._change = change
+
+    def catch_up(self) -> Steps[None]:
+        """Pass each rule to the callback, then refresh the limit of every sensor."""
+        change = self._change
+        if change is None:
+            return
+        self._change = None
+        for rule, bound in change.bounds.items():
+            self._callback.rule_changed(self._kind, Entity(*rule), bound)
+            yield
+        if not change.bounds:
+            return
+        for number, key in enumerate(list(self._sensors)):
+            sensor = self._sensors.get(key)
+            if sensor is not None:
+                now_ms = change.now_ms
+                self._set_bound(sensor, None if now_ms is None else max(now_ms, sensor.last_record_ms))
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
+                yield
+
+    def under(self, rule: Rule) -> Iterator[S]:
+        """Yield the sensors whose tags equal the rule's entity."""
+        pairs = Entity(*rule).pairs
+        return (
+            sensor
+            for sensor in self._sensors.values()
+            if sensor.rule is not None and sensor.rule.pairs == pairs
+        )
+
+    def sweep(self, now_ms: int | None = None) -> None:
+        """Refresh the limit of every sensor. (updateQuotaMetricConfigs)"""
+        for sensor in self._sensors.values():
+            self._set_bound(sensor, now_ms)
+
+    def _make(self, tags: Tags, now_ms: int) -> S:
+        if len(self._sensors) >= self._max_sensors:
+            self._evict()
+        named = dict(tags)
+        sensor = self._sensors[tags] = self._build(named.get("user"), named.get("client-id"), now_ms)
+        sensor.group = TagGroup(tags)
+        self._set_bound(sensor, now_ms)
+        return sensor
+
+    def _set_bound(self, sensor: S, now_ms: int | None = None) -> None:
+        assert sensor.group is not None
+        bound = self._callback.limit(self._kind, sensor.group.pairs, _bound_of(sensor))
+        if bound is None:
+            sensor.set_bound(UNLIMITED, None, None, now_ms)
+        else:
+            sensor.set_bound(bound, sensor.group, None, now_ms)
+
+    def _refresh(self, sensor: S) -> None:
+        """Do nothing: `sweep` refreshes limits when they may have changed, not reads."""
+
+    def _remember(self, user: str, client_id: str | None, sensor: S) -> None:
+        """Keep the client's sensor in case the callback fails later, and evict the oldest. Clients choose
+        their names, so their number is bounded.
+        """
+        known = self._by_client
+        known[user, client_id] = sensor
+        if len(known) > self._max_sensors:
+            del known[next(iter(known))]
+
+    def _last_known(self, user: str, client_id: str | None, now_ms: int) -> S:
+        sensor = self._by_client.get((user, client_id))
+        if sensor is not None:
+            return sensor
+        if self._unknown is None:
+            self._unknown = self._build(None, None, now_ms)
+        return self._unknown
+
+    def _drop(self, keys: list[SensorKey]) -> int:
+        gone = {id(self._sensors.pop(key)) for key in keys}
+        if gone:
+            self._by_client = {
+                client: sensor for client, sensor in self._by_client.items() if id(sensor) not in gone
+            }
+        return len(keys)
+
+
+def _bound_of(sensor: S) -> float | None:
+    return None if sensor.rule is None else sensor.bound

@@ -1,0 +1,239 @@
+"""Reads a scenario from its YAML file, and a quota file as `weir quotas export` writes it.
+
+docs/quotas.md documents the fields. Called by the command line and for what-if. broker.quotas validates
+entities and limits. Errors name the line and the field.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from broker.config.load import build_config
+from broker.config.sections import QuotaConfig
+from broker.errors import ApiError, ConfigError
+from broker.principal import ANONYMOUS
+from broker.quotas.client_quota_requests import validate_alteration
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
+from broker.quotas.kinds import QuotaKind
+from broker.simulation.recorded import read_recorded
+from broker.simulation.scenario import (
+    BATCH_BYTES,
+    DAY_US,
+    NUMBER,
+    SECOND_US,
+    Bursts,
+    Constant,
+    Diurnal,
+    Group,
+    Limit,
+    Record,
+    Scenario,
+    Schedule,
+    between,
+)
+from broker.simulation.values import moment, share, size, span, truth
+from broker.strict_yaml import Fields, Place, read_file
+
+KINDS: Final = {"produce": QuotaKind.PRODUCE, "fetch": QuotaKind.FETCH}
+SETTINGS: Final = (
+    *("quota.window.num", "quota.window.size.seconds", "quota.max.throttle.ms"),
+    *("quota.bandwidth.algorithm", "quota.bandwidth.burst.seconds"),
+)
+GREEDY: Final = "greedy"
+MAX_CLIENTS: Final = 100_000
+MAX_REQUEST_BYTES: Final = 2**31 - 1
+LATENCY_US: Final = 2_000
+PATIENCE_US: Final = 120 * SECOND_US
+"""The default of delivery.timeout.ms. A consumer has no limit: its records wait in the log."""
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario. Raises BadFileError."""
+    top = read_file(path, path.name).fields(
+        "duration", "seed", "latency", "settings", "quotas", "clients", "recorded"
+    )
+    if ("clients" in top.by_name) is ("recorded" in top.by_name):
+        top.place.refuse("expected either clients or recorded")
+    records: tuple[Record, ...] = ()
+    if "recorded" in top.by_name:
+        records = read_recorded(path.parent / top.by_name["recorded"].text())
+    duration_us = _duration(top, records)
+    latency_us = top.get("latency", span, LATENCY_US)
+    groups: tuple[Group, ...] = ()
+    if "clients" in top.by_name:
+        places = top.by_name["clients"].items()
+        groups = tuple(_Client(place, duration_us, latency_us).group() for place in places)
+        _check_groups(groups, places, top.by_name["clients"])
+    return Scenario(
+        duration_us,
+        top.get("quotas", lambda place: _limits(place, path), ()),
+        top.get("settings", _settings, QuotaConfig()),
+        groups,
+        records,
+        latency_us,
+        top.get("seed", lambda place: place.whole(0, 2**63), 1),
+    )
+
+
+def _duration(top: Fields, records: tuple[Record, ...]) -> int:
+    if "duration" in top.by_name:
+        return span(top.by_name["duration"])
+    if not records:
+        return DAY_US if "clients" in top.by_name else SECOND_US
+    return (max(record.seconds[-1] for record in records) + 1) * SECOND_US
+
+
+def _limits(place: Place, path: Path) -> tuple[Limit, ...]:
+    """Return the quotas of the list, or of the quota file that it names, relative to the scenario."""
+    return read_limits(path.parent / place.text()) if place.is_scalar else limits_of(place)
+
+
+def _settings(place: Place) -> QuotaConfig:
+    values = {key: value.text() for key, value in place.fields(*SETTINGS).by_name.items()}
+    try:
+        return build_config(values).quotas
+    except ConfigError as error:
+        place.refuse(str(error))
+
+
+def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) -> None:
+    names: set[str] = set()
+    for group, place in zip(groups, places, strict=True):
+        if group.name in names:
+            place.refuse(f"the name {group.name} is given twice")
+        names.add(group.name)
+    if sum(group.count * group.connections for group in groups) > MAX_CLIENTS:
+        whole.refuse(f"more than {MAX_CLIENTS} connections")
+
+
+class _Client:
+    """Reads one entry of `clients`."""
+
+    def __init__(self, place: Place, duration_us: int, latency_us: int) -> None:
+        self._place = place
+        self._duration_us = duration_us
+        self._latency_us = latency_us
+        self._fields = place.fields(
+            *("name", "count", "user", "client-id", "kind", "request", "rate", "connections", "obeys"),
+            *("batch", "patience", "handling", "schedule", "start", "stop"),
+        )
+
+    def group(self) -> Group:
+        fields = self._fields
+        name = fields.need("name").text()
+        kind_place = fields.need("kind")
+        if kind_place.text() not in KINDS:
+            kind_place.refuse(f"{kind_place.text()}: expected produce or fetch")
+        kind = KINDS[kind_place.text()]
+        request_bytes = self._request_bytes()
+        connections = fields.get("connections", lambda place: place.whole(1, 1_000), 1)
+        rate = self._rate(request_bytes, connections)
+        schedule: Schedule = Constant()
+        if "schedule" in fields.by_name:
+            schedule = _schedule(fields.by_name["schedule"], rate)
+        patience_us = fields.get("patience", _patience, None if kind is QuotaKind.FETCH else PATIENCE_US)
+        return Group(
+            name,
+            kind,
+            fields.get("count", lambda place: place.whole(1, MAX_CLIENTS), 1),
+            fields.get("user", Place.text, ANONYMOUS),
+            fields.get("client-id", Place.text, f"{name}-{NUMBER}"),
+            request_bytes,
+            rate,
+            between(schedule.pieces(self._duration_us), *self._present()),
+            connections,
+            fields.get("obeys", truth, True),
+            max(fields.get("batch", lambda place: int(size(place)), BATCH_BYTES), request_bytes),
+            patience_us,
+            fields.get("handling", span, 0) * 1_000,
+        )
+
+    def _request_bytes(self) -> int:
+        place = self._fields.need("request")
+        request_bytes = int(size(place))
+        if not 1 <= request_bytes <= MAX_REQUEST_BYTES:
+            place.refuse(f"{request_bytes}: expected 1 to 2^31 - 1 bytes")
+        return request_bytes
+
+    def _rate(self, request_bytes: int, connections: int) -> float | None:
+        """Return bytes/s, or None for `greedy`."""
+        place = self._fields.need("rate")
+        if place.text() == GREEDY:
+            return None
+        rate = size(place)
+        max_rate = request_bytes * connections / self._latency_us * SECOND_US
+        if rate > max_rate:
+            place.refuse(
+                f"{place.text()} exceeds {max_rate:.0f}, the most that its connections can send with one "
+                f"request at a time and this latency; use more connections or larger requests"
+            )
+        return rate
+
+    def _present(self) -> tuple[int, int]:
+        start = self._fields.get("start", moment, 0)
+        stop = self._fields.get("stop", moment, self._duration_us)
+        if not start < stop:
+            self._place.refuse("start must be before stop and before the end")
+        return start, min(stop, self._duration_us)
+
+
+def _patience(place: Place) -> int | None:
+    return None if place.text() == "forever" else span(place)
+
+
+def _schedule(place: Place, rate: float | None) -> Schedule:
+    if place.is_scalar:
+        if place.text() != "constant":
+            place.refuse(f"{place.text()}: expected constant, diurnal or bursts")
+        return Constant()
+    fields = place.fields("diurnal", "bursts")
+    if len(fields.by_name) != 1:
+        place.refuse("expected one of constant, diurnal and bursts")
+    (kind,) = fields.by_name
+    inner = fields.by_name[kind]
+    schedule: Schedule
+    if kind == "diurnal":
+        day = inner.fields("low", "peak")
+        schedule = Diurnal(day.get("low", share, 0.0), day.get("peak", moment, 14 * 3600 * SECOND_US))
+    else:
+        bursts = inner.fields("every", "for", "low")
+        every_us, length_us = span(bursts.need("every")), span(bursts.need("for"))
+        if every_us < SECOND_US or length_us >= every_us:
+            inner.refuse("every must be at least 1 s and longer than for")
+        schedule = Bursts(every_us, length_us, bursts.get("low", share, 0.0))
+    if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
+        inner.refuse("a greedy client supports only constant, or bursts without low")
+    return schedule
+
+
+def read_limits(path: Path) -> tuple[Limit, ...]:
+    """Read a quota file. Raises BadFileError."""
+    fields = read_file(path, path.name).fields("quotas")
+    return limits_of(fields.need("quotas"))
+
+
+def limits_of(place: Place) -> tuple[Limit, ...]:
+    """Read a list of quotas. Raises BadFileError."""
+    seen: set[Entity] = set()
+    return tuple(_limit(each, seen) for each in place.items())
+
+
+def _limit(place: Place, seen: set[Entity]) -> Limit:
+    fields = place.fields("entity", "limits", "shadow")
+    names = fields.need("entity").fields(USER, CLIENT_ID, IP)
+    pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
+    values = {key: _number(value) for key, value in fields.need("limits").fields().by_name.items()}
+    try:
+        entity = validate_alteration(pairs, values.items())
+    except ApiError as error:
+        place.refuse(str(error.message))
+    if entity in seen:
+        place.refuse(f"{entity} is given twice")
+    seen.add(entity)
+    return Limit(entity, values, fields.get("shadow", truth, False))
+
+
+def _number(place: Place) -> float:
+    try:
+        return float(place.text())
+    except ValueError:
+        place.refuse(f"{place.text()}: expected a number")

@@ -1,0 +1,193 @@
+"""Reads YAML files strictly; errors name the file, the line and the field.
+
+Used by `weir quotas` and by broker.simulation. A plain value is YAML 1.2's null, boolean or JSON number, or
+else a text as written: `yes`, `010`, `14:00` and `2026-01-01` are texts. Refuses duplicate keys, other keys
+than texts, anchors and aliases, tags except `!!str`, several documents, deep nesting and large files.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import yaml
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_DEPTH: Final = 32
+"""Levels of nested lists and mappings."""
+
+T = TypeVar("T")
+
+_TAG: Final = "tag:yaml.org,2002:"
+_WHOLE: Final = r"-?(?:0|[1-9][0-9]*)"
+_PLAIN_VALUES: Final = (
+    ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    ("bool", r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF")),
+    ("int", _WHOLE, list("-0123456789")),
+    ("float", rf"{_WHOLE}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", list("-0123456789")),
+)
+"""The types of plain values, their patterns and first characters; all others are texts."""
+
+
+class BadFileError(Exception):
+    """A file of the user is invalid; the message names the file, the place and the reason."""
+
+
+class _Loader(yaml.SafeLoader):
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        tag = getattr(event, "tag", None)
+        reason = ""
+        if event.anchor is not None:
+            reason = "anchors and aliases are not supported"
+        elif tag not in (None, f"{_TAG}str"):
+            reason = f"the tag {tag} is not supported"
+        elif self.depth >= MAX_DEPTH and not isinstance(event, yaml.ScalarEvent):
+            reason = f"more than {MAX_DEPTH} nested lists and mappings"
+        if reason:
+            raise yaml.MarkedYAMLError(problem=reason, problem_mark=event.start_mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _type, _pattern, _first in _PLAIN_VALUES:
+    _Loader.add_implicit_resolver(f"{_TAG}{_type}", re.compile(rf"{_pattern}\Z"), _first)
+
+
+def read_file(path: Path, name: str | None = None) -> "Place":
+    """Return the root of a file, which errors call `name`. Raises BadFileError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadFileError(f"{path} cannot be read: {error.strerror}") from error
+    name = name or str(path)
+    if len(data) > MAX_BYTES:
+        raise BadFileError(f"{name} is larger than {MAX_BYTES} bytes")
+    try:
+        node = yaml.compose(data, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = "" if mark is None else f"line {mark.line + 1}: "
+        why = ": ".join(each for each in (error.context, error.problem) if each)
+        raise BadFileError(f"{name} is not YAML: {line}{why}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadFileError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
+    if node is None:
+        raise BadFileError(f"{name} is empty")
+    return Place(name, node)
+
+
+def write(document: Any) -> str:
+    """Return YAML with the quotes that every YAML reader needs to read names as text."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One value of a file: `node` is PyYAML's node, `path` the field's name for people."""
+
+    file: str
+    node: Any
+    path: str = ""
+
+    def refuse(self, why: str) -> NoReturn:
+        line = self.node.start_mark.line + 1
+        raise BadFileError(f"{self.file} line {line}: {self.path + ': ' if self.path else ''}{why}")
+
+    def fields(self, *known: str) -> "Fields":
+        """Return the value as a mapping with only these names, each at most once."""
+        if self.node.id != "mapping":
+            self.refuse("expected a mapping of names to values")
+        found: dict[str, Place] = {}
+        for key, value in self.node.value:
+            path = f"{self.path}.{key.value}" if self.path else str(key.value)
+            name = replace(self, node=key, path=path)
+            if name._type != "str":
+                replace(self, node=key).refuse("found a key that is not a text")
+            if known and key.value not in known:
+                name.refuse(f"unknown; expected one of {', '.join(known)}")
+            if key.value in found:
+                name.refuse("is given twice")
+            found[key.value] = replace(self, node=value, path=path)
+        return Fields(self, found)
+
+    def items(self) -> list["Place"]:
+        if self.node.id != "sequence":
+            self.refuse("expected a list")
+        return [
+            replace(self, node=node, path=f"{self.path}[{index}]")
+            for index, node in enumerate(self.node.value)
+        ]
+
+    @property
+    def is_scalar(self) -> bool:
+        return bool(self.node.id == "scalar")
+
+    @property
+    def is_null(self) -> bool:
+        return self._type == "null"
+
+    @property
+    def _type(self) -> str:
+        """Return null, bool, int, float, str, seq or map."""
+        return str(self.node.tag).removeprefix(_TAG)
+
+    def text(self) -> str:
+        if not self.is_scalar or self.is_null:
+            self.refuse("expected a text")
+        return str(self.node.value)
+
+    def whole(self, least: int, most: int) -> int:
+        text = self.text()
+        if not text.isdecimal() or not least <= int(text) <= most:
+            self.refuse(f"{text}: expected a whole number from {least} to {most}")
+        return int(text)
+
+    def json(self) -> Any:
+        """Return the value as JSON's types."""
+        match self._type:
+            case "map":
+                return {key: value.json() for key, value in self.fields().by_name.items()}
+            case "seq":
+                return [each.json() for each in self.items()]
+            case "null":
+                return None
+            case "bool":
+                return self.node.value.lower() == "true"
+            case "int" | "float":
+                return self._number()
+        return self.node.value
+
+    def _number(self) -> float:
+        try:
+            number = int(self.node.value) if self._type == "int" else float(self.node.value)
+        except ValueError:  # int() limits the number of digits
+            number = math.inf
+        if math.isinf(number):
+            self.refuse("the number is too large")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a mapping, by name."""
+
+    place: Place
+    by_name: dict[str, Place]
+
+    def get(self, name: str, read: Callable[[Place], T], default: T) -> T:
+        place = self.by_name.get(name)
+        return default if place is None else read(place)
+
+    def need(self, name: str) -> Place:
+        if name not in self.by_name:
+            self.place.refuse(f"{name} is missing")
+        return self.by_name[name]

@@ -1,0 +1,50 @@
+"""Connection storms, and client ids that several principals or addresses use."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+from pipeline.tables import DATE, Table
+from pipeline.times import MINUTE, minute_of
+
+STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "address"))
+SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, "client_id"))
+
+STORM: Final = 60
+"""Connections of one address per minute that make a storm: one a second."""
+
+
+def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
+    """Return addresses with at least `least` connection attempts in a minute, refused or not, from
+    silver.connections.
+    """
+    coming = F.col("event").isin("opened", "refused", "throttled")
+    counts = [
+        F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
+        for event in ("opened", "refused", "throttled")
+    ]
+    return (
+        connections.where(coming)
+        .withColumn(MINUTE, minute_of())
+        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "listener", "address")
+        .agg(*counts)
+        .withColumn("attempts", F.col("opened") + F.col("refused"))
+        .where(F.col("attempts") >= least)
+    )
+
+
+def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
+    """Return client ids used by more than one principal or address, from silver.connections.
+
+    Clients choose their client id, so a client can evade a quota on the id alone.
+    """
+    named = connections.where((F.col("event") == "closed") & (F.col("client_id") != ""))
+    found = named.groupBy(DATE, "client_id").agg(
+        F.array_sort(F.collect_set("principal")).alias("principals"),
+        F.array_sort(F.collect_set("address")).alias("addresses"),
+        F.sum("count").alias("connections"),
+    )
+    return found.where((F.size("principals") > 1) | (F.size("addresses") > 1)).withColumn(
+        "is_shared_by_principals", F.size("principals") > 1
+    )

@@ -1,0 +1,46 @@
+"""What if: simulates the recorded load under a proposed quota file.
+
+Called by `command`. Spark finds and orders the records; the broker's own quota code (broker.simulation)
+decides on throttling, so the result is what the broker would have done.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+from broker.simulation.engine import MAX_EVENTS, Outcome, run_scenario
+from broker.simulation.scenario_file import read_scenario
+from pipeline import silver
+from pipeline.formats import REQUESTS
+from pipeline.tables import DATE
+
+
+def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
+    """Return a `line` of bronze.events for each second of a client at one broker, ordered by time.
+
+    Covers the UTC days from `first` to `last`, both included, without quarantined records.
+    """
+    valid = silver.parse_events(events, REQUESTS).where(F.col("reason").isNull())
+    day = F.to_date(F.timestamp_millis("event.time_ms"))
+    # The record of an event may have been appended on another day than the event's own.
+    return (
+        valid.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
+        .where(silver.node_of() == node)
+        .where(F.col("event.source") == "client")
+        .orderBy("event.time_ms", "partition", "offset")
+        .select(silver.text_of(F.col("value")).alias("line"))
+    )
+
+
+def simulate_recorded(lines: Iterable[str], quotas: Path, max_events: int = MAX_EVENTS) -> Outcome:
+    """Simulate the load. Raises BadFileError for an invalid quota file, and TooManyEventsError."""
+    with TemporaryDirectory() as folder:
+        load, scenario = Path(folder) / "load.jsonl", Path(folder) / "what-if.yaml"
+        with load.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        scenario.write_text(json.dumps({"recorded": str(load), "quotas": str(quotas.resolve())}))
+        return run_scenario(read_scenario(scenario), max_events)

@@ -1,0 +1,104 @@
+"""A topic's own settings laid over the broker's."""
+
+import pytest
+
+from broker.config.sections import TopicSettings
+from broker.config.sections.replication import ALL_REPLICAS
+from broker.config.sections.topics import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
+from broker.errors import ConfigError
+
+
+def test_a_topic_without_settings_shares_the_brokers() -> None:
+    defaults = TopicSettings()
+    assert topic_settings(defaults, {}) is defaults
+
+
+def test_a_topics_setting_wins_over_the_brokers() -> None:
+    settings = topic_settings(TopicSettings(retention_ms=5, segment_bytes=100), {"retention.ms": "-1"})
+    assert (settings.retention_ms, settings.segment_bytes) == (-1, 100)
+
+
+@pytest.mark.parametrize(
+    ("key", "below", "at"),
+    [
+        ("retention.ms", "-2", "-1"),
+        ("retention.bytes", "-2", "-1"),
+        ("segment.bytes", "13", "14"),
+        ("segment.ms", "0", "1"),
+        ("segment.index.bytes", "3", "4"),
+        ("index.interval.bytes", "-1", "0"),
+        ("max.message.bytes", "-1", "0"),
+        ("flush.messages", "0", "1"),
+        ("flush.ms", "-1", "0"),
+        ("file.delete.delay.ms", "-1", "0"),
+        ("min.insync.replicas", "0", "1"),
+        ("message.timestamp.before.max.ms", "-1", "0"),
+        ("message.timestamp.after.max.ms", "-1", "0"),
+    ],
+)
+def test_each_key_holds_kafkas_lower_bound(key: str, below: str, at: str) -> None:
+    assert topic_settings(TopicSettings(), {key: at}) is not None
+    with pytest.raises(ConfigError) as caught:
+        topic_settings(TopicSettings(), {key: below})
+    assert (caught.value.key, caught.value.value) == (key, below)
+
+
+def test_the_cleanup_policy_says_what_happens_to_old_segments() -> None:
+    both = topic_settings(TopicSettings(), {"cleanup.policy": "compact,delete"})
+    assert both.deletes and both.compacts
+    one = topic_settings(TopicSettings(), {"cleanup.policy": "compact"})
+    assert one.compacts and not one.deletes
+
+
+def test_the_timestamp_type_is_one_of_two() -> None:
+    assert topic_settings(TopicSettings(), {"message.timestamp.type": "LogAppendTime"}).uses_append_time
+    assert not TopicSettings().uses_append_time
+
+
+@pytest.mark.parametrize("text", ["*", " * ", "", "0:1", "0:1,2:3", " 0:1 , 2:3 ", "0:1,", "0:1,,"])
+def test_throttled_replicas_are_all_or_some_and_empty_items_stand_at_the_end(text: str) -> None:
+    throttles = topic_throttles({"leader.replication.throttled.replicas": text, "retention.ms": "1"})
+    assert throttles.follower == ()
+    expected = (
+        ALL_REPLICAS if "*" in text else tuple((0, 1) if "0" in item else (2, 3) for item in items(text))
+    )
+    assert throttles.leader == expected
+
+
+def items(text: str) -> list[str]:
+    return [item for item in text.split(",") if item.strip()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1",
+        "0:1:2",
+        "a:1",
+        "0:b",
+        "-1:1",
+        ":1",
+        "0:",
+        ",0:1",
+        "0:1,,2:3",
+        "*,0:1",
+        "**",
+        "2147483648:1",
+        "\u0661:1",
+    ],
+)
+def test_throttled_replicas_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        topic_throttles({"follower.replication.throttled.replicas": text})
+    assert topic_throttles({"follower.replication.throttled.replicas": "2147483647:1"}).follower
+
+
+def test_batches_are_stored_as_they_came_and_nothing_else_is_promised() -> None:
+    with pytest.raises(ConfigError):
+        topic_settings(TopicSettings(), {"compression.type": "gzip"})
+
+
+def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
+    assert len(TOPIC_SETTINGS) == 20
+    assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
+    assert default_text(TopicSettings(), "cleanup.policy") == "delete"

@@ -1,0 +1,39 @@
+"""The largest items, with pauses."""
+
+from collections.abc import Generator
+from heapq import nlargest
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
+
+T = TypeVar("T")
+
+
+def run(steps: Generator[None, None, list[T]]) -> tuple[list[T], int]:
+    """Return the result and the number of pauses."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+@pytest.mark.parametrize("most", [0, 1, 10, 199, 200, 201])
+def test_they_are_those_that_sorting_would_find(most: int) -> None:
+    random = Random(most)
+    items = [(random.randrange(50), number) for number in range(200)]
+    found, _ = run(nlargest_in_steps(most, items, lambda item: item[0]))
+    assert found == nlargest(most, items, key=lambda item: item[0])
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert run(nlargest_in_steps(5, [], float)) == ([], 0)
+
+
+def test_there_is_a_pause_every_few_items() -> None:
+    assert run(nlargest_in_steps(3, range(10 * MEASURED_AT_ONCE), float))[1] == 10
