@@ -16,7 +16,7 @@ from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
 from broker.security.tls import Certificates, is_readable_by_others
 from webui.backend import Backend
-from webui.security.own_host import OwnHost, shown_host
+from webui.security.origin import OwnHost, url_host
 from webui.serving import serve_console
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def browser_url(settings: ConsoleConfig, host: str, port: int) -> str:
 
 def program_url(settings: ConsoleConfig, host: str, port: int) -> str:
     """Return the URL for programs on this machine, by address."""
-    return f"{'https' if settings.is_encrypted else 'http'}://{shown_host(host)}:{port}/"
+    return f"{'https' if settings.is_encrypted else 'http'}://{url_host(host)}:{port}/"
 
 
 def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from broker.principal import ANONYMOUS
 from demo import scene
 from demo.place import Place, own_broker
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 
 BOOTSTRAP: Final = "127.0.0.1:19192"
 CONSOLE: Final = "127.0.0.1:18180"

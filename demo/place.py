@@ -40,7 +40,7 @@ class Place:
 
     @property
     def url(self) -> str:
-        """For one browser: it signs in by it where the broker is our own."""
+        """For one browser: it logs in by it where the broker is our own."""
         if not self.directory:
             return f"http://{self.console}/"
         url, key = read_console_link(self.directory)

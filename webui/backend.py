@@ -1,7 +1,7 @@
 """The console's interface to the broker, and the settings that it reads.
 
-The composition root creates a `Backend` for `webui.serving.serve_console`. The console reads and changes the
-broker only through it.
+The composition root creates a `Backend` for `webui.serving.serve_console`. The console reads and changes
+the broker only through it.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,6 +21,11 @@ class ControlService(Protocol):
     """
 
     async def apply(self, command: Command[Answer], actor: Actor) -> Answer: ...
+
+
+def bootstrap_server(views: Views) -> str:
+    """Return an address for `--bootstrap-server` in the commands that the console shows."""
+    return next(iter(views.overview().bootstrap), "localhost:9092")
 
 
 class ListenAddress(Protocol):

@@ -1,6 +1,6 @@
 """The console's shared objects, created once for all request handlers.
 
-Built by webui.http.app. Has no state of its own.
+Built by `webui.http.app.make_console`. Has no state of its own.
 """
 
 import time
@@ -13,8 +13,7 @@ from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live
 from webui.security.authenticator import Authenticator
-from webui.security.hosts import AllowedHosts
-from webui.security.own_host import OwnHost
+from webui.security.origin import AllowedHosts, OwnHost
 
 
 def wall_clock_ms() -> int:
@@ -41,30 +40,4 @@ class Console:
     now_ms: Callable[[], int]
     insights: Reader
     what_if: WhatIf
-    lines: FairQueue = field(default_factory=FairQueue)
-
-
-def make_console(
-    backend: Backend,
-    settings: ConsoleSettings,
-    port: int,
-    *,
-    now_ms: Callable[[], int] = wall_clock_ms,
-    uptime_ms: Callable[[], int] = monotonic_ms,
-) -> Console:
-    """Create the objects. `now_ms` is the time of day in responses, `uptime_ms` the clock of sessions and
-    waits.
-    """
-    listener = settings.listener
-    return Console(
-        backend=backend,
-        settings=settings,
-        port=port,
-        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
-        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
-        own_host=OwnHost(settings),
-        live=Live(backend.views, now_ms),
-        now_ms=now_ms,
-        insights=Reader(settings.insights_warehouse),
-        what_if=WhatIf(settings.insights_warehouse),
-    )
+    fair_queue: FairQueue = field(default_factory=FairQueue)

@@ -2,7 +2,8 @@
 
 Started by broker.app in the front nursery. Binds at once, so that a port in use stops the start. Loads the
 web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already serves
-Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from outside.
+Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from
+outside.
 """
 
 import logging
@@ -23,7 +24,7 @@ Loaded = TypeVar("Loaded")
 
 LISTENER: Final = "console.listener"
 
-LOADED_AGAIN_AFTER_S: Final = 1.0
+RETRY_LOAD_AFTER_S: Final = 1.0
 
 
 async def serve_console(
@@ -54,8 +55,7 @@ async def serve_console(
         task_status.started((host, port))
         await _with_descriptors(_load)
 
-        from webui.console import make_console
-        from webui.http.app import build_app
+        from webui.http.app import build_app, make_console
         from webui.http.connection_limits import ConnectionLimits
         from webui.http.encryption import Encryption
         from webui.http.http_server import serve_connections
@@ -70,7 +70,7 @@ async def serve_console(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
             nursery.start_soon(console.insights.run)
-            encryption = None if tls is None else Encryption(tls, console.lines)
+            encryption = None if tls is None else Encryption(tls, console.fair_queue)
             limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
             await serve_connections(app, sockets, stopping, limits, encryption)
             nursery.cancel_scope.cancel()
@@ -85,11 +85,10 @@ async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
             return await trio.to_thread.run_sync(load)
         except OSError as error:
             log.warning("cannot load the console, trying again", extra={"reason": str(error)})
-            await trio.sleep(LOADED_AGAIN_AFTER_S)
+            await trio.sleep(RETRY_LOAD_AFTER_S)
 
 
 def _load() -> None:
-    import webui.console
     import webui.http.app
     import webui.http.encryption
     import webui.http.http_server  # noqa: F401

@@ -1,4 +1,4 @@
-"""`weir console-link`: prints a link that signs one browser in to the console of a local broker.
+"""`weir console-link`: prints a link that logs one browser in to the console of a local broker.
 
 Imported by the command line. Takes the arguments of `weir serve` to find the same directory, and reads the
 file that the broker keeps there (broker.security.console_links). Does not contact the broker.
@@ -21,7 +21,7 @@ from broker.security.console_links import FILE_NAME, link_with, make_code, read_
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file. Repeatable."
 )
 def console_link(file: Path | None, overrides: tuple[str, ...]) -> None:
-    """Print a link that signs one browser in, once, within 15 minutes.
+    """Print a link that logs one browser in, once, within 15 minutes.
 
     FILE and --override are those of `weir serve` and locate the broker's data. Needs the account that runs
     the broker.

@@ -59,7 +59,7 @@ def console_link(directory: Path) -> str:
 
 
 def token_by(address: str, code: str, another_link: str) -> str:
-    """Signs in by the link of the start, and makes a token by showing the code of another one."""
+    """Logs in by the link of the start, and makes a token by showing the code of another one."""
     https = urllib.request.HTTPSHandler(context=certificates().client_context())
     browser = urllib.request.build_opener(https, urllib.request.HTTPCookieProcessor())
     with browser.open(f"{address}/?code={code}", timeout=20) as page:

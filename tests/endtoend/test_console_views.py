@@ -16,7 +16,7 @@ from tests.endtoend.operator import chromium
 from tests.support.broker_process import PATIENCE, BrokerProcess, within
 from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import Librdkafka
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.slow]
 

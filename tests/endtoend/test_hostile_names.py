@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.endtoend.operator import chromium
 from tests.support.broker_process import BrokerProcess, within
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.browser]
 

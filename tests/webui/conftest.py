@@ -10,8 +10,8 @@ from quart.typing import TestClientProtocol
 
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.polls import Polls, WorkClock
-from webui.console import Console, make_console
-from webui.http.app import build_app
+from webui.console import Console
+from webui.http.app import build_app, make_console
 from webui.tables import slices
 
 PORT = 8080

@@ -14,7 +14,7 @@ from broker.security.console_links import link_with
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.simulation import Simulation
 from webui.console import monotonic_ms
-from webui.security.own_host import OwnHost
+from webui.security.origin import OwnHost
 from webui.serving import serve_console
 
 

@@ -1,4 +1,4 @@
-"""Who may sign in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
+"""Who may log in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class FakeCredentials:
 
 class FakeAccess:
     """`secrets` are the tokens by their secrets, `passwords` those by name; `hashing` are the threads in
-    which something slow was done; `links` sign in by the first token.
+    which something slow was done; `links` log in by the first token.
     """
 
     secrets: dict[str, TokenRow]

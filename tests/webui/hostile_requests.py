@@ -339,5 +339,5 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("the largest", "/static/x/css/base.css"),
         Asked("none", f"/static/x/{quote('../' * 500)}"),
     ),
-    "a page": (Asked("not signed in", "/quotas"), Asked("a wrong token", f"/?token={'x' * 1_000}")),
+    "a page": (Asked("not logged in", "/quotas"), Asked("a wrong token", f"/?token={'x' * 1_000}")),
 }

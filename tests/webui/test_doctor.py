@@ -9,14 +9,13 @@ from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, Selecto
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS, calm, connection, figures, use
-from webui.doctor.checks import Check, Level, above, idle_level, use_level
-from webui.doctor.recent import EVERY_MS, SPAN_MS, Recent
+from webui.doctor.checks import EVERY_MS, SPAN_MS, Check, Level, RecentTotals, above, idle_level, use_level
 from webui.doctor.symptoms import examine, totals_of
 from webui.rest.doctor import DOCTOR
 
 
-async def check(broker: FakeBroker, symptom: str, title: str, recent: Recent | None = None) -> Check:
-    found = {each.key: each for each in (await examine(broker, recent or Recent(), NOW_MS))}
+async def check(broker: FakeBroker, symptom: str, title: str, recent: RecentTotals | None = None) -> Check:
+    found = {each.key: each for each in (await examine(broker, recent or RecentTotals(), NOW_MS))}
     (wanted,) = [each for each in found[symptom].checks if each.title == title]
     return wanted
 
@@ -45,7 +44,7 @@ def test_a_figure_that_is_not_there_worries_nobody() -> None:
 
 
 async def test_an_untouched_broker_is_well() -> None:
-    assert {each.level for each in (await examine(FakeBroker(), Recent(), NOW_MS))} == {Level.GOOD}
+    assert {each.level for each in (await examine(FakeBroker(), RecentTotals(), NOW_MS))} == {Level.GOOD}
 
 
 @pytest.mark.parametrize(("offline", "level"), [(0, "good"), (1, "urgent"), (1_000, "urgent")])
@@ -66,7 +65,7 @@ async def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
 
 
 async def test_what_was_refused_long_ago_is_over() -> None:
-    broker, recent = FakeBroker(), Recent()
+    broker, recent = FakeBroker(), RecentTotals()
     broker.address_uses = [use("10.0.0.7", held=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
     recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
@@ -81,7 +80,7 @@ async def test_what_was_refused_long_ago_is_over() -> None:
 
 
 async def test_either_servers_places_are_looked_at_and_its_refusals_counted() -> None:
-    broker, recent = FakeBroker(), Recent()
+    broker, recent = FakeBroker(), RecentTotals()
     rejected = (("max.connections.per.ip", 3),)
     broker.limit_rows = [
         ConnectionLimitRow("", 1, 100, 1.0, None, rejected),
@@ -109,12 +108,12 @@ async def test_the_controllers_memory_is_looked_at_where_there_is_any() -> None:
     figure = figures(controller_memory_pool_used=96, controller_memory_pool_size=100)
     assert (await check(FakeBroker(now=figure), "queue", title)).level is Level.URGENT
     overview = FakeBroker(now=figures()).overview()
-    symptoms = await examine(FakeBroker(now=overview.figures), Recent(), NOW_MS)
+    symptoms = await examine(FakeBroker(now=overview.figures), RecentTotals(), NOW_MS)
     assert title not in {each.title for symptom in symptoms for each in symptom.checks}
 
 
 def test_totals_are_looked_at_every_ten_seconds_for_five_minutes() -> None:
-    recent = Recent()
+    recent = RecentTotals()
     assert recent.growth({"a": 9}, 0) == {"a": 0}
     for at_ms in range(0, 2 * SPAN_MS, EVERY_MS):
         assert recent.is_due(at_ms)
@@ -225,7 +224,7 @@ async def test_idle_connections_of_the_network_thread_that_has_most(
 
 
 async def test_a_broker_without_network_threads_has_no_idle_connections() -> None:
-    symptoms = await examine(FakeBroker(flow_row=calm(selectors=())), Recent(), NOW_MS)
+    symptoms = await examine(FakeBroker(flow_row=calm(selectors=())), RecentTotals(), NOW_MS)
     assert "Idle connections of one network thread" not in [
         each.title for symptom in symptoms for each in symptom.checks
     ]
@@ -241,7 +240,7 @@ async def test_available_request_size(left: int, level: str) -> None:
 
 @pytest.mark.parametrize(("count", "level"), [(0, "good"), (1, "watch"), (999, "watch"), (1_000, "urgent")])
 async def test_oversized_requests_of_five_minutes(count: int, level: str) -> None:
-    broker, recent = FakeBroker(flow_row=calm(oversized=7, blocked_callbacks=7)), Recent()
+    broker, recent = FakeBroker(flow_row=calm(oversized=7, blocked_callbacks=7)), RecentTotals()
     recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
     broker.flow_row = calm(oversized=7 + count, blocked_callbacks=7 + count)
     oversized = await check(broker, "queue", "Oversized requests", recent)

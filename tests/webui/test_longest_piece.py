@@ -16,7 +16,7 @@ from tests.support.machine_speed import slowness
 from tests.support.pieces import Pieces
 from tests.webui.crowded import Crowded, Size, crowded
 from tests.webui.hostile_requests import HOSTILE, Asked
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 from webui.rest.routes import ROUTES
 
 LONGEST_MS: Final = 6.0

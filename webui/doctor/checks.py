@@ -1,11 +1,12 @@
-"""Checks of the doctor, and the thresholds of their levels.
+"""Checks of the doctor, the thresholds of their levels, and how much the broker's totals grew growth.
 
 Used by webui.doctor.symptoms. The thresholds are rules of thumb from guides for Kafka operators.
-Independent of views and pages.
+Independent of views and pages; the caller passes the time.
 """
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -85,3 +86,29 @@ def above(value: float | None, watch: float, urgent: float) -> Level:
 
 def share(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
+
+
+SPAN_MS: Final = 300_000
+EVERY_MS: Final = 10_000
+
+
+class RecentTotals:
+    """The growth of named totals over the last `SPAN_MS`, with a resolution of ten seconds."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, Mapping[str, int]]] = deque(maxlen=SPAN_MS // EVERY_MS + 1)
+
+    def is_due(self, now_ms: int) -> bool:
+        return not self._samples or now_ms - self._samples[-1][0] >= EVERY_MS
+
+    def add(self, totals: Mapping[str, int], now_ms: int) -> None:
+        self._samples.append((now_ms, totals))
+
+    def growth(self, totals: Mapping[str, int], now_ms: int) -> dict[str, int]:
+        """Return the growth up to the current `totals`. A total without an older sample grows from 0."""
+        then = next((then for at_ms, then in self._samples if now_ms - at_ms <= SPAN_MS), None)
+        if then is None:
+            return dict.fromkeys(totals, 0)
+        return {name: total - then.get(name, 0) for name, total in totals.items()}

@@ -9,11 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from broker.control.views import ConnectionLimitRow, Overview, PhaseRow, Views
-from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
-from webui.doctor.flow import flow_totals, handling, moving, waiting
-from webui.doctor.recent import Recent
-from webui.tables.slices import gathered, sliced
+from broker.control.views import ConnectionLimitRow, Flow, Overview, PhaseRow, SelectorRow, Views
+from webui.doctor.checks import (
+    Check,
+    Level,
+    RecentTotals,
+    Symptom,
+    Unit,
+    above,
+    idle_level,
+    share,
+    use_level,
+    worst,
+)
+from webui.tables.slices import collect, sliced
 
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"
@@ -22,19 +31,19 @@ THROTTLED: Final = "throttled"
 
 
 async def totals_of(views: Views) -> dict[str, int]:
-    """Return the totals that `Recent` samples: rejected connections by rule, throttled ones, and flow
+    """Return the totals that `RecentTotals` samples: rejected connections by rule, throttled ones, and flow
     control's.
     """
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
     for row in views.connection_limits():
         if not row.listener:
             totals.update(dict(row.rejected))
-    addresses = await gathered(views.each_address())
+    addresses = await collect(views.each_address())
     throttled = sum(use.held for row in addresses for use in row.uses)
     return {**totals, THROTTLED: throttled, **flow_totals(views.flow())}
 
 
-async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
+async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Symptom]:
     """Return all symptoms with their checks. Iterates over the connections in slices."""
     states: Counter[str] = Counter()
     async with aclosing(sliced(views.each_connection())) as slices:
@@ -42,12 +51,12 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
             states.update(row.mute_state for row in some)
     overview = views.overview()
     limits, flow = views.connection_limits(), views.flow()
-    lately = recent.growth(await totals_of(views), now_ms)
+    growth = recent.growth(await totals_of(views), now_ms)
     io = (*_network_io(overview, states), *moving(flow))
-    queue = (*_queueing(overview, states), *waiting(flow, lately))
-    handlers = (*_handling(overview), *handling(flow, lately))
+    queue = (*_queueing(overview, states), *waiting(flow, growth))
+    handlers = (*_handling(overview), *handling(flow, growth))
     return [
-        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, lately))),
+        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, growth))),
         Symptom("io", "Requests are slow to get in and out", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
@@ -56,7 +65,7 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
 
 
 def _connections(
-    overview: Overview, limits: Sequence[ConnectionLimitRow], lately: Mapping[str, int]
+    overview: Overview, limits: Sequence[ConnectionLimitRow], growth: Mapping[str, int]
 ) -> Iterable[Check]:
     bound = len(overview.bootstrap)
     yield Check(
@@ -97,12 +106,12 @@ def _connections(
             page="/connections",
         )
     yield _refused(
-        PER_IP, "Rejected: too many connections per address", lately, "max.connections.per.ip", "/ip-quotas"
+        PER_IP, "Rejected: too many connections per address", growth, "max.connections.per.ip", "/ip-quotas"
     )
     yield _refused(
-        RATE, "Rejected: connection rate of an address exceeded", lately, None, "/ip-quotas?shape=stopped"
+        RATE, "Rejected: connection rate of an address exceeded", growth, None, "/ip-quotas?shape=stopped"
     )
-    throttled = lately[THROTTLED]
+    throttled = growth[THROTTLED]
     yield Check(
         "Throttled: connection rate of an address exceeded",
         throttled,
@@ -116,8 +125,8 @@ def _connections(
     )
 
 
-def _refused(rule: str, title: str, lately: Mapping[str, int], setting: str | None, page: str) -> Check:
-    count = lately[rule]
+def _refused(rule: str, title: str, growth: Mapping[str, int], setting: str | None, page: str) -> Check:
+    count = growth[rule]
     says = (
         f"{count} in the last five minutes; the page lists them by address."
         if count
@@ -312,3 +321,129 @@ def _phase(
 
 def level_of(symptoms: Iterable[Symptom]) -> Level:
     return worst([symptom.level for symptom in symptoms])
+
+
+OVERSIZED: Final = "oversized"
+BLOCKED: Final = "blocked callbacks"
+
+MANY: Final = 1_000
+"""Connections of one network thread from which a high share of idle connections is a warning."""
+
+
+def flow_totals(flow: Flow) -> dict[str, int]:
+    """Return the totals of flow control that `RecentTotals` samples."""
+    return {OVERSIZED: flow.oversized, BLOCKED: flow.blocked_callbacks}
+
+
+def moving(flow: Flow) -> Iterable[Check]:
+    """Yield the checks of reading requests and sending responses."""
+    level = above(flow.mutes, 50, 500)
+    yield Check(
+        "Connections muted",
+        flow.mutes,
+        Unit.PER_S,
+        level,
+        "Flow control rarely mutes connections."
+        if level is Level.GOOD
+        else "Quotas or watermarks mute connections repeatedly: many short waits instead of a few long ones.",
+        page="/throttled",
+    )
+    yield Check(
+        "Connections unmuted",
+        flow.unmutes,
+        Unit.PER_S,
+        Level.GOOD if flow.unmutes or not flow.mutes else Level.WATCH,
+        "Muted connections are unmuted again."
+        if flow.unmutes or not flow.mutes
+        else "Connections are muted, and none is being unmuted.",
+    )
+    pipelined = flow.deepest_limit > 1
+    yield Check(
+        "Most requests in flight on one connection",
+        flow.deepest,
+        Unit.COUNT,
+        use_level(share(flow.deepest, flow.deepest_limit)) if pipelined else Level.GOOD,
+        f"{flow.in_flight} on all connections; a connection at the limit is muted."
+        if pipelined
+        else f"{flow.in_flight} on all connections; each has one request in flight at a time.",
+        of=flow.deepest_limit,
+        setting="pipeline.high.watermark" if pipelined else None,
+        page="/connections?shape=muted",
+    )
+    busiest = max(flow.selectors, key=lambda row: row.idle, default=None)
+    if busiest is not None:
+        yield _idle(busiest)
+
+
+def _idle(row: SelectorRow) -> Check:
+    used = share(row.idle, row.connections)
+    is_much = row.connections >= MANY and used is not None and used >= 0.9
+    return Check(
+        "Idle connections of one network thread",
+        row.idle,
+        Unit.COUNT,
+        Level.WATCH if is_much else Level.GOOD,
+        f"{row.name} has the most connections that were idle for a minute."
+        if not is_much
+        else f"Nearly all connections of {row.name} are idle; a shorter idle timeout would close them.",
+        of=row.connections,
+        setting="connections.max.idle.ms",
+        page="/connections",
+    )
+
+
+def waiting(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
+    """Yield the checks of queued requests."""
+    if flow.available_request_size is not None and flow.request_size_limit is not None:
+        used = 1 - flow.available_request_size / flow.request_size_limit
+        level = use_level(used)
+        yield Check(
+            "Free bytes in the request queue",
+            flow.available_request_size,
+            Unit.BYTES,
+            level,
+            "The queue has space for more requests."
+            if level is Level.GOOD
+            else "Queued requests use nearly all of it: network threads stop reading.",
+            of=flow.request_size_limit,
+            setting="queued.max.requests.size.bytes",
+            more=True,
+        )
+    count = growth[OVERSIZED]
+    yield Check(
+        "Oversized requests",
+        count,
+        Unit.COUNT,
+        above(count, 1, 1_000),
+        "None in the last five minutes."
+        if not count
+        else "Connections were closed in the last five minutes because a request exceeded this size.",
+        setting="socket.request.max.bytes",
+        page="/connections",
+    )
+
+
+def handling(flow: Flow, growth: Mapping[str, int]) -> Iterable[Check]:
+    """Yield the checks of callbacks that complete delayed responses."""
+    yield Check(
+        "Queued callbacks",
+        flow.callbacks,
+        Unit.COUNT,
+        use_level(share(flow.callbacks, flow.callback_capacity)),
+        "Responses to delayed requests are sent at once."
+        if not flow.callbacks
+        else "Responses to delayed requests are waiting for a handler.",
+        of=flow.callback_capacity,
+        page="/tasks",
+    )
+    blocked = growth[BLOCKED]
+    yield Check(
+        "Blocked callbacks",
+        blocked,
+        Unit.COUNT,
+        above(blocked, 1, 1_000),
+        "None in the last five minutes."
+        if not blocked
+        else "The queue was full in the last five minutes; callbacks waited for older ones.",
+        page="/tasks",
+    )

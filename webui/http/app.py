@@ -1,7 +1,8 @@
-"""The web application: binds every route to HTTP behind one set of checks, and renders all errors.
+"""The web application: creates the console's objects, binds every route to HTTP behind one set of checks, and
+renders all errors.
 
-Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and origin,
-authentication, and validation before its handler runs. Independent of individual routes.
+Built by webui.serving and the tests. A request waits for its turn, then passes the checks of host and
+origin, authentication, and validation before its handler runs. Independent of individual routes.
 """
 
 import logging
@@ -15,20 +16,32 @@ from werkzeug.exceptions import HTTPException
 
 from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
-from webui.console import Console
+from webui.backend import Backend, ConsoleSettings
+from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.asgi import paced_connection
-from webui.http.body_limits import BodyLimits, limited_request
-from webui.http.static_files import StaticFiles
-from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, line_of, refusal_of, request_info_of
-from webui.pages.rendering import Renderer
-from webui.pages.views import add_pages
-from webui.rest import strict_json
+from webui.http.page_routes import add_pages
+from webui.http.request import (
+    PUBLIC_PATHS,
+    BodyLimits,
+    body_of,
+    connection_of,
+    limited_request,
+    queue_of,
+    refusal_of,
+    request_info_of,
+)
+from webui.insights.reader import Reader
+from webui.insights.what_if import WhatIf
+from webui.pages import Renderer, StaticFiles
+from webui.rest import bodies as strict_json
 from webui.rest.bodies import read
+from webui.rest.events import make_live
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
-from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
+from webui.rest.routing import Call, Reply, Route, read_path_params, read_query, url_rule
 from webui.rest.schema import Invalid
 from webui.security import headers
+from webui.security.authenticator import Authenticator
 from webui.security.gate import (
     check_body,
     check_framing,
@@ -38,19 +51,46 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
 )
-from webui.tables.json_text import written
-from webui.tables.slices import let_go
+from webui.security.origin import AllowedHosts, OwnHost
+from webui.tables.json_output import encode_in_slices
+from webui.tables.slices import free_in_slices
 
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT_S = 10
 
 
+def make_console(
+    backend: Backend,
+    settings: ConsoleSettings,
+    port: int,
+    *,
+    now_ms: Callable[[], int] = wall_clock_ms,
+    uptime_ms: Callable[[], int] = monotonic_ms,
+) -> Console:
+    """Create the shared objects of all handlers. `now_ms` is the time of day in responses, `uptime_ms`
+    the clock of sessions and waits.
+    """
+    listener = settings.listener
+    return Console(
+        backend=backend,
+        settings=settings,
+        port=port,
+        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
+        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
+        own_host=OwnHost(settings),
+        live=make_live(backend.views, now_ms),
+        now_ms=now_ms,
+        insights=Reader(settings.insights_warehouse),
+        what_if=WhatIf(settings.insights_warehouse),
+    )
+
+
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
     limits = BodyLimits(ROUTES, console.settings.request_max_bytes)
     app.asgi_http_class = paced_connection(
-        console.lines, partial(line_of, console), partial(refusal_of, limits)
+        console.fair_queue, partial(queue_of, console), partial(refusal_of, limits)
     )
     app.url_map.merge_slashes = False
     app.request_class = limited_request(limits)
@@ -59,7 +99,7 @@ def build_app(console: Console) -> QuartTrio:
     renderer = add_pages(app, console, StaticFiles())
     for route in ROUTES:
         app.add_url_rule(
-            address_of(route),
+            url_rule(route),
             route.operation,
             _bind(console, route),
             methods=[route.method],
@@ -77,27 +117,27 @@ def build_app(console: Console) -> QuartTrio:
 
     @app.after_request
     async def add_headers(response: Response) -> Response:
-        for name, value in headers.ALWAYS.items():
+        for name, value in headers.SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
-        response.headers.setdefault("Cache-Control", headers.NOT_STORED)
+        response.headers.setdefault("Cache-Control", headers.NO_STORE)
         if request.scheme == "https":
-            response.headers.update(headers.OVER_TLS)
+            response.headers.update(headers.TLS_HEADERS)
         request.routing_exception = None  # its traceback refers to the request: a cycle
         return response
 
-    _refuse(app, renderer)
+    _add_error_handlers(app, renderer)
     return app
 
 
 def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseReturnValue]]:
-    async def handler(**place: str) -> ResponseReturnValue:
+    async def handler(**path: str) -> ResponseReturnValue:
         request_info = request_info_of(request)
         if route.public:
             actor = Actor("", Role.VIEWER, request_info.address, ChangeOrigin.REST)
             call = Call(console, actor, {}, None, request.headers, lambda: True)
             return await _response(await route.handle(call))
         identity = identity_of(console, request_info)
-        named = read_place(route, place)
+        path_params = read_path_params(route, path)
         query = read_query(route, request.args.to_dict(flat=False))
         body = None
         if route.body is not None:
@@ -115,7 +155,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             body,
             request.headers,
             signed_in,
-            named,
+            path_params,
             connection_of(request),
             identity.session,
         )
@@ -123,13 +163,13 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         try:
             reply = await route.handle(call)
         except Problem as problem:
-            # The traceback's frames refer to objects that `let_go` frees in slices.
+            # The traceback's frames refer to objects that `free_in_slices` frees.
             refused = problem.with_traceback(None)
         if refused is not None:
-            await let_go(body, *call.left)
+            await free_in_slices(body, *call.to_free)
             raise refused
         response = await _response(reply)
-        await let_go(reply.content, body, *call.left)
+        await free_in_slices(reply.content, body, *call.to_free)
         return response
 
     return handler
@@ -140,43 +180,43 @@ async def _response(reply: Reply) -> Response:
         # HEAD on a stream returns no content, since it would keep the stream open.
         content = b"" if request.method == "HEAD" else reply.content
     else:
-        content = reply.content if isinstance(reply.content, bytes) else await written(reply.content)
+        content = reply.content if isinstance(reply.content, bytes) else await encode_in_slices(reply.content)
     response = Response(content, status=reply.status, headers=dict(reply.headers), content_type=reply.media)
     if reply.is_stream:
         response.timeout = None
     return response
 
 
-def _refuse(app: QuartTrio, renderer: Renderer) -> None:
+def _add_error_handlers(app: QuartTrio, renderer: Renderer) -> None:
     """Render every error: as a problem document, or as a page for browser navigations."""
 
-    async def answer(problem: Problem) -> Response:
+    async def respond(problem: Problem) -> Response:
         wants_page = request.method == "GET" and request.headers.get("Sec-Fetch-Dest") == "document"
         if wants_page:
             html = renderer.render("error.html", **problem.document())
             response = Response(html, status=problem.status, content_type="text/html; charset=utf-8")
         else:
             response = Response(
-                await written(problem.document()), status=problem.status, content_type=PROBLEM_TYPE
+                await encode_in_slices(problem.document()), status=problem.status, content_type=PROBLEM_TYPE
             )
         response.headers.update(problem.headers)
         return response
 
     @app.errorhandler(Problem)
-    async def refused(problem: Problem) -> Response:
-        return await answer(problem)
+    async def problem_response(problem: Problem) -> Response:
+        return await respond(problem)
 
     @app.errorhandler(Invalid)
     async def invalid(error: Invalid) -> Response:
-        return await answer(Problem(400, error.message, where=error.where))
+        return await respond(Problem(400, error.message, where=error.where))
 
     @app.errorhandler(strict_json.NotJson)
     async def not_json(error: strict_json.NotJson) -> Response:
-        return await answer(Problem(400, str(error)))
+        return await respond(Problem(400, str(error)))
 
     @app.errorhandler(ApiError)
     async def refused_by_control(error: ApiError) -> Response:
-        return await answer(Problem.of(error.code, error.message))
+        return await respond(Problem.of(error.code, error.message))
 
     @app.errorhandler(HTTPException)
     async def refused_by_framework(error: HTTPException) -> Response:
@@ -184,13 +224,13 @@ def _refuse(app: QuartTrio, renderer: Renderer) -> None:
         allowed = getattr(error, "valid_methods", None)
         if allowed:
             problem.headers["Allow"] = ", ".join(sorted(set(allowed) - {"OPTIONS"}))
-        return await answer(problem)
+        return await respond(problem)
 
     @app.errorhandler(Exception)
-    async def broken(error: Exception) -> Response:
+    async def internal_error(error: Exception) -> Response:
         log.error(
             "Failed to handle a request for %s",
             request.path.encode("unicode_escape").decode(),
             exc_info=error,
         )
-        return await answer(Problem(500, "Internal error; see the broker's log."))
+        return await respond(Problem(500, "Internal error; see the broker's log."))

@@ -17,16 +17,15 @@ from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCall
 from quart_trio.asgi import TrioASGIHTTPConnection
 
 from webui.http.fair_queue import FairQueue, Kind
-from webui.http.log_limiter import SeldomLog
-from webui.http.web_request import address_of, counted_as_idle
+from webui.http.request import address_of, counted_as_idle
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode
 
 log = logging.getLogger(__name__)
 
 SEND_LIMIT_S = 15.0
-SENT_AT_ONCE: Final = 131_072
+MAX_SEND_BYTES: Final = 131_072
 """Bytes of a body per send."""
 
 MAX_RECEIVED: Final = 8
@@ -36,14 +35,16 @@ OVERLOADED: Final = Problem(503, "The console is overloaded.", headers={"Retry-A
 
 
 class WholeSendConnection(TrioASGIHTTPConnection):
-    """A request whose response is sent in shielded parts. `begun` is called when the response begins."""
+    """A request whose response is sent in shielded parts. `on_response_start` is called when the response
+    begins.
+    """
 
-    async def answer(
-        self, receive: ASGIReceiveCallable, send: ASGISendCallable, begun: Callable[[], None]
+    async def handle(
+        self, receive: ASGIReceiveCallable, send: ASGISendCallable, on_response_start: Callable[[], None]
     ) -> None:
         async def send_whole(message: ASGISendEvent) -> None:
             if message["type"] == "http.response.start":
-                begun()
+                on_response_start()
             for part in _parts(message):
                 with trio.fail_after(SEND_LIMIT_S, shield=True):
                     await send(part)
@@ -52,30 +53,30 @@ class WholeSendConnection(TrioASGIHTTPConnection):
 
 
 def paced_connection(
-    lines: FairQueue,
-    line_of: Callable[[HTTPScope], tuple[str, Kind]],
+    fair_queue: FairQueue,
+    queue_of: Callable[[HTTPScope], tuple[str, Kind]],
     refusal_of: Callable[[HTTPScope], Problem | None],
 ) -> type[TrioASGIHTTPConnection]:
-    """Return a class of requests that wait for a turn of the kind and in the queue that `line_of` returns.
+    """Return a class of requests that wait for a turn of the kind and in the queue that `queue_of` returns.
 
     Requests that `refusal_of` refuses wait too, and do not reach the framework.
     """
-    refused = SeldomLog(log, "console refused requests")
+    refused = RefusalLog(log, "console refused requests")
     turn_of = {
-        Kind.PAGE: lines.turn,
-        Kind.CHANGE: lines.turn_for_change,
-        Kind.HEALTH: lines.turn_for_health,
+        Kind.PAGE: fair_queue.turn,
+        Kind.CHANGE: fair_queue.turn_for_change,
+        Kind.HEALTH: fair_queue.turn_for_health,
     }
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            identity, kind = line_of(self.scope)
+            identity, kind = queue_of(self.scope)
             turn = turn_of[kind](identity)
             try:
                 if turn.wait_s > 0:
                     received: list[ASGIReceiveEvent] = []
                     with counted_as_idle(self.scope):
-                        is_connected = await waited(turn.wait_s, receive, received)
+                        is_connected = await wait_for_turn(turn.wait_s, receive, received)
                     if not is_connected:
                         return
                     receive = _replayed(received, receive)
@@ -85,7 +86,7 @@ def paced_connection(
                     refused.note(address_of(self.scope))
                     await _refuse(send, problem)
                 else:
-                    await self.answer(receive, send, turn.done)
+                    await self.handle(receive, send, turn.done)
             finally:
                 turn.done()
 
@@ -94,17 +95,19 @@ def paced_connection(
 
 def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
     """Yield a long body in parts, since each part is copied and encrypted in one step."""
-    if message["type"] != "http.response.body" or len(message["body"]) <= SENT_AT_ONCE:
+    if message["type"] != "http.response.body" or len(message["body"]) <= MAX_SEND_BYTES:
         yield message
         return
     body = memoryview(message["body"])
-    for at in range(0, len(body), SENT_AT_ONCE):
-        more = message["more_body"] or at + SENT_AT_ONCE < len(body)
-        part = bytes(body[at : at + SENT_AT_ONCE])
+    for at in range(0, len(body), MAX_SEND_BYTES):
+        more = message["more_body"] or at + MAX_SEND_BYTES < len(body)
+        part = bytes(body[at : at + MAX_SEND_BYTES])
         yield {"type": "http.response.body", "body": part, "more_body": more}
 
 
-async def waited(wait_s: float, receive: ASGIReceiveCallable, received: list[ASGIReceiveEvent]) -> bool:
+async def wait_for_turn(
+    wait_s: float, receive: ASGIReceiveCallable, received: list[ASGIReceiveEvent]
+) -> bool:
     """Wait for `wait_s`, adding messages to `received`. Return False once the peer disconnects."""
     gone = False
 
@@ -134,12 +137,36 @@ def _replayed(received: list[ASGIReceiveEvent], receive: ASGIReceiveCallable) ->
 
 
 async def _refuse(send: ASGISendCallable, problem: Problem) -> None:
-    fields = headers.ALWAYS | problem.headers | {"Content-Type": PROBLEM_TYPE}
+    fields = headers.SECURITY_HEADERS | problem.headers | {"Content-Type": PROBLEM_TYPE}
     body = encode(problem.document())
-    fields |= {"Cache-Control": headers.NOT_STORED, "Content-Length": str(len(body))}
+    fields |= {"Cache-Control": headers.NO_STORE, "Content-Length": str(len(body))}
     sent = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
     with trio.move_on_after(SEND_LIMIT_S, shield=True):
         await send(
             {"type": "http.response.start", "status": problem.status, "headers": sent, "trailers": False}
         )
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+LOG_EVERY_S: Final = 1.0
+
+
+class RefusalLog:
+    """Logs `message` with the number of refusals since the last line as `refused`."""
+
+    __slots__ = ("_count", "_log", "_message", "_next_at")
+
+    def __init__(self, log: logging.Logger, message: str) -> None:
+        self._count = 0
+        self._log = log
+        self._next_at = 0.0
+        self._message = message
+
+    def note(self, address: str) -> None:
+        """Count a refusal of `address`."""
+        self._count += 1
+        now = trio.current_time()
+        if now >= self._next_at:
+            self._log.info(self._message, extra={"address": address, "refused": self._count})
+            self._count = 0
+            self._next_at = now + LOG_EVERY_S

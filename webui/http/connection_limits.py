@@ -1,10 +1,10 @@
 """Limits on the number of console connections, in total and per address.
 
-Called by http.http_server for every accepted connection. A connection is idle while no request of it is being
-handled: during the TLS handshake, while its head is incomplete, while its request waits for a turn, and
-between requests. At a limit the longest idle connection is closed: one of the same address if the address is
-at its own limit, otherwise one of the address with the most idle connections. So an address that opens
-connections without requests replaces only its own.
+Called by http.http_server for every accepted connection. A connection is idle while no request of it is
+being handled: during the TLS handshake, while its head is incomplete, while its request waits for a turn,
+and between requests. At a limit the longest idle connection is closed: one of the same address if the
+address is at its own limit, otherwise one of the address with the most idle connections. So an address that
+opens connections without requests replaces only its own.
 
 If no connection is idle, a new one enters a small reserve that serves health checks only, so that a broker
 with a busy console still appears healthy. Pure: independent of sockets and clocks.

@@ -29,27 +29,27 @@ _REFUSAL: Final = (
 
 class Encryption:
     """TLS for new connections. `context` is called for each, so a new certificate applies to the next one;
-    `lines` limit each address to its share of the broker's thread.
+    `fair_queue` limit each address to its share of the broker's thread.
     """
 
-    __slots__ = ("_begun", "_context", "_lines")
+    __slots__ = ("_context", "_fair_queue", "_handshakes")
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], lines: FairQueue) -> None:
-        self._begun: dict[str, dict[trio.CancelScope, None]] = {}
+    def __init__(self, context: Callable[[], ssl.SSLContext], fair_queue: FairQueue) -> None:
+        self._handshakes: dict[str, dict[trio.CancelScope, None]] = {}
         self._context = context
-        self._lines = lines
+        self._fair_queue = fair_queue
 
     async def begin(
         self, stream: trio.SocketStream, address: str
     ) -> trio.SSLStream[trio.SocketStream] | None:
         """Return the encrypted stream, or None if the handshake failed; the caller closes `stream`."""
-        if sum(map(len, self._begun.values())) >= MAX_AT_ONCE:
-            most = max(self._begun, key=lambda each: len(self._begun[each]))
-            eldest = next(iter(self._begun[most]))
+        if sum(map(len, self._handshakes.values())) >= MAX_AT_ONCE:
+            most = max(self._handshakes, key=lambda each: len(self._handshakes[each]))
+            eldest = next(iter(self._handshakes[most]))
             self._end(most, eldest)
             eldest.cancel()
         with trio.move_on_after(HANDSHAKE_S) as limit:
-            self._begun.setdefault(address, {})[limit] = None
+            self._handshakes.setdefault(address, {})[limit] = None
             try:
                 return await self._handshake(stream, address)
             except (trio.BrokenResourceError, OSError):
@@ -59,11 +59,11 @@ class Encryption:
         return None
 
     def _end(self, address: str, scope: trio.CancelScope) -> None:
-        begun = self._begun.get(address)
-        if begun is not None:
-            begun.pop(scope, None)
-            if not begun:
-                del self._begun[address]
+        of_address = self._handshakes.get(address)
+        if of_address is not None:
+            of_address.pop(scope, None)
+            if not of_address:
+                del self._handshakes[address]
 
     async def _handshake(
         self, stream: trio.SocketStream, address: str
@@ -73,7 +73,7 @@ class Encryption:
             if first:
                 await _refuse(stream)
             return None
-        turn = self._lines.turn(f"handshake {address}")
+        turn = self._fair_queue.turn(f"handshake {address}")
         try:
             if not turn.granted:
                 return None
@@ -85,12 +85,12 @@ class Encryption:
         try:
             await encrypted.do_handshake()
         except BaseException:
-            take_apart(encrypted)
+            free_tls_state(encrypted)
             raise
         return encrypted
 
 
-def take_apart(ended: trio.SSLStream[trio.SocketStream]) -> None:
+def free_tls_state(ended: trio.SSLStream[trio.SocketStream]) -> None:
     """Free the TLS state of a closed stream. Trio's stream refers to itself, and the garbage collector skips
     old objects (broker.interpreter).
     """

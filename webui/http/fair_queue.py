@@ -1,8 +1,11 @@
-"""Fair queueing of the console's requests: one queue per client.
+"""Fair queueing of the console's requests, one queue per client, at a limited rate.
 
-Called by http.asgi before every request. All clients share the turns of http.rate_limit. A client with more
-concurrent requests than any browser or tool sends gets one turn a second until its queue is empty, which
-protects other clients and the Kafka clients that share the thread.
+Called by http.asgi before every request and by http.encryption before every TLS handshake;
+webui.security.passwords limits its hashes by the same `RateLimit`. The console shares the interpreter's one
+thread with Kafka clients, so its cost must be bounded. All clients share the turns of a token bucket: a
+page load is a burst and is served at once; further requests wait, and those that would wait too long are
+refused. A client with more concurrent requests than any browser or tool sends gets one turn a second until
+its queue is empty.
 """
 
 from enum import Enum
@@ -10,7 +13,56 @@ from typing import Final
 
 import trio
 
-from webui.http.rate_limit import CHANGES_PER_S, HEALTH_BURST, HEALTH_PER_S, LONGEST_WAIT_S, RateLimit
+TURNS_PER_S: Final = 60
+"""A request takes 1 to 2 ms, so at most an eighth of the thread."""
+
+CHANGES_PER_S: Final = 250
+"""Changes of quotas by authorised clients have a separate rate. Kafka's protocol limits them only by the
+speed of the disk, and automation that follows the load must keep up.
+"""
+
+HEALTH_PER_S: Final = 20
+HEALTH_BURST: Final = 40
+"""Health checks have a separate rate, so that other requests never delay them. A few probes send a few checks
+in ten seconds.
+"""
+
+BURST: Final = 120
+LONGEST_WAIT_S: Final = 10
+
+
+class RateLimit:
+    """The generic cell rate algorithm. Its state is the time (ns) at which all turns given are paid for."""
+
+    __slots__ = ("_burst", "_longest_wait_s", "_paid_at", "_turn_ns")
+
+    def __init__(
+        self, per_s: int = TURNS_PER_S, burst: int = BURST, longest_wait_s: int = LONGEST_WAIT_S
+    ) -> None:
+        self._burst = burst
+        self._longest_wait_s = longest_wait_s
+        self._paid_at = 0
+        self._turn_ns = 1_000_000_000 // per_s
+
+    def take(self) -> float | None:
+        """Take a turn and return the seconds to wait for it. Return None if that is too long."""
+        now = round(trio.current_time() * 1e9)
+        paid_at = max(self._paid_at, now) + self._turn_ns
+        wait_ns = max(0, paid_at - now - self._burst * self._turn_ns)
+        if wait_ns > self._longest_wait_s * 1_000_000_000:
+            return None
+        self._paid_at = paid_at
+        return wait_ns / 1e9
+
+    async def turn(self) -> bool:
+        """Wait for a turn. Return False at once if the wait is too long."""
+        wait_s = self.take()
+        if wait_s is None:
+            return False
+        if wait_s > 0:
+            await trio.sleep(wait_s)
+        return True
+
 
 MAX_AT_ONCE: Final = 32
 """Requests of one client without a response so far. A browser has six connections to a host, and a tool that
@@ -38,18 +90,18 @@ class Turn:
     calls `done` when the response begins; later calls have no effect.
     """
 
-    __slots__ = ("_line", "_lines", "granted", "wait_s")
+    __slots__ = ("_fair_queue", "_queue", "granted", "wait_s")
 
-    def __init__(self, lines: "FairQueue", line: "_ClientQueue", wait_s: float, granted: bool) -> None:
-        self._lines = lines
-        self._line: _ClientQueue | None = line
+    def __init__(self, fair_queue: "FairQueue", queue: "_ClientQueue", wait_s: float, granted: bool) -> None:
+        self._fair_queue = fair_queue
+        self._queue: _ClientQueue | None = queue
         self.wait_s = wait_s
         self.granted = granted
 
     def done(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            self._lines.leave(line)
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            self._fair_queue.leave(queue)
 
 
 class _ClientQueue:
@@ -64,25 +116,25 @@ class _ClientQueue:
 
 
 class FairQueue:
-    """The queues of all clients. They share `pace` for most requests, `changes` for changes of quotas, and
+    """The queues of all clients. They share `rate` for most requests, `changes` for changes of quotas, and
     `health` for health checks.
     """
 
-    __slots__ = ("_lines", "changes", "health", "pace")
+    __slots__ = ("_queues", "changes", "health", "rate")
 
     def __init__(self) -> None:
-        self._lines: dict[str, _ClientQueue] = {}
-        self.pace = RateLimit()
+        self._queues: dict[str, _ClientQueue] = {}
+        self.rate = RateLimit()
         self.changes = RateLimit(CHANGES_PER_S, burst=CHANGES_PER_S)
         self.health = RateLimit(HEALTH_PER_S, HEALTH_BURST)
 
     def __len__(self) -> int:
         """Return the number of clients with a request in progress."""
-        return len(self._lines)
+        return len(self._queues)
 
     def turn(self, identity: str) -> Turn:
         """Return the client's next turn. The caller waits."""
-        return self._turn(identity, self.pace)
+        return self._turn(identity, self.rate)
 
     def turn_for_change(self, identity: str) -> Turn:
         """Return the next turn of a request that changes quotas, by a client with permission."""
@@ -92,24 +144,24 @@ class FairQueue:
         """Return the next turn of a health check, which no flood of other requests delays."""
         return self._turn(identity, self.health)
 
-    def _turn(self, identity: str, pace: RateLimit) -> Turn:
-        line = self._lines.get(identity)
-        if line is None:
-            line = self._lines[identity] = _ClientQueue(identity)
-        line.count += 1
-        if line.count > MAX_AT_ONCE:
+    def _turn(self, identity: str, rate: RateLimit) -> Turn:
+        queue = self._queues.get(identity)
+        if queue is None:
+            queue = self._queues[identity] = _ClientQueue(identity)
+        queue.count += 1
+        if queue.count > MAX_AT_ONCE:
             now = trio.current_time()
-            at = max(line.next_at, now + FLOOD_TURN_S)
+            at = max(queue.next_at, now + FLOOD_TURN_S)
             if at - now > FLOOD_WAIT_S:
-                return Turn(self, line, FLOOD_WAIT_S, granted=False)
-            line.next_at = at + FLOOD_TURN_S
-            return Turn(self, line, at - now, granted=True)
-        wait_s = pace.take()
+                return Turn(self, queue, FLOOD_WAIT_S, granted=False)
+            queue.next_at = at + FLOOD_TURN_S
+            return Turn(self, queue, at - now, granted=True)
+        wait_s = rate.take()
         if wait_s is None:
-            return Turn(self, line, LONGEST_WAIT_S, granted=False)
-        return Turn(self, line, wait_s, granted=True)
+            return Turn(self, queue, LONGEST_WAIT_S, granted=False)
+        return Turn(self, queue, wait_s, granted=True)
 
-    def leave(self, line: _ClientQueue) -> None:
-        line.count -= 1
-        if line.count == 0:
-            del self._lines[line.identity]
+    def leave(self, queue: _ClientQueue) -> None:
+        queue.count -= 1
+        if queue.count == 0:
+            del self._queues[queue.identity]

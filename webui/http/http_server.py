@@ -1,8 +1,8 @@
-"""The console's connections: accepts, limits, and serves them with hypercorn, isolated from the broker.
+"""The console's connections: accepts, limits and serves them, isolated from the broker.
 
-Run by webui.serving. hypercorn's own server does not suffice: an exception in one connection would cancel
-the broker's nursery, a peer that does not read would block its shielded `send_all` and so the shutdown for
-ever, and the number of connections is unlimited.
+Run by webui.serving. An exception in a connection ends only this one, a peer that does not read is
+disconnected, and the number of connections is limited (http.connection_limits). http.hypercorn_connection
+serves each of them.
 """
 
 import logging
@@ -11,22 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-import h11
 import trio
-from hypercorn.config import Config
-from hypercorn.events import Event, Updated
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.trio.tcp_server import TCPServer
-from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
-from hypercorn.utils import wrap_app
 
+from webui.http.asgi import RefusalLog
 from webui.http.connection_limits import ConnectionLimits, Entry
-from webui.http.encryption import Encryption, take_apart
-from webui.http.log_limiter import SeldomLog
-from webui.http.web_request import CONNECTION, ENTRY, WEBSOCKET
+from webui.http.encryption import Encryption, free_tls_state
+from webui.http.hypercorn_connection import Connections
+from webui.http.request import CONNECTION, ENTRY
 from webui.security.backoff import network_of
-from webui.security.gate import LONGEST_HEAD
 
 log = logging.getLogger(__name__)
 
@@ -34,22 +27,9 @@ STALLED_AFTER_S: Final = 10.0
 GRACE_S: Final = 3.0
 
 
-def hypercorn_config() -> Config:
-    """Return the configuration: 5 s and 16 KiB for the headers, 5 s of idle time, no logging by hypercorn, no
-    Server header.
-    """
-    config = Config()
-    config.accesslog = None
-    config.errorlog = log
-    config.keep_alive_timeout = 5.0
-    config.h11_max_incomplete_size = LONGEST_HEAD
-    config.include_server_header = False
-    return config
-
-
-class Turnstile:
-    """Passes one connection in each turn of the event loop, so that data received on many connections at once
-    does not add up to one long turn.
+class ReadScheduler:
+    """Lets one connection continue in each turn of the event loop, so that data received on many connections
+    at once does not add up to one long turn.
     """
 
     __slots__ = ("_lock",)
@@ -57,7 +37,7 @@ class Turnstile:
     def __init__(self) -> None:
         self._lock = trio.Lock()
 
-    async def passed(self) -> None:
+    async def turn(self) -> None:
         # To take a free lock and to wait for one both end in the next turn of the event loop.
         async with self._lock:
             pass
@@ -65,17 +45,17 @@ class Turnstile:
 
 class TimeoutStream:
     """A stream whose `send_all` fails if the peer reads nothing for STALLED_AFTER_S, and whose `receive_some`
-    passes the turnstile.
+    waits for a turn of the scheduler.
     """
 
-    def __init__(self, stream: trio.abc.Stream, turnstile: Turnstile) -> None:
+    def __init__(self, stream: trio.abc.Stream, scheduler: ReadScheduler) -> None:
         self._stream = stream
-        self._turnstile = turnstile
+        self._scheduler = scheduler
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive bytes. Cancelled while waiting for the turnstile, it loses the received bytes."""
+        """Receive bytes. Cancelled while it waits for its turn, it loses the received bytes."""
         received = await self._stream.receive_some(max_bytes)
-        await self._turnstile.passed()
+        await self._scheduler.turn()
         return received
 
     async def send_all(self, data: bytes) -> None:
@@ -90,11 +70,11 @@ class TimeoutStream:
             raise trio.BrokenResourceError(f"the peer read nothing for {STALLED_AFTER_S:g} s")
 
 
-class PatientStream(TimeoutStream):
-    """A `TimeoutStream` of a socket. Implements `webui.live.sse_client.Connection`."""
+class PlainStream(TimeoutStream):
+    """A `TimeoutStream` over TCP without TLS. Implements `webui.live.sse_client.Connection`."""
 
-    def __init__(self, stream: trio.SocketStream, turnstile: Turnstile) -> None:
-        super().__init__(stream, turnstile)
+    def __init__(self, stream: trio.SocketStream, scheduler: ReadScheduler) -> None:
+        super().__init__(stream, scheduler)
         self.socket = stream.socket
         self.send_eof = stream.send_eof
         self.aclose = stream.aclose
@@ -107,8 +87,8 @@ class PatientStream(TimeoutStream):
 class EncryptedStream(TimeoutStream):
     """A `TimeoutStream` over TLS after its handshake, with the attributes that hypercorn requires."""
 
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream], turnstile: Turnstile) -> None:
-        super().__init__(stream, turnstile)
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream], scheduler: ReadScheduler) -> None:
+        super().__init__(stream, scheduler)
         self.do_handshake = stream.do_handshake
         self.transport_stream = stream.transport_stream
 
@@ -121,68 +101,6 @@ class EncryptedStream(TimeoutStream):
             await self._stream.aclose()
 
 
-class Http1(H11Protocol):
-    """HTTP/1.1 only. hypercorn's own class upgrades to HTTP/2 on request, which bypasses the checks of a
-    proxy in front of the console.
-    """
-
-    async def _check_protocol(self, event: h11.Request) -> None:
-        pass
-
-    async def _create_stream(self, request: h11.Request) -> None:
-        """Create a stream, and mark a WebSocket upgrade as an HTTP request for http.asgi, which refuses it.
-        hypercorn's WebSockets wait for no turn, and some of its own refusals never close the connection.
-        """
-        fields = list(request.headers)
-        kept = [
-            (name, value) for name, value in fields if name != b"upgrade" or value.lower() != b"websocket"
-        ]
-        self.connection_state[WEBSOCKET] = len(kept) < len(fields)
-        if len(kept) < len(fields):
-            request = h11.Request(
-                method=request.method, target=request.target, headers=kept, http_version=request.http_version
-            )
-        await super()._create_stream(request)
-
-
-class Connection(TCPServer):
-    """A connection that ends when its peer closes it; hypercorn's own would wait for the keep-alive time and
-    still be counted. Its state is freed at the end, since hypercorn's objects refer to each other and the
-    garbage collector skips old objects (broker.interpreter).
-    """
-
-    async def run(self) -> None:
-        try:
-            await super().run()
-        finally:
-            made = vars(self).get("protocol")
-            if made is not None:
-                vars(made.protocol).clear()
-                vars(made).clear()
-            vars(self).clear()
-
-    async def _read_data(self) -> None:
-        made = self.protocol
-        made.protocol = Http1(
-            made.app,
-            made.config,
-            made.context,
-            made.task_group,
-            made.state,
-            made.ssl,
-            made.client,
-            made.server,
-            made.send,
-        )
-        await super()._read_data()
-        await self.idle_task.stop()
-
-    async def protocol_send(self, event: Event) -> None:
-        if isinstance(event, Updated):
-            self.state[ENTRY].set_idle(event.idle)
-        await super().protocol_send(event)
-
-
 async def serve_connections(
     app: ASGIFramework,
     listeners: Sequence[trio.SocketListener],
@@ -193,11 +111,9 @@ async def serve_connections(
     """Serve `listeners` until `stopping` returns. Then close them, wait GRACE_S for requests in progress, and
     close the remaining connections. With `encryption` the console serves TLS only.
     """
-    config = hypercorn_config()
-    wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
-    context = WorkerContext(None)
-    turnstile = Turnstile()
-    refused = SeldomLog(log, "console connection limit reached")
+    connections = Connections(app)
+    scheduler = ReadScheduler()
+    refused = RefusalLog(log, "console connection limit reached")
 
     async def connection(stream: trio.SocketStream) -> None:
         entry = None
@@ -221,22 +137,22 @@ async def serve_connections(
     async def serve(stream: trio.SocketStream, entry: Entry) -> None:
         state: dict[str, object] = {ENTRY: entry}
         if encryption is None:
-            patient = PatientStream(stream, turnstile)
-            state[CONNECTION] = patient
-            await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
+            plain = PlainStream(stream, scheduler)
+            state[CONNECTION] = plain
+            await connections.serve(plain, state)
         elif (begun := await encryption.begin(stream, entry.address)) is not None:
-            encrypted = EncryptedStream(begun, turnstile)
+            encrypted = EncryptedStream(begun, scheduler)
             # Without CONNECTION, since bytes written past the framework would not be encrypted.
             try:
-                await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
+                await connections.serve(encrypted, state)
             finally:
-                take_apart(begun)
+                free_tls_state(begun)
 
-    async with trio.open_nursery() as connections:
+    async with trio.open_nursery() as open_connections:
         async with trio.open_nursery() as accepting:
-            accept = partial(trio.serve_listeners, handler_nursery=connections)
+            accept = partial(trio.serve_listeners, handler_nursery=open_connections)
             accepting.start_soon(accept, connection, listeners)
             await stopping()
             accepting.cancel_scope.cancel()
-        await context.terminated.set()
-        connections.cancel_scope.deadline = trio.current_time() + GRACE_S
+        await connections.end_keep_alive()
+        open_connections.cancel_scope.deadline = trio.current_time() + GRACE_S

@@ -26,30 +26,30 @@ STATE_FRESH_S: Final = 1.0
 """Short, because users reload after starting the pipeline, and reading only logs is fast."""
 
 IDLE_S: Final = 60.0
-MAX_KEPT_BYTES: Final = 16 << 20
-MAX_KEPT: Final = 256
+MAX_CACHED_BYTES: Final = 16 << 20
+MAX_CACHED: Final = 256
 LONGEST_LINE: Final = 65_536
 LARGEST_BODY: Final = 8 << 20
 REAPED_WITHIN_S: Final = 2.0
 
 WORKER: Final = (sys.executable, "-P", "-m", "webui.insights.worker")
-HANDED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+INHERITED_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 """Environment variables passed to the process; the others may contain secrets."""
 
 INSTALL: Final = "pip install '.[insights]'"
 """For a checkout of Weir: no public index has the distribution, and PyPI's `weir` is another project."""
 
 
-class NoInsights(Problem):
+class InsightsUnavailable(Problem):
     """There is no data. `code` is the reason: INSIGHTS_OFF, READER_MISSING or NO_TABLE."""
 
 
-class Lost(Exception):  # noqa: N818 - describes a process
+class WorkerLost(Exception):  # noqa: N818 - describes a process
     """The process ended before its answer was complete."""
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedAnswer:
     body: bytes
     stamp: list[Any] | None
     at: float
@@ -67,19 +67,20 @@ class Reader:
         self._command = command
         self._longest_s = longest_s
         self._turn = trio.Lock()
-        self._asked = trio.Event()
+        self._question_sent = trio.Event()
         self._process: trio.Process | None = None
         self._read = b""
         self._used_at = 0.0
-        self._kept: dict[bytes, _Kept] = {}
+        self._cache: dict[bytes, _CachedAnswer] = {}
 
     async def rows(self, question: Mapping[str, Any]) -> bytes:
-        """Return the body of the answer. Raises NoInsights, and Problem if a table is unreadable or the
-        answer takes too long. On cancellation the process is killed, and the next question starts a new one.
+        """Return the body of the answer. Raises InsightsUnavailable, and Problem if a table is unreadable or
+        the answer takes too long. On cancellation the process is killed, and the next question starts a new
+        one.
         """
         return await self._answer({"ask": "rows", **question})
 
-    async def look(self) -> list[dict[str, Any]]:
+    async def table_states(self) -> list[dict[str, Any]]:
         """Return all tables with their states; raises like `rows`."""
         states: list[dict[str, Any]] = json.loads(await self._answer({"ask": "look"}))
         return states
@@ -88,11 +89,11 @@ class Reader:
         """End the process whenever it is idle. Runs until cancelled; cancellation kills the process."""
         try:
             while True:
-                await self._asked.wait()
+                await self._question_sent.wait()
                 await trio.sleep_until(self._used_at + IDLE_S)
                 async with self._turn:
                     if trio.current_time() >= self._used_at + IDLE_S:
-                        self._asked = trio.Event()
+                        self._question_sent = trio.Event()
                         await self.end()
         finally:
             with trio.move_on_after(REAPED_WITHIN_S, shield=True):
@@ -115,7 +116,7 @@ class Reader:
         key = json.dumps(question).encode()
         with trio.move_on_after(self._longest_s):
             async with self._turn:
-                return await self._kept_or_asked(key, question)
+                return await self._cached_or_asked(key, question)
         raise Problem(
             503,
             "Reading the tables took too long: ask for fewer days, or let `weir pipeline maintain` put their "
@@ -124,28 +125,28 @@ class Reader:
             headers={"Retry-After": "5"},
         )
 
-    async def _kept_or_asked(self, key: bytes, question: Mapping[str, Any]) -> bytes:
-        kept = self._kept.pop(key, None)
+    async def _cached_or_asked(self, key: bytes, question: Mapping[str, Any]) -> bytes:
+        cached = self._cache.pop(key, None)
         now = trio.current_time()
         fresh_s = STATE_FRESH_S if question["ask"] == "look" else FRESH_S
-        if kept is not None and now - kept.at < fresh_s:
-            self._kept[key] = kept
-            return kept.body
-        head, body = await self._exchange(question, None if kept is None else kept.stamp)
-        if head["outcome"] == "same" and kept is not None:
-            body = kept.body
-            head["stamp"] = kept.stamp
+        if cached is not None and now - cached.at < fresh_s:
+            self._cache[key] = cached
+            return cached.body
+        head, body = await self._exchange(question, None if cached is None else cached.stamp)
+        if head["outcome"] == "same" and cached is not None:
+            body = cached.body
+            head["stamp"] = cached.stamp
         elif head["outcome"] not in ("rows", "tables"):
             raise refusal(head)
-        self._kept[key] = _Kept(body, head.get("stamp"), now)
-        self._forget()
+        self._cache[key] = _CachedAnswer(body, head.get("stamp"), now)
+        self._evict()
         return body
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         """Drop the least recently used answers."""
-        size = sum(len(each.body) for each in self._kept.values())
-        while size > MAX_KEPT_BYTES or len(self._kept) > MAX_KEPT:
-            size -= len(self._kept.pop(next(iter(self._kept))).body)
+        size = sum(len(each.body) for each in self._cache.values())
+        while size > MAX_CACHED_BYTES or len(self._cache) > MAX_CACHED:
+            size -= len(self._cache.pop(next(iter(self._cache))).body)
 
     async def _exchange(
         self, question: Mapping[str, Any], known: list[Any] | None
@@ -153,7 +154,7 @@ class Reader:
         line = json.dumps({**question, "known": known}).encode() + b"\n"
         try:
             return await self._once(line)
-        except Lost:
+        except WorkerLost:
             raise Problem(
                 502,
                 "The process that reads the tables ended before it answered: a damaged file, or more "
@@ -175,10 +176,10 @@ class Reader:
             is_whole = True
             return head, body
         except (trio.BrokenResourceError, trio.ClosedResourceError, ValueError) as error:
-            raise Lost from error
+            raise WorkerLost from error
         finally:
             self._used_at = trio.current_time()
-            self._asked.set()
+            self._question_sent.set()
             if not is_whole:
                 with trio.move_on_after(REAPED_WITHIN_S, shield=True):
                     await self.end()
@@ -189,20 +190,20 @@ class Reader:
                 [*self._command, self.warehouse], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
             )
         except OSError as error:
-            raise Lost from error
+            raise WorkerLost from error
         return self._process
 
     async def _take_line(self) -> bytes:
         while b"\n" not in self._read:
             if len(self._read) > LONGEST_LINE:
-                raise Lost
+                raise WorkerLost
             await self._more()
         line, _, self._read = self._read.partition(b"\n")
         return line
 
     async def _take(self, size: int) -> bytes:
         if size > LARGEST_BODY:
-            raise Lost
+            raise WorkerLost
         parts, left = [self._read[:size]], size - len(self._read)
         self._read = self._read[size:]
         while left > 0:
@@ -215,21 +216,21 @@ class Reader:
         assert self._process is not None and self._process.stdout is not None
         some = await self._process.stdout.receive_some()
         if not some:
-            raise Lost
+            raise WorkerLost
         self._read += some
 
 
 def check_warehouse(warehouse: str) -> None:
-    """Raises NoInsights if no warehouse is set."""
+    """Raises InsightsUnavailable if no warehouse is set."""
     if not warehouse:
-        raise NoInsights(404, "insights.warehouse is not set.", code="INSIGHTS_OFF")
+        raise InsightsUnavailable(404, "insights.warehouse is not set.", code="INSIGHTS_OFF")
 
 
 def environment() -> dict[str, str]:
     """Return the environment of the worker process."""
     ours = str(Path(__file__).parents[2])
     theirs = os.environ.get("PYTHONPATH")
-    return {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
+    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | {
         "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
         # One thread suffices for one question at a time and leaves the other cores to the broker.
         "TOKIO_WORKER_THREADS": "1",
@@ -241,11 +242,11 @@ def refusal(head: Mapping[str, Any]) -> Problem:
     """Return the error for a worker's answer without rows."""
     match head["outcome"]:
         case "missing":
-            return NoInsights(
+            return InsightsUnavailable(
                 404, f"Reading Delta tables needs, in a checkout of Weir: {INSTALL}", code="READER_MISSING"
             )
         case "none":
-            return NoInsights(404, head["message"], code="NO_TABLE")
+            return InsightsUnavailable(404, head["message"], code="NO_TABLE")
         case "gone":
             return Problem(410, f"{head['message']} Start again without a cursor.", code="CURSOR_GONE")
         case "foreign":

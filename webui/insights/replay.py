@@ -1,7 +1,7 @@
 """A program that simulates recorded days with the current rules and with proposed ones, without Spark.
 
-webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard input,
-one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
+webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard
+input, one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
 warehouse. The broker's own quota code decides the throttles (broker.simulation).
 """
 
@@ -37,7 +37,7 @@ MAX_CLIENTS: Final = 200
 Found = dict[str, Any]
 
 
-class Nothing(Exception):  # noqa: N818 - an answer
+class NoResult(Exception):  # noqa: N818 - an answer
     """There is no result. `outcome` is the reason: `none`, `damaged`, `empty`, `nodes` or `too many`."""
 
     def __init__(self, outcome: str, message: str) -> None:
@@ -89,19 +89,19 @@ def _line(time_ms: int, who: tuple[str, str, str], requests: int, nbytes: int) -
 
 def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
-    selects the only broker. Raises Nothing.
+    selects the only broker. Raises NoResult.
     """
     # An event may be stored under a day next to its own.
-    days = f"date BETWEEN DATE '{_beside(first, -1)}' AND DATE '{_beside(last, 1)}'"
-    aside = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
-    from_ms, until_ms = _midnight_ms(first), _midnight_ms(_beside(last, 1))
+    days = f"date BETWEEN DATE '{_shifted(first, -1)}' AND DATE '{_shifted(last, 1)}'"
+    quarantined = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
+    from_ms, until_ms = _midnight_ms(first), _midnight_ms(_shifted(last, 1))
     columns, load = 'partition, "offset", value, headers', Load()
     nodes: set[int | None] = set()
     for partition, offset, value, headers in _rows(
         root, "bronze/events", columns, f"topic = '{REQUESTS}' AND {days}", must_be=True
     ):
         at = _node(headers)
-        if (partition, offset) in aside or node not in (None, at):
+        if (partition, offset) in quarantined or node not in (None, at):
             continue
         try:
             event = json.loads(value)
@@ -110,15 +110,15 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
                 nodes.add(at)
         except (KeyError, OverflowError, TypeError, ValueError) as error:
             where = f"{REQUESTS}, partition {partition}, offset {offset}"
-            raise Nothing(
+            raise NoResult(
                 "damaged", f"The record {where} is not an event and is not in the quarantine."
             ) from error
         if len(nodes) > 1:
-            raise Nothing(
+            raise NoResult(
                 "nodes", f"Several brokers have clients in this period: choose one of {_listed(nodes)}."
             )
         if len(load) > MAX_RECORDS:
-            raise Nothing(
+            raise NoResult(
                 "too many",
                 f"Clients have more than {MAX_RECORDS:,} recorded seconds in this period: request fewer "
                 "days, or use `weir pipeline what-if`.",
@@ -126,14 +126,14 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     if not len(load):
         words = f"on {first}" if first == last else f"from {first} to {last}"
         where = "" if node is None else f" at node {node}"
-        raise Nothing("empty", f"No client produced or fetched{where} {words}.")
+        raise NoResult("empty", f"No client produced or fetched{where} {words}.")
     return load
 
 
 def _rows(
     root: Path, table: str, columns: str, where: str, *, must_be: bool = False
 ) -> Iterator[tuple[Any, ...]]:
-    """Raises Nothing."""
+    """Raises NoResult."""
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import TableNotFoundError
 
@@ -141,10 +141,10 @@ def _rows(
         found = DeltaTable(root / table)
     except TableNotFoundError:
         if must_be:
-            raise Nothing("none", f"There is no table {table} yet.") from None
+            raise NoResult("none", f"There is no table {table} yet.") from None
         return
     except Exception as error:
-        raise Nothing("damaged", f"The log of the table {table} cannot be read.") from error
+        raise NoResult("damaged", f"The log of the table {table} cannot be read.") from error
     try:
         engine = QueryBuilder(ENGINE).register("t", found)
         for batch in engine.execute(f"SELECT {columns} FROM t WHERE {where}"):  # noqa: S608 - built from dates
@@ -152,14 +152,14 @@ def _rows(
             yield from zip(*((each.as_py() for each in column) for column in named), strict=True)
     except Exception as error:
         # The engine has no specific exception type.
-        raise Nothing("damaged", f"A file of the table {table} is missing or cannot be read.") from error
+        raise NoResult("damaged", f"A file of the table {table} is missing or cannot be read.") from error
 
 
 def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
     """Return the node id from the first header `node`, as the pipeline does."""
-    said = next((each["value"] for each in headers or () if each["key"] == "node"), None)
+    node = next((each["value"] for each in headers or () if each["key"] == "node"), None)
     try:
-        return None if said is None else int(said)
+        return None if node is None else int(node)
     except ValueError:
         return None
 
@@ -168,7 +168,7 @@ def _listed(nodes: set[int | None]) -> str:
     return ", ".join(sorted("none" if node is None else str(node) for node in nodes))
 
 
-def _beside(day: date, days: int) -> date:
+def _shifted(day: date, days: int) -> date:
     """Shift a day, clamped to the calendar's range."""
     return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
 
@@ -240,8 +240,8 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
         return {"outcome": "played"} | comparison(
             *simulate_both(load.lines(), question["now"], question["proposed"])
         )
-    except Nothing as nothing:
-        return {"outcome": nothing.outcome, "message": str(nothing)}
+    except NoResult as no_result:
+        return {"outcome": no_result.outcome, "message": str(no_result)}
     except BadFileError as error:
         return {"outcome": "refused", "message": str(error)}
     except TooManyEventsError as error:

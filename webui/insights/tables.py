@@ -1,6 +1,6 @@
 """The gold tables and their required columns.
 
-Used by webui.insights.worker to validate a table before a query, and by webui.insights.questions. The
+Used by webui.insights.worker to validate a table before a query, and by webui.insights.queries. The
 pipeline defines the tables (docs/pipeline.md); a test compares both.
 """
 

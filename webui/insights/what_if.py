@@ -14,7 +14,7 @@ import trio
 
 from webui.insights.reader import check_warehouse, environment, refusal
 from webui.rest.problem import Problem
-from webui.tables.json_text import written
+from webui.tables.json_output import encode_in_slices
 
 LONGEST_S: Final = 300.0
 REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
@@ -33,7 +33,7 @@ class WhatIf:
         self._longest_s = longest_s
         self._is_busy = False
 
-    async def play(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    async def simulate(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer of webui.insights.replay. Raises Problem. Cancellation kills the process."""
         check_warehouse(self._warehouse)
         if self._is_busy:
@@ -41,7 +41,7 @@ class WhatIf:
         self._is_busy = True
         try:
             with trio.move_on_after(self._longest_s):
-                return _played(await self._run(await written(question)))
+                return _simulation_of(await self._run(await encode_in_slices(question)))
         finally:
             self._is_busy = False
         raise Problem(
@@ -66,7 +66,7 @@ class WhatIf:
         return bytes(ended.stdout)
 
 
-def _played(answer: bytes) -> dict[str, Any]:
+def _simulation_of(answer: bytes) -> dict[str, Any]:
     """Raises Problem."""
     try:
         found: dict[str, Any] = json.loads(answer)

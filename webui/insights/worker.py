@@ -1,8 +1,8 @@
 """The process that reads the warehouse: one question per line on standard input, answers on standard output.
 
-webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An answer
-is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker passes
-on without parsing. Independent of trio and of the broker.
+webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An
+answer is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker
+passes on without parsing. Independent of trio and of the broker.
 """
 
 import json
@@ -119,14 +119,14 @@ def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
         warehouse.forget(name)
         message = f"A file of the table {name} is missing or cannot be read."
         raise Unreadable("gone" if question["version"] is not None else "damaged", message) from error
-    kept = _that_fit(items[:limit])
+    kept = _limit_size(items[:limit])
     more = f"{stamp[1]}-{offset + len(kept)}" if len(kept) < len(items) else None
     head = question["head"] | {"version": stamp[1], "written_at": _written(table), "items": kept}
     body = _json(head | ({"next": more} if question["paged"] else {}))
     return {"outcome": "rows", "stamp": stamp, "size": len(body)}, body
 
 
-def _that_fit(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _limit_size(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     size = 0
     for count, item in enumerate(items):
         size += len(_json(item))
@@ -222,7 +222,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-KINDS_OF_QUESTION: Final[Mapping[str, Callable[[Warehouse, Mapping[str, Any]], Answer]]] = {
+QUESTION_KINDS: Final[Mapping[str, Callable[[Warehouse, Mapping[str, Any]], Answer]]] = {
     "rows": rows_of,
     "look": look,
 }
@@ -230,7 +230,7 @@ KINDS_OF_QUESTION: Final[Mapping[str, Callable[[Warehouse, Mapping[str, Any]], A
 
 def answer(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     try:
-        return KINDS_OF_QUESTION[question["ask"]](warehouse, question)
+        return QUESTION_KINDS[question["ask"]](warehouse, question)
     except Unreadable as error:
         return {"outcome": error.state, "message": str(error)}, b""
     except ImportError:

@@ -1,51 +1,61 @@
 """Live updates: one snapshot of the broker per beat, shared by all open pages.
 
 Run by webui.serving; streams of webui.rest.events subscribe to it. Takes a snapshot once a second, and
-another one soon after a change. It is sent to one stream after the other, with a scheduling point in between.
-A stream that is still sending at the next beat skips to the one after: nothing queues, and a stream holds
-only one snapshot. Without an open stream only the history is updated.
+another one soon after a change. It is sent to one stream after the other, with a scheduling point in
+between. A stream that is still sending at the next beat skips to the one after: nothing queues, and a
+stream holds only one snapshot. Without an open stream only the history is updated.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from broker.control.views import Overview, Views
-from webui.doctor.recent import Recent
+from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import History
-from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
+from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import Subscriber
-from webui.live.throttled import HELD, ThrottledLately
-from webui.tables.slices import sliced, step_back
+from webui.live.throttled import RecentThrottles
+from webui.tables.slices import sliced, yield_to_others
 
-BEAT_S: Final = 1.0
+BROADCAST_EVERY_S: Final = 1.0
 """Snapshots take time of the broker's thread; charts have one point per second."""
 
-LOOK_S: Final = 0.25
+POLL_EVERY_S: Final = 0.25
 """The interval at which changes through other interfaces are detected, and the shortest between updates."""
 
 
 class Live:
-    """The broadcaster of all streams. `now_ms` is the wall clock."""
+    """The broadcaster of all streams. `now_ms` is the wall clock; `tables` and `reports` are the topics that
+    streams may follow, by the name of their event. `recent_throttles` and `recent` are filled with every
+    snapshot.
+    """
 
-    def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        views: Views,
+        now_ms: Callable[[], int],
+        tables: Mapping[str, LiveTable[Any]],
+        reports: Mapping[str, Report],
+        recent_throttles: RecentThrottles,
+        recent: RecentTotals,
+    ) -> None:
         self._views = views
-        self.tables = live_tables(views)
-        self.held = ThrottledLately()
-        self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
-        self.recent = Recent()
-        self.reports = live_reports(views, self.recent)
+        self.tables = tables
+        self.reports = reports
+        self.recent_throttles = recent_throttles
+        self.recent = recent
         self._now_ms = now_ms
         self._waiting = trio.lowlevel.ParkingLot()
         self._directly: dict[Subscriber, None] = {}
         self._refresh_requested = trio.Event()
         self.history = History()
-        self.watchers = 0
-        self.watchers_of: Counter[str] = Counter()
+        self.streams = 0
+        self.streams_of: Counter[str] = Counter()
         """Open streams by the name of their token."""
         self.ended = False
         self.snapshot = self._take_snapshot()
@@ -57,45 +67,45 @@ class Live:
             self._refresh_requested = trio.Event()
             overview, now_ms = self._views.overview(), self._now_ms()
             self.history.add(overview.figures, now_ms)
-            await step_back()
+            await yield_to_others()
             async with aclosing(sliced(self._views.each_throttled())) as slices:
                 async for some in slices:
-                    self.held.add(some, now_ms)
+                    self.recent_throttles.add(some, now_ms)
             if self.recent.is_due(now_ms):
                 self.recent.add(await totals_of(self._views), now_ms)
-                await step_back()
-            if self.watchers:
+                await yield_to_others()
+            if self.streams:
                 await self._update_all(overview)
-            await self._update_after_changes(begun + BEAT_S)
+            await self._update_after_changes(begun + BROADCAST_EVERY_S)
 
     async def _update_after_changes(self, until: float) -> None:
         """Send updates after changes until the next beat."""
         while (now := trio.current_time()) < until:
-            with trio.move_on_at(min(until, now + LOOK_S)):
+            with trio.move_on_at(min(until, now + POLL_EVERY_S)):
                 await self._refresh_requested.wait()
             is_new = self._refresh_requested.is_set() or self._views.version != self.snapshot.version
             self._refresh_requested = trio.Event()
             now = trio.current_time()
-            if is_new and self.watchers and now < until:
+            if is_new and self.streams and now < until:
                 await self._update_all()
-                await trio.sleep_until(min(until, now + LOOK_S))
+                await trio.sleep_until(min(until, now + POLL_EVERY_S))
 
     async def _update_all(self, overview: Overview | None = None) -> None:
         """Send a new snapshot to all streams, one after the other."""
         snapshot = self.snapshot = self._take_snapshot(overview)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
-            await step_back()
+            await yield_to_others()
         for subscriber in list(self._directly):
             if subscriber in self._directly and await self._update(subscriber, snapshot):
-                await step_back()
+                await yield_to_others()
 
     async def _update(self, subscriber: Subscriber, snapshot: Snapshot) -> bool:
         """Send the events of one stream. Return whether there were any."""
         if not subscriber.signed_in():
-            subscriber.call()
+            subscriber.wake()
             return True
-        news = await subscriber.news(snapshot)
+        news = await subscriber.new_events(snapshot)
         if news and subscriber in self._directly:
             subscriber.send(news)
         return bool(news)
@@ -113,22 +123,22 @@ class Live:
         self.ended = True
         self._waiting.unpark_all()
         for subscriber in self._directly:
-            subscriber.call()
+            subscriber.wake()
 
     def join(self, token: str = "") -> None:
         """Add a stream of `token`; `leave` removes it. The first stream gets a new snapshot, since none were
         taken without one.
         """
-        if not self.watchers:
+        if not self.streams:
             self.snapshot = self._take_snapshot()
-        self.watchers += 1
-        self.watchers_of[token] += 1
+        self.streams += 1
+        self.streams_of[token] += 1
 
     def leave(self, token: str = "") -> None:
-        self.watchers -= 1
-        self.watchers_of[token] -= 1
-        if not self.watchers_of[token]:
-            del self.watchers_of[token]
+        self.streams -= 1
+        self.streams_of[token] -= 1
+        if not self.streams_of[token]:
+            del self.streams_of[token]
 
     async def next(self, seen: Snapshot | None) -> Snapshot | None:
         """Return the newest snapshot once it differs from `seen`, or None after `end`."""
@@ -136,7 +146,7 @@ class Live:
             await self._waiting.park()
         return None if self.ended else self.snapshot
 
-    async def tell_directly(self, subscriber: Subscriber) -> None:
+    async def write_directly(self, subscriber: Subscriber) -> None:
         """Let the broadcaster write to this stream's connection until the stream's own task must act, or
         until cancelled; afterwards the broadcaster no longer writes. Raises BrokenResourceError as
         `Subscriber.send_rest` does.
@@ -145,7 +155,7 @@ class Live:
             return
         self._directly[subscriber] = None
         try:
-            await subscriber.called()
+            await subscriber.woken()
         finally:
             del self._directly[subscriber]
         await subscriber.send_rest()

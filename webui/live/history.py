@@ -2,8 +2,8 @@
 minute.
 
 Filled by live.broadcaster, read by GET /overview?history, so that a page opens with complete charts. Rates
-are differences of the broker's own totals, so a chart agrees with the sum below it. Bounded: 2,700 samples of
-some 500 bytes. Pure: time is an argument.
+are differences of the broker's own totals, so a chart agrees with the sum below it. Bounded: 2,700 samples
+of some 500 bytes. Pure: time is an argument.
 """
 
 import math

@@ -5,25 +5,16 @@ thousand rows are not collected for each. Independent of streams.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import Overview, QuotaRow, Views
-from webui.addresses.listing import ADDRESSES, limit_json
-from webui.doctor.answer import Settings, doctor_json
-from webui.doctor.recent import Recent
+from broker.control.views import Overview, Views
 from webui.live.history import Sample, sample_json
-from webui.quotas.broker_wide import broker_quotas_json
-from webui.quotas.listing import RULES
-from webui.quotas.usage import USAGE
-from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
-from webui.tables.json_text import encode, written
+from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
 from webui.tables.listing import Page, Row, Table
-from webui.tables.shapes import overview_json, task_json, throttled_json
-from webui.tables.slices import gathered, step_back
-from webui.telemetry.listing import INSTANCES, subscription_json
+from webui.tables.slices import collect, yield_to_others
 
 EXAMINED_EVERY_MS: Final = 2_000
 
@@ -62,7 +53,7 @@ class Snapshot:
             row = self._views.overview() if self._row is None else self._row
             overview = overview_json(row, self.now_ms)
             self._overview = encode(overview | {"sample": sample_json(self.sample), "version": self.version})
-            await step_back()
+            await yield_to_others()
         return self._overview
 
     async def throttled(self) -> bytes:
@@ -70,7 +61,7 @@ class Snapshot:
             rows = self._views.throttled()
             items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
             self._throttled = encode({"items": items, "total": len(rows)})
-            await step_back()
+            await yield_to_others()
         return self._throttled
 
     async def report(self, name: str) -> bytes:
@@ -100,35 +91,13 @@ class Report:
                 if self._is_old(now_ms):
                     self._made_ms, self._version = now_ms, self._views.version
                     made = await self._make(now_ms)
-                    self._data = await written(made)
+                    self._data = await encode_in_slices(made)
         return self._data
 
     def _is_old(self, now_ms: int) -> bool:
         if not self._data or self._views.version != self._version:
             return True
         return now_ms - self._made_ms >= EXAMINED_EVERY_MS
-
-
-def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
-    """Return the reports by the name of their event."""
-    settings = Settings(views)
-
-    async def doctor(now_ms: int) -> dict[str, Any]:
-        return await doctor_json(views, recent, now_ms, settings)
-
-    async def tasks(_now_ms: int) -> dict[str, Any]:
-        rows = views.tasks()
-        await step_back()
-        return {"items": [task_json(row) for row in rows]}
-
-    async def broker_quotas(_now_ms: int) -> dict[str, Any]:
-        return broker_quotas_json(views)
-
-    return {
-        "doctor": Report(views, doctor),
-        "tasks": Report(views, tasks),
-        "broker-quotas": Report(views, broker_quotas),
-    }
 
 
 class LiveTable(Generic[Row]):
@@ -166,43 +135,19 @@ class LiveTable(Generic[Row]):
             begun = self._clock()
             if snapshot is not self._snapshot and self._is_old(begun):
                 version = self._views.version
-                self._rows = await gathered(self._gather())
+                self._rows = await collect(self._gather())
                 self._pages = {}
                 self._version, self._gathered_at, self._cost = version, begun, 0.0
             self._snapshot = snapshot
             if page not in self._pages:
-                self._pages[page] = await written(await self.table.cut(self._rows, page) | self._beside())
+                self._pages[page] = await encode_in_slices(
+                    await self.table.page(self._rows, page) | self._beside()
+                )
                 self._cost += self._clock() - begun
-                await step_back()
+                await yield_to_others()
             return self._pages[page]
 
     def _is_old(self, now: float) -> bool:
         if self._views.version != self._version:
             return True
         return now - self._gathered_at >= max(GATHERED_EVERY_S, 20 * self._cost)
-
-
-def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
-    """Return the tables by the name of their event."""
-
-    def client_rules() -> Iterator[QuotaRow | None]:
-        """Yield the rules without those for addresses, which have a table of their own."""
-        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
-
-    def limits() -> dict[str, Any]:
-        return {"limits": [limit_json(row) for row in views.connection_limits()]}
-
-    telemetry = views.client_telemetry
-
-    def subscriptions() -> dict[str, Any]:
-        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
-
-    return {
-        "quotas": LiveTable(RULES, client_rules, views),
-        "usage": LiveTable(USAGE, views.each_usage, views),
-        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
-        "topics": LiveTable(TOPICS, views.each_topic, views),
-        "groups": LiveTable(GROUPS, views.each_group, views),
-        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
-        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
-    }

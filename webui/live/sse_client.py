@@ -1,8 +1,8 @@
 """The stream of one open page: its topics, the events already sent, and its connection.
 
 Created by webui.rest.events, updated by live.broadcaster. The broadcaster writes to connections that take
-bytes at once, with one system call and without waking a task, so fifty pages cost fifty writes. The stream's
-own task acts only if a connection does not take all bytes.
+bytes at once, with one system call and without waking a task, so fifty pages cost fifty writes. The
+stream's own task acts only if a connection does not take all bytes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +49,7 @@ class Subscriber:
         self.signed_in = signed_in
         self.connection = connection
 
-    async def news(self, snapshot: Snapshot) -> bytes:
+    async def new_events(self, snapshot: Snapshot) -> bytes:
         """Return the events that differ from the last ones of their topic, and note them as sent. Without
         any, return a keep-alive after QUIET_S, else nothing.
         """
@@ -78,13 +78,13 @@ class Subscriber:
             return
         if taken < len(chunk):
             self._rest = chunk[taken:]
-            self.call()
+            self.wake()
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Wake the stream's task."""
         self._wake.set()
 
-    async def called(self) -> None:
+    async def woken(self) -> None:
         """Wait until the stream's task is woken."""
         await self._wake.wait()
         self._wake = trio.Event()

@@ -1,7 +1,7 @@
 """Clients throttled in the last hour: the rule, the number of throttles and the longest one.
 
-Filled by live.broadcaster with every snapshot, so that throttles stay visible after they end. Bounded. Pure:
-time is an argument.
+Filled by live.broadcaster with every snapshot, so that throttles stay visible after they end. Bounded.
+Pure: time is an argument.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.control.views import ThrottledRow
+from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
-from webui.tables.shapes import finite, utc
 
 KEPT_MS: Final = 3_600_000
 MAX_CLIENTS: Final = 1_000
@@ -20,7 +20,7 @@ Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
 
 
 @dataclass(slots=True)
-class Held:
+class ThrottledClient:
     """One client under one rule. `times` counts the throttles of all its connections; `worst` is the highest
     ratio of the observed rate to the limit.
     """
@@ -37,20 +37,20 @@ class Held:
     worst: float = 0.0
 
 
-class ThrottledLately:
+class RecentThrottles:
     __slots__ = ("_clients", "_counted")
 
     def __init__(self) -> None:
-        self._clients: dict[Key, Held] = {}
+        self._clients: dict[Key, ThrottledClient] = {}
         self._counted: dict[tuple[str, str], int] = {}
 
     def add(self, rows: Iterable[ThrottledRow], now_ms: int) -> None:
         """Add `rows`, some or all of the channels throttled now."""
         for row in rows:
             key = (row.client_id, row.principal, str(row.quota_type), row.entity)
-            held = self._clients.get(key)
-            if held is None:
-                held = self._clients[key] = Held(
+            client = self._clients.get(key)
+            if client is None:
+                client = self._clients[key] = ThrottledClient(
                     row.client_id,
                     row.principal,
                     row.address,
@@ -59,16 +59,18 @@ class ThrottledLately:
                     now_ms,
                     now_ms,
                 )
-            held.times += self._new_times(row)
-            held.last_ms, held.address = now_ms, row.address
-            held.longest_ms = max(held.longest_ms, row.throttle_ms)
-            held.worst = max(held.worst, row.observed / row.bound)
+            client.times += self._new_times(row)
+            client.last_ms, client.address = now_ms, row.address
+            client.longest_ms = max(client.longest_ms, row.throttle_ms)
+            client.worst = max(client.worst, row.observed / row.bound)
         if len(self._clients) > MAX_CLIENTS or len(self._counted) > MAX_CONNECTIONS:
             self._evict()
 
-    def rows(self, now_ms: int) -> list[Held]:
+    def rows(self, now_ms: int) -> list[ThrottledClient]:
         """Return the clients throttled in the last hour."""
-        self._clients = {key: held for key, held in self._clients.items() if now_ms - held.last_ms < KEPT_MS}
+        self._clients = {
+            key: client for key, client in self._clients.items() if now_ms - client.last_ms < KEPT_MS
+        }
         return list(self._clients.values())
 
     def _new_times(self, row: ThrottledRow) -> int:
@@ -85,26 +87,31 @@ class ThrottledLately:
         self._counted = {}
 
 
-def throttled_json(held: Held) -> dict[str, Any]:
+def throttled_json(client: ThrottledClient) -> dict[str, Any]:
     return {
-        "client_id": held.client_id,
-        "principal": held.principal,
-        "address": held.address,
-        "quota_type": held.quota_type,
-        "entity": dict(held.entity),
-        "times": held.times,
-        "longest_ms": held.longest_ms,
-        "worst": finite(held.worst),
-        "first_at": utc(held.first_ms),
-        "last_at": utc(held.last_ms),
+        "client_id": client.client_id,
+        "principal": client.principal,
+        "address": client.address,
+        "quota_type": client.quota_type,
+        "entity": dict(client.entity),
+        "times": client.times,
+        "longest_ms": client.longest_ms,
+        "worst": finite(client.worst),
+        "first_at": utc(client.first_ms),
+        "last_at": utc(client.last_ms),
     }
 
 
-HELD: Final[Table[Held]] = Table(
+RECENT_THROTTLES: Final[Table[ThrottledClient]] = Table(
     json=throttled_json,
-    words=lambda row: (row.client_id, row.principal, row.address, *(name or "" for _, name in row.entity)),
-    natural="client",
-    order=lambda row: (row.client_id.casefold(), row.principal, row.quota_type, str(row.entity)),
+    search_texts=lambda row: (
+        row.client_id,
+        row.principal,
+        row.address,
+        *(name or "" for _, name in row.entity),
+    ),
+    default_sort="client",
+    sort_key=lambda row: (row.client_id.casefold(), row.principal, row.quota_type, str(row.entity)),
     sorts={
         "last": lambda row: row.last_ms,
         "times": lambda row: row.times,

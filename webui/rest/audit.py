@@ -1,6 +1,7 @@
 """GET /audit, GET /audit:export and POST /audit/{id}:undo: the trail of changes, and undo.
 
-The trail is the metadata log itself, so it always matches the current state; an undo is another change in it.
+The trail is the metadata log itself, so it always matches the current state; an undo is another change in
+it.
 """
 
 from collections.abc import AsyncGenerator
@@ -11,15 +12,14 @@ from typing import Any, Final
 from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
-from webui.audit.rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
-from webui.quotas.preview import preview
-from webui.rest.answers import COUNT, ENTITY, NAME, REACH, TIME
-from webui.rest.client_quotas import reach_json
+from webui.quotas import preview
+from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
+from webui.rest.client_quotas import ENTITY, REACH, reach_json
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
-from webui.tables.json_text import encode
-from webui.tables.slices import gathered
+from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
+from webui.tables.json_output import encode
+from webui.tables.slices import collect
 
 MAX_ROWS: Final = 1_000
 MAX_EXPORTED: Final = 100_000
@@ -81,8 +81,8 @@ async def list_changes(call: Call) -> Reply:
     wanted = replace(
         _wanted(call, limit, query["before"]), after_seq=query["after"], oldest_first=query["order"] == "asc"
     )
-    rows = await gathered(await call.console.backend.views.audit(wanted))
-    items = await gathered(map(entry_json, rows))
+    rows = await collect(await call.console.backend.views.audit(wanted))
+    items = await collect(map(entry_json, rows))
     return Reply({"items": items, "next": rows[-1].seq if len(rows) == limit else None})
 
 
@@ -97,19 +97,19 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before"], 0
     while written < MAX_EXPORTED and call.signed_in():
-        rows = await gathered(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
+        rows = await collect(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
-            yield b"".join(await gathered(lines if written else chain([CSV_HEAD], lines)))
+            yield b"".join(await collect(lines if written else chain([CSV_HEAD], lines)))
         else:
-            yield b"".join(await gathered(encode(entry_json(row)) + b"\n" for row in rows))
+            yield b"".join(await collect(encode(entry_json(row)) + b"\n" for row in rows))
         if len(rows) < MAX_ROWS:
             return
         before, written = rows[-1].seq, written + len(rows)
 
 
 async def undo(call: Call) -> Reply:
-    seq, validate_only = call.place["id"], call.query["validate_only"]
+    seq, validate_only = call.path_params["id"], call.query["validate_only"]
     backend = call.console.backend
     outcome = await backend.control.apply(Undo(seq, validate_only), call.actor)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
@@ -132,7 +132,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
     views = call.console.backend.views
-    reaches = await preview(views, (edit,), await gathered(views.each_connection()))
+    reaches = await preview(views, (edit,), await collect(views.each_connection()))
     return [reach_json(each) for each in reaches]
 
 
@@ -157,7 +157,7 @@ ROUTES: Final = (
         "listChanges",
         "All changes, with actor, time, address, origin, old value and new value.",
         list_changes,
-        {200: Answer("A page of changes; `next` is the cursor of the next page, if any", TRAIL)},
+        {200: ResponseSpec("A page of changes; `next` is the cursor of the next page, if any", TRAIL)},
         query=(
             *_FILTER,
             *_ORDER,
@@ -176,7 +176,7 @@ ROUTES: Final = (
         "The changes as a file, one per line.",
         export_changes,
         {
-            200: Answer(
+            200: ResponseSpec(
                 f"At most {MAX_EXPORTED} changes, newest first, as JSON lines or CSV",
                 media=JSON_LINES,
                 also=(CSV,),
@@ -194,11 +194,11 @@ ROUTES: Final = (
         "Restores the old value, as a new change. Requires the role that the change itself requires.",
         undo,
         {
-            200: Answer("The changes undone, or to be undone, and the affected clients", UNDONE, JSON),
-            404: Answer("Change not found", PROBLEM),
-            409: Answer("The value has changed again since", PROBLEM),
+            200: ResponseSpec("The changes undone, or to be undone, and the affected clients", UNDONE, JSON),
+            404: ResponseSpec("Change not found", PROBLEM),
+            409: ResponseSpec("The value has changed again since", PROBLEM),
         },
         query=(Query("validate_only", Flag(), "Only preview the effect; change nothing.", default=False),),
-        place=(Query("id", _SEQ, "The change."),),
+        path_params=(Query("id", _SEQ, "The change."),),
     ),
 )

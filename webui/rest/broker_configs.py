@@ -1,7 +1,9 @@
 """GET and PATCH /broker-configs: the broker's settings with their sources, and changes of the dynamic ones.
+GET and PUT /request-log: the requests that the broker logs.
 
-The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates, checks
-roles and versions, and records changes.
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker. broker.control validates,
+checks roles and versions, and records changes. The request log consists of the request.log.* settings, so
+its changes are audited, survive a restart and are visible through Kafka's tools.
 """
 
 from typing import Any, Final
@@ -17,12 +19,30 @@ from broker.control.commands import (
 from broker.control.describe import Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
-from webui.rest.answers import CONFIG, CONFIGS
-from webui.rest.conditions import IF_MATCH, etag, expected_version
-from webui.rest.problem import PROBLEM_FIELDS, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, OneOf, Record, Text
-from webui.tables.slices import gathered, outcome
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.tables.slices import collect, run_in_slices
+
+_SOURCE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
+
+_ANY_VALUE: Final = Text(longest=1_000_000, nullable=True)
+
+CONFIG: Final = Record(
+    {
+        "name": NAME,
+        "value": _ANY_VALUE,
+        "source": _SOURCE,
+        "type": Text(),
+        "dynamic": Flag(),
+        "sensitive": Flag(),
+        "documentation": Text(),
+        "synonyms": Listing(Record({"name": NAME, "value": _ANY_VALUE, "source": _SOURCE})),
+    }
+)
+
+CONFIGS: Final = Record({"level": Text(choices=("broker", "default")), "items": Listing(CONFIG)})
+
 
 BROKER: Final = "broker"
 DEFAULT: Final = "default"
@@ -61,9 +81,20 @@ _PATCH: Final = Record(
     optional=frozenset({"level"}),
 )
 
-REFUSED: Final = Record(
-    {**PROBLEM_FIELDS, "current": Listing(CONFIG)}, optional=frozenset({"code", "where", "current"})
-)
+REFUSED: Final = problem_schema(current=Listing(CONFIG))
+
+APIS: Final = "request.log.apis"
+CLIENT_IDS: Final = "request.log.client.ids"
+MOST: Final = "request.log.max.per.second"
+
+_NAMES: Final = Listing(Text(longest=256), most=100)
+_LOG: Final[dict[str, Schema]] = {
+    "apis": _NAMES,
+    "client_ids": _NAMES,
+    "max_per_second": Number(integer=True, least=1, most=10_000),
+}
+REQUEST_LOG: Final = Record(_LOG)
+REFUSED_LOG: Final = problem_schema(current=REQUEST_LOG)
 
 
 async def list_configs(call: Call) -> Reply:
@@ -71,7 +102,7 @@ async def list_configs(call: Call) -> Reply:
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    items = await gathered(map(_config_json, rows))
+    items = await collect(map(_config_json, rows))
     return Reply({"level": level, "items": items}, headers=_version(call, level))
 
 
@@ -100,7 +131,7 @@ def _resource(call: Call, level: str) -> ConfigResource:
 
 
 async def _rows(call: Call, level: str) -> list[ConfigRow]:
-    return await outcome(call.console.backend.views.describe_configs(_resource(call, level)))
+    return await run_in_slices(call.console.backend.views.describe_configs(_resource(call, level)))
 
 
 def _op(op: dict[str, Any]) -> ConfigOp:
@@ -130,6 +161,47 @@ def _config_json(row: ConfigRow) -> dict[str, Any]:
     }
 
 
+async def get_request_log(call: Call) -> Reply:
+    return Reply(await _shown(call), headers=_version(call, BROKER))
+
+
+async def put_request_log(call: Call) -> Reply:
+    wanted = {
+        APIS: _joined(call.body["apis"], "apis"),
+        CLIENT_IDS: _joined(call.body["client_ids"], "client_ids"),
+        MOST: str(call.body["max_per_second"]),
+    }
+    ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
+    command = IncrementalAlterConfigs(
+        (ConfigAlteration(_resource(call, BROKER), ops, expected_version(call.headers)),)
+    )
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=await _shown(call))
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    return Reply(await _shown(call), headers=_version(call, BROKER))
+
+
+async def _shown(call: Call) -> dict[str, Any]:
+    rows = {row.name: row.value or "" for row in await _rows(call, BROKER)}
+    return {
+        "apis": [name for name in rows[APIS].split(",") if name],
+        "client_ids": [name for name in rows[CLIENT_IDS].split(",") if name],
+        "max_per_second": int(rows[MOST]),
+    }
+
+
+def _joined(names: list[str], where: str) -> str:
+    """Join names into the setting's comma-separated list. Raises Invalid for a name with a comma or outer
+    spaces.
+    """
+    for name in names:
+        if not name or "," in name or name != name.strip():
+            raise Invalid(where, "a name must not be empty, contain a comma, or start or end with a space")
+    return ",".join(names)
+
+
 ROUTES: Final = (
     Route(
         "GET",
@@ -137,7 +209,7 @@ ROUTES: Final = (
         "listBrokerConfigs",
         "The broker's settings: effective value, its source, and the values of all other sources.",
         list_configs,
-        {200: Answer("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
+        {200: ResponseSpec("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
         query=(
             Query(
                 "level",
@@ -158,11 +230,41 @@ ROUTES: Final = (
         "Sets and deletes dynamic settings. All changes take effect before the response, or none.",
         alter_configs,
         {
-            200: Answer("The named settings that are set at this level, in their current state", CONFIGS),
-            412: Answer("Settings changed in the meantime; `current` has their values", REFUSED),
+            200: ResponseSpec(
+                "The named settings that are set at this level, in their current state", CONFIGS
+            ),
+            412: ResponseSpec("Settings changed in the meantime; `current` has their values", REFUSED),
         },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,
+        has_list=True,
+        headers=IF_MATCH,
+    ),
+    Route(
+        "GET",
+        "/api/v1/request-log",
+        "getRequestLog",
+        "The APIs and client ids whose requests the broker logs.",
+        get_request_log,
+        {
+            200: ResponseSpec(
+                "APIs by their names in the metrics, and client ids; `*` matches all", REQUEST_LOG
+            )
+        },
+    ),
+    Route(
+        "PUT",
+        "/api/v1/request-log",
+        "setRequestLog",
+        "Logs requests of these APIs and client ids until changed again. Requires the role admin.",
+        put_request_log,
+        {
+            200: ResponseSpec("The new setting", REQUEST_LOG),
+            412: ResponseSpec(
+                "Settings changed in the meantime; `current` has the current state", REFUSED_LOG
+            ),
+        },
+        body=REQUEST_LOG,
         has_list=True,
         headers=IF_MATCH,
     ),

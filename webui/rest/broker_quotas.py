@@ -3,12 +3,42 @@
 The limits are dynamic settings of the broker: PATCH /broker-configs changes them.
 """
 
-from typing import Final
+import shlex
+from typing import Any, Final
 
-from webui.quotas.broker_wide import broker_quotas_json
-from webui.rest.conditions import etag
-from webui.rest.routing import Answer, Call, Reply, Route
+from broker.control.rows.quotas import BrokerQuotas
+from broker.control.views import Overview, Views
+from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text
+from webui.tables.json_output import finite, named
+
+
+def broker_quotas_json(views: Views) -> dict[str, Any]:
+    row = views.broker_quotas()
+    return {
+        "enabled": row.is_enabled,
+        "limits": [
+            named(each) | {"kind": str(each.kind), "observed": finite(each.observed)} for each in row.limits
+        ],
+        "white_lists": [{"key": each.key, "names": list(each.names)} for each in row.white_lists],
+        "cluster": [named(each) for each in row.cluster],
+        "retry_storm": _retry_storm_json(row),
+        "version": row.version,
+        "command": _command(views.overview()),
+    }
+
+
+def _retry_storm_json(row: BrokerQuotas) -> dict[str, Any]:
+    storm = row.retry_storm
+    return {"enabled": storm.is_enabled, "max_delay_ms": storm.max_delay_ms} | named(storm.use)
+
+
+def _command(overview: Overview) -> str:
+    """Return the prefix of the command that changes the limits."""
+    bootstrap = next(iter(overview.bootstrap), "localhost:9092")
+    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "brokers"]
+    return shlex.join([*words, "--entity-name", str(overview.node_id)])
+
 
 _COUNT: Final = Number(integer=True, least=0)
 _MAYBE_COUNT: Final = Number(integer=True, least=0, nullable=True)
@@ -58,6 +88,6 @@ ROUTES: Final = (
         "getBrokerQuotas",
         "Broker-wide and cluster limits, with their use. PATCH /broker-configs changes them.",
         broker_quotas,
-        {200: Answer("The limits; ETag: the version of the broker's settings", BROKER_QUOTAS)},
+        {200: ResponseSpec("The limits; ETag: the version of the broker's settings", BROKER_QUOTAS)},
     ),
 )

@@ -1,14 +1,16 @@
 """GET, PUT and DELETE /client-metrics: subscriptions to client metrics; GET /client-instances: the client
-instances and the metrics that they pushed (KIP-714).
+instances and the metrics that they pushed (KIP-714); and the tables of both.
 
 The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT replaces the whole
 subscription: omitted settings return to their defaults.
 """
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from broker.control.client_telemetry import SubscriptionRow
+from broker.control.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -18,13 +20,120 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ErrorCode
-from webui.rest.answers import COUNT, NAME, TIME
-from webui.rest.conditions import HEADERS, etag, expected_version
-from webui.rest.problem import PROBLEM_FIELDS, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
-from webui.telemetry.command_line import kafka_client_metrics
-from webui.telemetry.listing import INSTANCES, SUBSCRIPTIONS, instance_json, metric_json, subscription_json
+from webui.backend import bootstrap_server
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    page_of,
+    page_query,
+    page_schema,
+)
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.json_output import finite, named, tags_json, utc
+from webui.tables.listing import Table
+
+
+def subscription_json(row: SubscriptionRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "metrics": list(row.metrics),
+        "interval.ms": row.interval_ms,
+        "match": list(row.match),
+        "matching": row.matching,
+        "version": row.version,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+    }
+
+
+def instance_json(row: ClientInstanceRow) -> dict[str, Any]:
+    fields = named(row)
+    pushed_ms = fields.pop("last_push_at_ms")
+    return fields | {
+        "subscriptions": list(row.subscriptions),
+        "metrics": list(row.metrics),
+        "last_push_at": None if pushed_ms is None else utc(pushed_ms),
+    }
+
+
+def metric_json(row: ClientMetricRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "attributes": tags_json(row.attributes),
+        "shape": row.shape,
+        "value": finite(row.value),
+        "history": {
+            "at_ms": [at_ms for at_ms, _ in row.history],
+            "values": [finite(value) for _, value in row.history],
+        },
+    }
+
+
+SUBSCRIPTIONS: Final[Table[SubscriptionRow]] = Table(
+    json=subscription_json,
+    search_texts=lambda row: (row.name, *row.metrics, *row.match, row.changed_by),
+    default_sort="name",
+    sort_key=lambda row: row.name,
+    sorts={
+        "interval": lambda row: row.interval_ms,
+        "matching": lambda row: row.matching,
+        "changed": lambda row: row.changed_at_ms,
+    },
+    filters={"unused": lambda row: row.matching == 0},
+)
+
+INSTANCES: Final[Table[ClientInstanceRow]] = Table(
+    json=instance_json,
+    search_texts=lambda row: (
+        row.client_id,
+        row.instance_id,
+        row.principal,
+        row.address,
+        f"{row.software_name} {row.software_version}",
+        *row.subscriptions,
+    ),
+    default_sort="client",
+    sort_key=lambda row: (row.client_id, row.instance_id),
+    sorts={
+        "software": lambda row: (row.software_name, row.software_version),
+        "address": lambda row: row.address,
+        "interval": lambda row: row.interval_ms,
+        "pushes": lambda row: row.pushes,
+        "pushed": lambda row: row.last_push_at_ms,
+        "errors": lambda row: row.errors,
+        "series": lambda row: row.series,
+    },
+    filters={
+        "pushing": lambda row: row.pushes > 0,
+        "silent": lambda row: row.pushes == 0,
+        "unsubscribed": lambda row: not row.subscriptions,
+        "failing": lambda row: row.errors > 0 or row.last_error != "",
+    },
+)
+
+
+OPTIONS: Final = {"metrics": "--metrics", "interval.ms": "--interval", "match": "--match"}
+
+
+def kafka_client_metrics(bootstrap: str, name: str, wanted: Mapping[str, str]) -> str:
+    """Return one line for a POSIX shell. `wanted` has all settings after the edit; an empty value resets the
+    others.
+    """
+    words = ["kafka-client-metrics.sh", "--bootstrap-server", bootstrap]
+    if not wanted:
+        return shlex.join([*words, "--delete", "--name", name])
+    words += ["--alter", "--name", name]
+    for key, option in OPTIONS.items():
+        words += [option, wanted.get(key, "")]
+    return shlex.join(words)
+
 
 MAX_ITEMS: Final = 100
 
@@ -41,13 +150,10 @@ _SUBSCRIPTION: Final = Record(
         "changed_by": NAME,
     }
 )
-_PAGE = {"total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
-SUBSCRIPTION_PAGE: Final = Record({"items": Listing(_SUBSCRIPTION, most=1_000), **_PAGE, "instances": COUNT})
+SUBSCRIPTION_PAGE: Final = page_schema(_SUBSCRIPTION, instances=COUNT)
 _REACH: Final = Record({"clients": COUNT, "of": COUNT, "examples": Listing(NAME)})
 EDITED: Final = Record({"current": Maybe(_SUBSCRIPTION), "command": Text(longest=300_000), "reach": _REACH})
-REFUSED: Final = Record(
-    {**PROBLEM_FIELDS, "current": Maybe(_SUBSCRIPTION)}, optional=frozenset({"code", "where", "current"})
-)
+REFUSED: Final = problem_schema(current=Maybe(_SUBSCRIPTION))
 _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "instance_id": NAME,
     "client_id": NAME,
@@ -68,7 +174,7 @@ _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "terminating": Flag(),
     "series": COUNT,
 }
-INSTANCE_PAGE: Final = Record({"items": Listing(Record(_INSTANCE_FIELDS), most=1_000), **_PAGE})
+INSTANCE_PAGE: Final = page_schema(Record(_INSTANCE_FIELDS))
 _METRIC: Final = Record(
     {
         "name": NAME,
@@ -89,7 +195,7 @@ _VALIDATE = Query(
 
 async def list_subscriptions(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    page = await SUBSCRIPTIONS.cut(telemetry.subscriptions(), page_of(call.query))
+    page = await SUBSCRIPTIONS.page(telemetry.subscriptions(), page_of(call.query))
     return Reply(page | {"instances": telemetry.known})
 
 
@@ -122,12 +228,12 @@ async def delete_subscription(call: Call) -> Reply:
 
 async def list_instances(call: Call) -> Reply:
     rows = call.console.backend.views.client_telemetry.instances()
-    return Reply(await INSTANCES.cut(rows, page_of(call.query)))
+    return Reply(await INSTANCES.page(rows, page_of(call.query)))
 
 
 async def get_instance(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    instance_id = str(call.place["instance"])
+    instance_id = str(call.path_params["instance"])
     row = telemetry.instance(instance_id)
     if row is None:
         raise Problem(404, "Client instance not found.")
@@ -137,7 +243,7 @@ async def get_instance(call: Call) -> Reply:
 
 async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
     """Replace the settings by `wanted`; an empty mapping deletes the subscription."""
-    name, views = str(call.place["name"]), call.console.backend.views
+    name, views = str(call.path_params["name"]), call.console.backend.views
     validate_only = call.query["validate_only"]
     ops = tuple(
         ConfigOp(key, OpType.SET if key in wanted else OpType.DELETE, wanted.get(key))
@@ -156,7 +262,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
         raise Problem.of(outcome.error, outcome.message)
     if not validate_only:
         call.console.live.refresh()
-    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    bootstrap = bootstrap_server(views)
     answer: dict[str, Any] = {
         "current": current,
         "command": kafka_client_metrics(bootstrap, name, wanted),
@@ -166,16 +272,16 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
 
 
 def _row(call: Call) -> SubscriptionRow | None:
-    return call.console.backend.views.client_telemetry.subscription(str(call.place["name"]))
+    return call.console.backend.views.client_telemetry.subscription(str(call.path_params["name"]))
 
 
 _EDITS: Final = {
-    200: Answer(
+    200: ResponseSpec(
         "The subscription after the change, or before it with validate_only; ETag: its version", EDITED
     ),
-    400: Answer("Invalid setting", REFUSED),
-    403: Answer("Insufficient role", REFUSED),
-    412: Answer("The subscription changed in the meantime; `current` is its current state", REFUSED),
+    400: ResponseSpec("Invalid setting", REFUSED),
+    403: ResponseSpec("Insufficient role", REFUSED),
+    412: ResponseSpec("The subscription changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -186,7 +292,7 @@ ROUTES: Final = (
         "Subscriptions to client metrics, each with the number of matching client instances.",
         list_subscriptions,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "A page of subscriptions; `instances` is the number of known client instances",
                 SUBSCRIPTION_PAGE,
             )
@@ -200,10 +306,10 @@ ROUTES: Final = (
         "One subscription.",
         get_subscription,
         {
-            200: Answer("The subscription; ETag: its version", _SUBSCRIPTION),
-            404: Answer("Subscription not found", REFUSED),
+            200: ResponseSpec("The subscription; ETag: its version", _SUBSCRIPTION),
+            404: ResponseSpec("Subscription not found", REFUSED),
         },
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "PUT",
@@ -223,7 +329,7 @@ ROUTES: Final = (
         ),
         has_list=True,
         headers=HEADERS,
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "DELETE",
@@ -231,10 +337,10 @@ ROUTES: Final = (
         "removeClientMetrics",
         "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,
-        {**_EDITS, 404: Answer("Subscription not found", REFUSED)},
+        {**_EDITS, 404: ResponseSpec("Subscription not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
-        place=_NAME,
+        path_params=_NAME,
     ),
     Route(
         "GET",
@@ -242,7 +348,7 @@ ROUTES: Final = (
         "listClientInstances",
         "Known client instances that have requested their subscriptions.",
         list_instances,
-        {200: Answer("A page of client instances", INSTANCE_PAGE)},
+        {200: ResponseSpec("A page of client instances", INSTANCE_PAGE)},
         query=page_query(INSTANCES),
     ),
     Route(
@@ -252,9 +358,11 @@ ROUTES: Final = (
         "One client instance, with the metrics that it pushed.",
         get_instance,
         {
-            200: Answer("The instance and its metrics, each with its latest and earlier values", INSTANCE),
-            404: Answer("Client instance not found, or expired", REFUSED),
+            200: ResponseSpec(
+                "The instance and its metrics, each with its latest and earlier values", INSTANCE
+            ),
+            404: ResponseSpec("Client instance not found, or expired", REFUSED),
         },
-        place=_INSTANCE_ID,
+        path_params=_INSTANCE_ID,
     ),
 )

@@ -1,27 +1,193 @@
-"""GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
+"""GET and PATCH /client-quotas: Kafka's filter and alteration, with versions against lost updates; and the
+table of rules.
 
 GET takes DescribeClientQuotas' components as parameters, and searches, sorts and pages the result. PATCH
-takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients: of
-all entries together, and for up to eight entries of each separately.
+takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients:
+of all entries together, and for up to eight entries of each separately.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
-from broker.control.views import MatchType, QuotaFilter, QuotaRow, Views
+from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
-from webui.quotas.command_line import shell_command
-from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
-from webui.quotas.listing import RULES, listed, row_json
-from webui.quotas.preview import Reach, preview
-from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RESULTS
-from webui.rest.conditions import etag, expected_version
-from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
-from webui.tables.slices import gathered
+from webui.backend import bootstrap_server
+from webui.quotas import (
+    ALL_KEYS,
+    ENTITY_TYPES,
+    LIMIT_KEYS,
+    Reach,
+    json_of,
+    order_of,
+    pairs_of,
+    preview,
+    shape_of,
+    shell_command,
+)
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import (
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    page_of,
+    page_query,
+    page_schema,
+)
+from webui.rest.schema import (
+    COUNT,
+    MAYBE,
+    NAME,
+    TIME,
+    Flag,
+    Invalid,
+    Listing,
+    Number,
+    OneOf,
+    Record,
+    Schema,
+    Text,
+)
+from webui.tables.json_output import finite, utc
+from webui.tables.listing import Table
+from webui.tables.slices import collect
+
+LONGEST_NAME: Final = 1_024
+"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
+
+ENTITY: Final = Record(
+    {kind: Text(longest=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
+    optional=frozenset(ENTITY_TYPES),
+    least=1,
+)
+
+WOULD_HAVE: Final = Record(
+    {"times": COUNT, "held_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
+)
+
+LIMIT: Final = Record(
+    {
+        "value": Number(above=0),
+        "observed": MAYBE,
+        "used": MAYBE,
+        "throttled": COUNT,
+        "would_have": WOULD_HAVE,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    },
+    optional=frozenset({"would_have"}),
+)
+
+QUOTA: Final = Record(
+    {
+        "entity": ENTITY,
+        "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
+        "shadow": Flag(),
+        "version": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+
+QUOTAS: Final = page_schema(QUOTA)
+
+REACH: Final = Record(
+    {
+        "key": Text(),
+        "clients": COUNT,
+        "over": COUNT,
+        "unmeasured": COUNT,
+        "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
+        "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
+        "shadow": Flag(),
+    }
+)
+
+RESULT_FIELDS: Final[dict[str, Schema]] = {
+    "entity": ENTITY,
+    "error": Text(),
+    "message": Text(longest=4096, nullable=True),
+    "current": Record(QUOTA.fields, optional=frozenset(QUOTA.fields)),
+    "command": Text(longest=200_000),
+    "reach": Listing(REACH),
+    "warnings": Listing(Text(longest=4096)),
+}
+
+RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
+
+RESULTS: Final = Record({"results": RESULTS_LIST, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
+
+REFUSED_RESULTS: Final = problem_schema(results=RESULTS_LIST)
+
+
+SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
+"""Kinds of rules; "default" selects rules with a default entity."""
+
+
+def row_json(row: QuotaRow) -> dict[str, Any]:
+    return {
+        "entity": json_of(row.entity),
+        "limits": {limit.key: _limit_json(limit) for limit in row.limits},
+        "shadow": row.shadow,
+        "version": row.version,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+    }
+
+
+def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
+    shadow = limit.shadow
+    would_have = (
+        None
+        if shadow is None
+        else {
+            "times": shadow.times,
+            "held_ms": shadow.throttle_ms,
+            "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
+        }
+    )
+    return ({} if would_have is None else {"would_have": would_have}) | {
+        "value": limit.value,
+        "observed": finite(limit.observed),
+        "used": finite(limit.used),
+        "throttled": limit.throttled,
+        "changed_at": utc(limit.changed_at_ms),
+        "changed_by": limit.changed_by,
+    }
+
+
+def _is(shape: str) -> Callable[[QuotaRow], bool]:
+    if shape == "default":
+        return lambda row: any(name is None for _, name in row.entity)
+    return lambda row: shape_of(row.entity) == shape
+
+
+def _value(key: str) -> Callable[[QuotaRow], float | None]:
+    return lambda row: row.value(key)
+
+
+def _used(row: QuotaRow) -> float | None:
+    return max((used for limit in row.limits if (used := finite(limit.used)) is not None), default=None)
+
+
+RULES: Final[Table[QuotaRow]] = Table(
+    json=row_json,
+    search_texts=lambda row: [name or "<default>" for _, name in row.entity],
+    default_sort="entity",
+    sort_key=lambda row: order_of(row.entity),
+    sorts={
+        "changed": lambda row: row.changed_at_ms,
+        "used": _used,
+        **{key: _value(key) for key in LIMIT_KEYS},
+    },
+    filters={shape: _is(shape) for shape in SHAPES},
+)
+
 
 MAX_ENTRIES: Final = 1_000
 MAX_PREVIEWS: Final = 8
@@ -64,17 +230,17 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = await gathered(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
+    rows = await collect(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    return Reply(await listed(rows, page_of(call.query)), headers=headers)
+    return Reply(await RULES.page(rows, page_of(call.query)), headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
     check_edits(call.body["entries"], "/entries")
-    entries = await gathered(map(alteration_of, call.body["entries"]))
+    entries = await collect(map(alteration_of, call.body["entries"]))
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
@@ -131,15 +297,15 @@ async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
     views = call.console.backend.views
-    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    bootstrap = bootstrap_server(views)
     if len(entries) == 1:
         rows = {entries[0].entity: views.quota(entries[0].entity)}
     else:
         wanted = {entry.entity for entry in entries}
         every = views.each_quota()
-        found = await gathered(row if row is not None and row.entity in wanted else None for row in every)
+        found = await collect(row if row is not None and row.entity in wanted else None for row in every)
         rows = {row.entity: row for row in found}
-    return await gathered(
+    return await collect(
         _result(bootstrap, entry, outcome, rows.get(entry.entity))
         for entry, outcome in zip(entries, outcomes, strict=True)
     )
@@ -164,7 +330,7 @@ async def _add_reach(
     views = call.console.backend.views
     if views.quota_callback:
         return  # the callback's result is unknown in advance
-    connections = await gathered(views.each_connection())
+    connections = await collect(views.each_connection())
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
             reaches = await preview(views, (entry,), connections)
@@ -175,7 +341,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
     """Return the clients that several edits affect together; empty if a quota callback decides."""
     if views.quota_callback:
         return {}
-    reaches = await preview(views, entries, await gathered(views.each_connection()))
+    reaches = await preview(views, entries, await collect(views.each_connection()))
     return {"reach": [reach_json(reach) for reach in reaches]}
 
 
@@ -201,7 +367,7 @@ ROUTES: Final = (
         "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
         list_quotas,
         {
-            200: Answer('A page of rules; ETag if the filter names one entity ("0": no rule)', QUOTAS),
+            200: ResponseSpec('A page of rules; ETag if the filter names one entity ("0": no rule)', QUOTAS),
         },
         query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
@@ -213,11 +379,11 @@ ROUTES: Final = (
         "accepted or rejected separately.",
         alter_quotas,
         {
-            200: Answer("Every entry was accepted", RESULTS),
-            207: Answer("Some entries were rejected", RESULTS),
-            400: Answer("Every entry was rejected, or the request is invalid", REFUSED_RESULTS),
-            403: Answer("Insufficient role", REFUSED_RESULTS),
-            412: Answer(
+            200: ResponseSpec("Every entry was accepted", RESULTS),
+            207: ResponseSpec("Some entries were rejected", RESULTS),
+            400: ResponseSpec("Every entry was rejected, or the request is invalid", REFUSED_RESULTS),
+            403: ResponseSpec("Insufficient role", REFUSED_RESULTS),
+            412: ResponseSpec(
                 "The entity changed in the meantime; `current` is its current state", REFUSED_RESULTS
             ),
         },

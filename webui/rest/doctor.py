@@ -1,12 +1,81 @@
-"""GET /doctor: symptoms, each with the values that explain it and the setting to change."""
+"""GET /doctor: symptoms, each with the values that explain it, the setting that affects it and the command
+that changes that setting.
 
-from typing import Final
+`doctor_json` also makes the live stream of the page.
+"""
 
-from webui.doctor.answer import Settings, doctor_json
-from webui.doctor.checks import Level, Unit
-from webui.rest.answers import MAYBE
-from webui.rest.routing import Answer, Call, Reply, Route
-from webui.rest.schema import Flag, Listing, Maybe, Record, Text
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.control.commands import ConfigResource, ResourceType
+from broker.control.views import ConfigRow, Views
+from webui.doctor.checks import Check, Level, RecentTotals, Symptom, Unit
+from webui.doctor.symptoms import examine, level_of
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.rest.schema import MAYBE, Flag, Listing, Maybe, Record, Text
+from webui.tables.json_output import finite
+from webui.tables.slices import run_in_slices
+
+
+class Settings:
+    """A cache of the broker's settings by name, refreshed when the metadata version changes."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._version = -1
+        self._rows: dict[str, ConfigRow] = {}
+
+    async def rows(self, node: str) -> Mapping[str, ConfigRow]:
+        version = self._views.version
+        if version != self._version:
+            broker = ConfigResource(ResourceType.BROKER, node)
+            rows = await run_in_slices(self._views.describe_configs(broker))
+            self._rows = {row.name: row for row in rows}
+            self._version = version
+        return self._rows
+
+
+async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings: Settings) -> dict[str, Any]:
+    symptoms = await examine(views, recent, now_ms)
+    overview = views.overview()
+    node = str(overview.node_id)
+    rows = await settings.rows(node)
+    bootstrap = next(iter(overview.bootstrap), "localhost:9092")
+
+    def setting(check: Check) -> dict[str, Any] | None:
+        row = rows.get(check.setting or "")
+        if row is None:
+            return None
+        command, value = None, row.value or ""
+        if check.more and check.level is not Level.GOOD and not row.read_only and value.isdigit():
+            words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type"]
+            words += ["brokers", "--entity-name", node, "--add-config", f"{row.name}={2 * int(value)}"]
+            command = shlex.join(words)
+        return {"name": row.name, "value": row.value, "dynamic": not row.read_only, "command": command}
+
+    def check_json(check: Check) -> dict[str, Any]:
+        return {
+            "title": check.title,
+            "value": finite(check.value),
+            "of": check.of,
+            "unit": check.unit,
+            "level": check.level,
+            "says": check.says,
+            "page": check.page,
+            "setting": setting(check),
+        }
+
+    def symptom_json(symptom: Symptom) -> dict[str, Any]:
+        return {
+            "key": symptom.key,
+            "title": symptom.title,
+            "level": symptom.level,
+            "checks": [check_json(check) for check in symptom.checks],
+        }
+
+    return {"level": level_of(symptoms), "symptoms": [symptom_json(each) for each in symptoms]}
+
 
 _LEVEL: Final = Text(choices=tuple(Level))
 _LINE: Final = Text(longest=4096, nullable=True)
@@ -62,6 +131,6 @@ ROUTES: Final = (
         "getDiagnosis",
         "Symptoms, each with current values that explain it and the settings that affect them.",
         doctor,
-        {200: Answer("The current diagnosis", DOCTOR)},
+        {200: ResponseSpec("The current diagnosis", DOCTOR)},
     ),
 )

@@ -6,25 +6,35 @@ one; all events of one broadcast for a page are written together. Streams end at
 session or token ends.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import trio
 
+from broker.control.views import QuotaRow, Views
 from webui.backend import ConsoleSettings
+from webui.doctor.checks import RecentTotals
 from webui.live.broadcaster import Live
-from webui.live.snapshot import Snapshot
+from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
-from webui.quotas.usage import UNLIMITED
+from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
+from webui.rest.broker_quotas import broker_quotas_json
+from webui.rest.client_metrics import INSTANCES, subscription_json
+from webui.rest.client_quotas import RULES
+from webui.rest.doctor import Settings, doctor_json
+from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS
+from webui.rest.ip_quotas import ADDRESSES, limit_json
+from webui.rest.monitoring import UNLIMITED, USAGE
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
+from webui.rest.routing import MAX_OFFSET, Call, Query, Reply, ResponseSpec, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
-from webui.tables.json_text import encode
+from webui.tables.json_output import encode, task_json
 from webui.tables.listing import LONGEST_PAGE, Page, Table
+from webui.tables.slices import yield_to_others
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
-TOPICS: Final = ("overview", "throttled", "quotas")
+DEFAULT_TOPICS: Final = ("overview", "throttled", "quotas")
 """Topics of a stream that names none; all others must be requested."""
 
 
@@ -34,26 +44,26 @@ async def events(call: Call) -> Reply:
     problem = refusal()
     if problem is not None:
         raise problem
-    follower = Subscriber(_sections(call.query, live), call.signed_in, call.connection)
+    subscriber = Subscriber(_sections(call.query, live), call.signed_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
-    return Reply(stream(live, follower, token, refusal), media=EVENT_STREAM, headers=headers)
+    return Reply(stream(live, subscriber, token, refusal), media=EVENT_STREAM, headers=headers)
 
 
 def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | None:
     """Return the reason to refuse one more stream of a token, if any. The limit refuses the newest stream
     instead of ending an older one: the page of an ended stream would reconnect at once and end the next.
     """
-    if live.watchers_of[token] >= settings.max_streams_per_token:
+    if live.streams_of[token] >= settings.max_streams_per_token:
         detail = f"This token has {settings.max_streams_per_token} live pages open; close one."
         return Problem(429, detail, headers={"Retry-After": "5"})
-    if live.watchers >= settings.max_streams:
+    if live.streams >= settings.max_streams:
         return Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
     return None
 
 
 async def stream(
     live: Live,
-    follower: Subscriber,
+    subscriber: Subscriber,
     token: str = "",
     refusal: Callable[[], Problem | None] = lambda: None,
 ) -> AsyncGenerator[bytes, None]:
@@ -73,13 +83,13 @@ async def stream(
                 seen = await live.next(seen)
             if seen is None:
                 return
-            if not follower.signed_in():
+            if not subscriber.signed_in():
                 yield b"event: signed-out\ndata: {}\n\n"
                 return
-            if news := await follower.news(seen):
-                yield news
-            if follower.connection is not None:
-                await live.tell_directly(follower)
+            if events := await subscriber.new_events(seen):
+                yield events
+            if subscriber.connection is not None:
+                await live.write_directly(subscriber)
     except trio.BrokenResourceError:
         return  # the peer has disconnected
     finally:
@@ -114,8 +124,65 @@ def _page_of_table(name: str, live: Live, page: Page) -> Section:
 def _check_page(table: Table[Any], page: Page) -> None:
     if page.sort is not None and page.sort not in table.columns:
         raise Invalid("sort", f"must be one of {', '.join(table.columns)}")
-    if page.shape is not None and page.shape not in table.shapes:
-        raise Invalid("shape", f"must be one of {', '.join(table.shapes)}")
+    if page.shape is not None and page.shape not in table.filters:
+        raise Invalid("shape", f"must be one of {', '.join(table.filters)}")
+
+
+def make_live(views: Views, now_ms: Callable[[], int]) -> Live:
+    """Create the broadcaster with every topic that a stream may request."""
+    throttles, recent = RecentThrottles(), RecentTotals()
+    tables = live_tables(views) | {
+        "held": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
+    }
+    return Live(views, now_ms, tables, live_reports(views, recent), throttles, recent)
+
+
+def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
+    """Return the tables by the name of their event."""
+
+    def client_rules() -> Iterator[QuotaRow | None]:
+        """Yield the rules without those for addresses, which have a table of their own."""
+        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
+
+    def limits() -> dict[str, Any]:
+        return {"limits": [limit_json(row) for row in views.connection_limits()]}
+
+    telemetry = views.client_telemetry
+
+    def subscriptions() -> dict[str, Any]:
+        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
+
+    return {
+        "quotas": LiveTable(RULES, client_rules, views),
+        "usage": LiveTable(USAGE, views.each_usage, views),
+        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
+        "topics": LiveTable(TOPICS, views.each_topic, views),
+        "groups": LiveTable(GROUPS, views.each_group, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
+        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
+    }
+
+
+def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
+    """Return the reports by the name of their event."""
+    settings = Settings(views)
+
+    async def doctor(now_ms: int) -> dict[str, Any]:
+        return await doctor_json(views, recent, now_ms, settings)
+
+    async def tasks(_now_ms: int) -> dict[str, Any]:
+        rows = views.tasks()
+        await yield_to_others()
+        return {"items": [task_json(row) for row in rows]}
+
+    async def broker_quotas(_now_ms: int) -> dict[str, Any]:
+        return broker_quotas_json(views)
+
+    return {
+        "doctor": Report(views, doctor),
+        "tasks": Report(views, tasks),
+        "broker-quotas": Report(views, broker_quotas),
+    }
 
 
 _PAGE_QUERY: Final = (
@@ -123,7 +190,7 @@ _PAGE_QUERY: Final = (
     Query("shape", Text(), "For tables: only rows of this kind, as in the table's own route."),
     Query("sort", Text(), "Sort column, as in the table's own route."),
     Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-    Query("offset", Number(integer=True, least=0, most=FARTHEST), "Number of rows to skip.", default=0),
+    Query("offset", Number(integer=True, least=0, most=MAX_OFFSET), "Number of rows to skip.", default=0),
     Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "Maximum number of rows.", default=100),
 )
 
@@ -135,12 +202,12 @@ ROUTES: Final = (
         "Server-sent events. Each has the full state of its topic, or one page of a table.",
         events,
         {
-            200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM),
-            429: Answer("This token has too many open streams", PROBLEM),
-            503: Answer("Too many streams are open", PROBLEM),
+            200: ResponseSpec("A stream that ends with the session or the broker", media=EVENT_STREAM),
+            429: ResponseSpec("This token has too many open streams", PROBLEM),
+            503: ResponseSpec("Too many streams are open", PROBLEM),
         },
         query=(
-            Query("topics", Text(), "Topics, separated by commas.", default=",".join(TOPICS)),
+            Query("topics", Text(), "Topics, separated by commas.", default=",".join(DEFAULT_TOPICS)),
             *_PAGE_QUERY,
         ),
     ),

@@ -3,23 +3,21 @@
 from datetime import date
 from typing import Final
 
-from webui.quotas.entities import ALL_KEYS, order_of
-from webui.quotas.files import document, wanted_by
-from webui.rest import insights_answers as answers
-from webui.rest.answers import COUNT
+from webui.quotas import ALL_KEYS, order_of
+from webui.rest import insights_schemas as schemas
 from webui.rest.insights import day_of
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.quota_files import ENTRIES
-from webui.rest.routing import Answer, Call, Reply, Route
-from webui.rest.schema import Invalid, Listing, Names, Number, Record, Text
-from webui.tables.slices import gathered, in_order, outcome
+from webui.rest.quota_files import ENTRIES, document, parse_entries
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
+from webui.rest.schema import COUNT, Invalid, Listing, Names, Number, Record, Text
+from webui.tables.slices import collect, run_in_slices, sort_in_slices
 
 MAX_DAYS: Final = 7
 
 ASKED: Final = Record(
     {
-        "from": answers.DAY,
-        "to": answers.DAY,
+        "from": schemas.DAY,
+        "to": schemas.DAY,
         "node": Number(integer=True, least=0, most=2**31 - 1),
         "quotas": ENTRIES,
     },
@@ -29,7 +27,7 @@ ASKED: Final = Record(
 _SHARE: Final = Number(least=0, most=1)
 _FIGURES: Final = Record(
     {
-        "rule": Names(Text(longest=answers.LONGEST_TEXT, nullable=True)),
+        "rule": Names(Text(longest=schemas.LONGEST_TEXT, nullable=True)),
         "limit": Number(nullable=True),
         "throttles": COUNT,
         "held_share": _SHARE,
@@ -40,8 +38,8 @@ _FIGURES: Final = Record(
 )
 _ROW: Final = Record(
     {
-        "user": Text(longest=answers.LONGEST_TEXT),
-        "client_id": Text(longest=answers.LONGEST_TEXT),
+        "user": Text(longest=schemas.LONGEST_TEXT),
+        "client_id": Text(longest=schemas.LONGEST_TEXT),
         "key": Text(choices=ALL_KEYS),
         "offered_bytes": COUNT,
         "now": _FIGURES,
@@ -50,14 +48,14 @@ _ROW: Final = Record(
 )
 PLAYED: Final = Record(
     {
-        "from": answers.DAY,
-        "to": answers.DAY,
+        "from": schemas.DAY,
+        "to": schemas.DAY,
         "seconds": COUNT,
         "clients": COUNT,
         "held_now": COUNT,
         "held_proposed": COUNT,
         "rules_met": COUNT,
-        "not_played": Listing(Text(longest=answers.LONGEST_TEXT)),
+        "not_played": Listing(Text(longest=schemas.LONGEST_TEXT)),
         "items": Listing(_ROW),
     }
 )
@@ -69,12 +67,12 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MAX_DAYS:
         raise Invalid("/to", f"must be one of the {MAX_DAYS} days from `from` on")
     try:
-        wanted = await outcome(wanted_by(call.body["quotas"]))
+        wanted = await run_in_slices(parse_entries(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    now = await gathered(document(rows))
-    call.left.extend([wanted, rows, now])
+    rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    now = await collect(document(rows))
+    call.to_free.extend([wanted, rows, now])
     question = {
         "first": str(first),
         "last": str(last),
@@ -82,7 +80,7 @@ async def what_if(call: Call) -> Reply:
         "now": now,
         "proposed": call.body["quotas"],
     }
-    played = await call.console.what_if.play(question)
+    played = await call.console.what_if.simulate(question)
     return Reply({"from": str(first), "to": str(last)} | played)
 
 
@@ -104,11 +102,13 @@ ROUTES: Final = (
         "one.",
         what_if,
         {
-            200: Answer("Clients throttled under either set of rules, the most throttled first", PLAYED),
-            404: Answer(
+            200: ResponseSpec(
+                "Clients throttled under either set of rules, the most throttled first", PLAYED
+            ),
+            404: ResponseSpec(
                 "No client produced or fetched on these days, or the table reader is not installed", PROBLEM
             ),
-            502: Answer("A table is damaged", PROBLEM),
+            502: ResponseSpec("A table is damaged", PROBLEM),
         },
         body=ASKED,
         has_list=True,

@@ -1,22 +1,107 @@
 """GET, PUT and DELETE /ip-quotas: connection creation rate limits of addresses, with the measured rates
-(KIP-612).
+(KIP-612); and the table of addresses.
 
 The same command as AlterClientQuotas with an entity of type ip; `<default>` names the rule for all others.
 """
 
+from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.views import AddressRow
+from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow
 from broker.errors import ErrorCode
-from webui.addresses.listing import ADDRESSES, DEFAULT, address_json, limit_json
-from webui.quotas.command_line import kafka_configs
-from webui.rest.answers import COUNT, MAYBE, NAME, TIME
-from webui.rest.conditions import HEADERS, etag, expected_version
-from webui.rest.problem import PROBLEM_FIELDS, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
-from webui.tables.slices import gathered
+from webui.backend import bootstrap_server
+from webui.quotas import kafka_configs
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    page_of,
+    page_query,
+    page_schema,
+)
+from webui.rest.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.json_output import finite, named, utc
+from webui.tables.listing import Table
+from webui.tables.slices import collect
+
+DEFAULT: Final = "<default>"
+"""The default rule in a path; not a valid address."""
+
+
+def address_json(row: AddressRow) -> dict[str, Any]:
+    return {
+        "address": DEFAULT if row.address is None else row.address,
+        "connection_creation_rate": row.limit,
+        "bound": row.bound,
+        "version": row.version,
+        "changed_at": None if row.limit is None else utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+        "use": _use_json(row.use),
+        "controller_use": _use_json(row.controller_use),
+    }
+
+
+def _use_json(use: AddressUse | None) -> dict[str, Any] | None:
+    return None if use is None else named(use) | {"rate": finite(use.rate)}
+
+
+def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
+    return named(row) | {"rejected": [{"rule": rule, "count": count} for rule, count in row.rejected]}
+
+
+def order_of(row: AddressRow) -> tuple[int, int]:
+    """Return the sort key: the default, then IPv4 addresses numerically, then IPv6."""
+    if row.address is None:
+        return (0, 0)
+    address = ip_address(row.address)
+    return (address.version, int(address))
+
+
+def _used(row: AddressRow) -> float | None:
+    rate = _rate(row)
+    return None if rate is None or row.bound is None else rate / row.bound
+
+
+def _rate(row: AddressRow) -> float | None:
+    """Return the highest value of any server, because a limit applies to each server separately."""
+    return max((use.rate for use in row.uses), default=None)
+
+
+def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
+    """Return the sum over all servers."""
+    return sum(map(figure, row.uses)) if row.uses else None
+
+
+ADDRESSES: Final[Table[AddressRow]] = Table(
+    json=address_json,
+    search_texts=lambda row: (DEFAULT if row.address is None else row.address, row.changed_by),
+    default_sort="address",
+    sort_key=order_of,
+    sorts={
+        "limit": lambda row: row.limit,
+        "rate": _rate,
+        "used": _used,
+        "connections": lambda row: _total(row, lambda use: use.connections),
+        "accepted": lambda row: _total(row, lambda use: use.accepted),
+        "held": lambda row: _total(row, lambda use: use.held),
+        "refused": lambda row: _total(row, lambda use: use.refused),
+        "changed": lambda row: row.changed_at_ms or None,
+    },
+    filters={
+        "limited": lambda row: row.limit is not None,
+        "connected": lambda row: any(use.connections > 0 for use in row.uses),
+        "stopped": lambda row: any(use.held + use.refused > 0 for use in row.uses),
+    },
+)
+
 
 KEY: Final = "connection_creation_rate"
 BEYOND: Final = 2.0**63
@@ -55,16 +140,7 @@ _LIMIT = Record(
         "rejected": Listing(Record({"rule": Text(), "count": COUNT})),
     }
 )
-IP_QUOTAS: Final = Record(
-    {
-        "items": Listing(ADDRESS, most=1_000),
-        "total": COUNT,
-        "of": COUNT,
-        "offset": COUNT,
-        "limit": COUNT,
-        "limits": Listing(_LIMIT),
-    }
-)
+IP_QUOTAS: Final = page_schema(ADDRESS, limits=Listing(_LIMIT))
 EDITED: Final = Record(
     {
         "current": ADDRESS,
@@ -72,9 +148,7 @@ EDITED: Final = Record(
         "reach": Record({"addresses": COUNT, "over": COUNT, "connections": COUNT}),
     }
 )
-REFUSED: Final = Record(
-    {**PROBLEM_FIELDS, "current": ADDRESS}, optional=frozenset({"code", "where", "current"})
-)
+REFUSED: Final = problem_schema(current=ADDRESS)
 
 _PLACE = (
     Query("address", Text(longest=256, shortest=1), "An IP address, or `<default>` for all other addresses."),
@@ -86,7 +160,7 @@ _VALIDATE = Query(
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await ADDRESSES.cut(views.each_address(), page_of(call.query))
+    page = await ADDRESSES.page(views.each_address(), page_of(call.query))
     return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
 
 
@@ -123,11 +197,11 @@ async def _alter(call: Call, value: float | None) -> Reply:
     if not validate_only:
         call.console.live.refresh()
     views = call.console.backend.views
-    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    bootstrap = bootstrap_server(views)
     answer = {
         "current": address_json(row),
         "command": kafka_configs(bootstrap, entry.entity, ops),
-        "reach": _reach(await gathered(views.each_address()), _address(call), value),
+        "reach": _reach(await collect(views.each_address()), _address(call), value),
     }
     return Reply(answer, headers={"ETag": etag(row.version)})
 
@@ -150,12 +224,12 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
 
 async def _row(call: Call) -> AddressRow | None:
     address = _address(call)
-    rows = await gathered(call.console.backend.views.each_address())
+    rows = await collect(call.console.backend.views.each_address())
     return next((row for row in rows if row.address == address), None)
 
 
 def _address(call: Call) -> str | None:
-    named = str(call.place["address"])
+    named = str(call.path_params["address"])
     return None if named == DEFAULT else named
 
 
@@ -164,10 +238,12 @@ def _entity(call: Call) -> EntityPairs:
 
 
 _EDITS: Final = {
-    200: Answer("The limit after the change, or before it with validate_only; ETag: its version", EDITED),
-    400: Answer("Invalid address or rate", REFUSED),
-    403: Answer("Insufficient role", REFUSED),
-    412: Answer("The limit changed in the meantime; `current` is its current state", REFUSED),
+    200: ResponseSpec(
+        "The limit after the change, or before it with validate_only; ETag: its version", EDITED
+    ),
+    400: ResponseSpec("Invalid address or rate", REFUSED),
+    403: ResponseSpec("Insufficient role", REFUSED),
+    412: ResponseSpec("The limit changed in the meantime; `current` is its current state", REFUSED),
 }
 
 ROUTES: Final = (
@@ -178,7 +254,7 @@ ROUTES: Final = (
         "Addresses with a limit or seen in the last hour, and the connection limits of the listeners.",
         list_ip_quotas,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "A page of addresses; `limits` has the limits of each socket server and of its listeners",
                 IP_QUOTAS,
             )
@@ -192,10 +268,10 @@ ROUTES: Final = (
         "One address, or the default rule.",
         get_ip_quota,
         {
-            200: Answer('The address; ETag: the version of its limit, "0" for none', ADDRESS),
-            404: Answer("The address has no limit and was not seen", REFUSED),
+            200: ResponseSpec('The address; ETag: the version of its limit, "0" for none', ADDRESS),
+            404: ResponseSpec("The address has no limit and was not seen", REFUSED),
         },
-        place=_PLACE,
+        path_params=_PLACE,
     ),
     Route(
         "PUT",
@@ -207,7 +283,7 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         body=Record({KEY: Number(above=0, below=BEYOND)}),
         headers=HEADERS,
-        place=_PLACE,
+        path_params=_PLACE,
     ),
     Route(
         "DELETE",
@@ -215,9 +291,9 @@ ROUTES: Final = (
         "removeIpQuota",
         "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,
-        {**_EDITS, 404: Answer("Limit not found", REFUSED)},
+        {**_EDITS, 404: ResponseSpec("Limit not found", REFUSED)},
         query=(_VALIDATE,),
         headers=HEADERS,
-        place=_PLACE,
+        path_params=_PLACE,
     ),
 )

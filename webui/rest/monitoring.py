@@ -1,18 +1,200 @@
 """GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz, /readyz: read-only monitoring."""
 
-from typing import Final
+from typing import Any, Final
 
-from broker.control.views import ThrottledRow
-from webui.live.history import KEPT_S
-from webui.live.throttled import HELD
-from webui.quotas import usage as clients
-from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
+from broker.control.views import ClientUsage, ThrottledRow
+from webui.live.history import KEPT_S, Sample
+from webui.live.throttled import RECENT_THROTTLES
+from webui.rest.client_quotas import ENTITY
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Listing, Number
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
+from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TAGS, TIME, Flag, Listing, Number, Record, Text
+from webui.tables.json_output import overview_json, task_json, throttled_channel_json, utc
 from webui.tables.listing import Page, Table
-from webui.tables.shapes import held_channel_json, overview_json, task_json
-from webui.tables.slices import gathered
+from webui.tables.slices import collect
+
+_STEPS: Final = Listing(COUNT, most=60)
+
+USAGE_ROW: Final = Record(
+    {
+        "user": NAME,
+        "client_id": NAME,
+        "connections": COUNT,
+        "bytes_in_per_s": RATE,
+        "bytes_out_per_s": RATE,
+        "requests_per_s": RATE,
+        "request_percentage": Number(least=0, nullable=True),
+        "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "requests": COUNT,
+        "since": TIME,
+        "last_active_at": TIME,
+        "limited_by": Listing(Text(), most=4),
+        "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
+    }
+)
+
+USAGE_PAGE: Final = page_schema(USAGE_ROW)
+
+THROTTLED: Final = Record(
+    {
+        "connection_id": NAME,
+        "client_id": NAME,
+        "principal": NAME,
+        "address": NAME,
+        "quota_type": Text(),
+        "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+        "observed": MAYBE,
+        "bound": Number(),
+        "throttle_ms": COUNT,
+        "remaining_ms": COUNT,
+        "since": TIME,
+        "times": COUNT,
+        "obeys": Flag(nullable=True),
+        "tags": TAGS,
+    }
+)
+
+RECENT_THROTTLES_PAGE: Final = page_schema(
+    Record(
+        {
+            "client_id": NAME,
+            "principal": NAME,
+            "address": NAME,
+            "quota_type": Text(),
+            "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+            "times": COUNT,
+            "longest_ms": COUNT,
+            "worst": MAYBE,
+            "first_at": TIME,
+            "last_at": TIME,
+        }
+    )
+)
+
+TASK: Final = Record(
+    {
+        "name": NAME,
+        "kind": Text(),
+        "parent": Text(longest=32_767, nullable=True),
+        "depth": COUNT,
+        "count": COUNT,
+        "owns": Listing(
+            Record(
+                {
+                    "name": NAME,
+                    "now": COUNT,
+                    "capacity": Number(integer=True, least=0, nullable=True),
+                    "peak": Number(integer=True, least=0, nullable=True),
+                }
+            )
+        ),
+        "idle": Number(least=0, most=1, nullable=True),
+        "since": TIME,
+    }
+)
+
+FIGURES: Final = Record(
+    {
+        "uptime_ms": COUNT,
+        "bytes_in_total": COUNT,
+        "bytes_out_total": COUNT,
+        "requests_total": COUNT,
+        "bytes_in_per_s": MAYBE,
+        "bytes_out_per_s": MAYBE,
+        "requests_per_s": MAYBE,
+        "connections": COUNT,
+        "throttled": COUNT,
+        "groups": COUNT,
+        "processor_idle": MAYBE,
+        "handler_idle": MAYBE,
+        "acceptor_blocked": MAYBE,
+        "memory_pool_used": COUNT,
+        "memory_pool_size": Number(integer=True, nullable=True),
+        "controller_memory_pool_used": COUNT,
+        "controller_memory_pool_size": Number(integer=True, nullable=True),
+        "offline_partitions": COUNT,
+        "missing_offsets": COUNT,
+        "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
+        "phases": Listing(
+            Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})
+        ),
+    }
+)
+
+HISTORY: Final = Record({name: Listing(MAYBE) for name in Sample._fields})
+
+OVERVIEW: Final = Record(
+    {
+        "at": TIME,
+        "cluster_id": NAME,
+        "node_id": Number(integer=True),
+        "software_version": NAME,
+        "bootstrap": Listing(NAME),
+        "console": NAME,
+        "topics": COUNT,
+        "partitions": COUNT,
+        "quota_rules": COUNT,
+        "figures": FIGURES,
+        "history": HISTORY,
+    },
+)
+
+
+STEP_MS: Final = 5_000
+"""Time step of the history."""
+
+MAX_UNLIMITED: Final = 8
+"""Number of unlimited clients shown on the quotas page."""
+
+
+def usage_json(row: ClientUsage) -> dict[str, Any]:
+    history = row.history()
+    bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
+    return {
+        "user": row.user,
+        "client_id": row.client_id,
+        "connections": row.connections,
+        "bytes_in_per_s": row.bytes_in_per_s,
+        "bytes_out_per_s": row.bytes_out_per_s,
+        "requests_per_s": row.requests_per_s,
+        "request_percentage": row.request_percentage,
+        "bytes_in": row.bytes_in,
+        "bytes_out": row.bytes_out,
+        "requests": row.requests,
+        "since": utc(row.since_at_ms),
+        "last_active_at": utc(row.last_active_at_ms),
+        "limited_by": list(row.limited_by),
+        "history": {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests},
+    }
+
+
+def _bytes(row: ClientUsage) -> float:
+    return row.bytes_in_per_s + row.bytes_out_per_s
+
+
+USAGE: Final = Table(
+    json=usage_json,
+    search_texts=lambda row: (row.user, row.client_id),
+    default_sort="use",
+    sort_key=lambda row: (-_bytes(row), row.user, row.client_id),
+    sorts={
+        "bytes_in": lambda row: row.bytes_in_per_s,
+        "bytes_out": lambda row: row.bytes_out_per_s,
+        "requests": lambda row: row.requests_per_s,
+        "request_percentage": lambda row: row.request_percentage,
+        "connections": lambda row: row.connections,
+        "active": lambda row: row.last_active_at_ms,
+    },
+    filters={
+        "unlimited": lambda row: not row.limited_by,
+        "limited": lambda row: bool(row.limited_by),
+        "idle": lambda row: not row.connections,
+    },
+)
+
+UNLIMITED: Final = Page(shape="unlimited", limit=MAX_UNLIMITED)
+
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -26,29 +208,31 @@ _LIMIT = Query(
 async def overview(call: Call) -> Reply:
     console = call.console
     answer = overview_json(console.backend.views.overview(), console.now_ms())
-    columns = await gathered(console.live.history.columns(call.query["history"]), at_once=1)
+    columns = await collect(console.live.history.columns(call.query["history"]), at_once=1)
     return Reply(answer | {"history": dict(columns)})
 
 
 async def throttled_channels(call: Call) -> Reply:
     views, now_ms = call.console.backend.views, call.console.now_ms()
     table: Table[ThrottledRow] = Table(
-        json=lambda row: held_channel_json(row, now_ms),
-        words=lambda row: (),
-        natural="remaining",
-        order=lambda row: -row.remaining_ms,
+        json=lambda row: throttled_channel_json(row, now_ms),
+        search_texts=lambda row: (),
+        default_sort="remaining",
+        sort_key=lambda row: -row.remaining_ms,
     )
-    cut = await table.cut(views.each_throttled(), Page(limit=call.query["limit"]))
+    cut = await table.page(views.each_throttled(), Page(limit=call.query["limit"]))
     return Reply(cut["items"], headers={"X-Total-Count": str(cut["total"])})
 
 
-async def held_lately(call: Call) -> Reply:
+async def recent_throttles(call: Call) -> Reply:
     console = call.console
-    return Reply(await HELD.cut(console.live.held.rows(console.now_ms()), page_of(call.query)))
+    return Reply(
+        await RECENT_THROTTLES.page(console.live.recent_throttles.rows(console.now_ms()), page_of(call.query))
+    )
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(await clients.USAGE.cut(call.console.backend.views.each_usage(), page_of(call.query)))
+    return Reply(await USAGE.page(call.console.backend.views.each_usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:
@@ -56,7 +240,7 @@ async def tasks(call: Call) -> Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    pieces = await gathered(call.console.backend.metrics(), at_once=1)
+    pieces = await collect(call.console.backend.metrics(), at_once=1)
     return Reply(b"".join(pieces), media=PROMETHEUS)
 
 
@@ -77,7 +261,7 @@ ROUTES: Final = (
         "getOverview",
         "The broker's current metrics, and optionally their history.",
         overview,
-        {200: Answer("The current metrics", OVERVIEW)},
+        {200: ResponseSpec("The current metrics", OVERVIEW)},
         query=(
             Query(
                 "history",
@@ -95,7 +279,7 @@ ROUTES: Final = (
         "Throttled connections, the longest remaining throttle first.",
         throttled_channels,
         {
-            200: Answer(
+            200: ResponseSpec(
                 "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MAX_ROWS)
             )
         },
@@ -106,9 +290,13 @@ ROUTES: Final = (
         "/api/v1/throttled-channels:recent",
         "listHeldLately",
         "Clients throttled in the last hour, with rule, number of throttles and longest throttle.",
-        held_lately,
-        {200: Answer("A page of clients; throttles shorter than a second may be missing", HELD_LATELY)},
-        query=page_query(HELD),
+        recent_throttles,
+        {
+            200: ResponseSpec(
+                "A page of clients; throttles shorter than a second may be missing", RECENT_THROTTLES_PAGE
+            )
+        },
+        query=page_query(RECENT_THROTTLES),
     ),
     Route(
         "GET",
@@ -117,8 +305,8 @@ ROUTES: Final = (
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
         "the limits that apply.",
         usage,
-        {200: Answer("A page of clients; the clients idle longest are dropped", USAGE)},
-        query=page_query(clients.USAGE),
+        {200: ResponseSpec("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
+        query=page_query(USAGE),
     ),
     Route(
         "GET",
@@ -126,7 +314,7 @@ ROUTES: Final = (
         "listTasks",
         "The broker's task tree, named after Kafka's threads: resources and idle share of each task.",
         tasks,
-        {200: Answer("The tasks, parents first", Listing(TASK))},
+        {200: ResponseSpec("The tasks, parents first", Listing(TASK))},
     ),
     Route(
         "GET",
@@ -134,7 +322,7 @@ ROUTES: Final = (
         "getMetrics",
         "All metrics, for Prometheus.",
         metrics,
-        {200: Answer("Prometheus text format 0.0.4", media=PROMETHEUS)},
+        {200: ResponseSpec("Prometheus text format 0.0.4", media=PROMETHEUS)},
     ),
     Route(
         "GET",
@@ -142,7 +330,7 @@ ROUTES: Final = (
         "isAlive",
         "Whether the process runs its event loop.",
         healthz,
-        {200: Answer("It does", media=PLAIN)},
+        {200: ResponseSpec("It does", media=PLAIN)},
         public=True,
     ),
     Route(
@@ -151,7 +339,7 @@ ROUTES: Final = (
         "isReady",
         "Whether the broker serves Kafka clients.",
         readyz,
-        {200: Answer("They are", media=PLAIN)},
+        {200: ResponseSpec("They are", media=PLAIN)},
         public=True,
     ),
 )

@@ -37,7 +37,14 @@ PROBLEM_FIELDS: Final[dict[str, Schema]] = {
     "code": Text(),
     "where": Text(),
 }
-PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}))
+
+
+def problem_schema(**members: Schema) -> Record:
+    """Return the schema of a problem with optional extension members."""
+    return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", *members}))
+
+
+PROBLEM: Final = problem_schema()
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's word

@@ -1,21 +1,148 @@
-"""All client quotas as a file: /client-quotas:export and :import.
+"""All client quotas as a file: /client-quotas:export and :import (weir quotas export, plan, apply).
 
 Export returns the format that import accepts, so the file can be kept under version control. Import with
-dry_run reports its changes without applying them.
+dry_run reports its changes without applying them. A file lists entities with all of their limits, so limits
+and shadow mode that it omits for a listed entity are removed; entities that it omits stay unchanged unless
+`prune` is set.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, TypeVar
 
-from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaOutcome
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import QuotaRow
-from webui.quotas.entities import ALL_KEYS, json_of, order_of
-from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
-from webui.rest.answers import ENTITY, MAYBE
-from webui.rest.problem import PROBLEM_FIELDS, Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.tables.slices import gathered, in_order, keyed, outcome
+from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
+from webui.rest.client_quotas import ENTITY
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
+from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""A generator for `webui.tables.slices.outcome`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file's entry for one entity."""
+
+    limits: Mapping[str, float] = field(default_factory=dict)
+    shadow: bool = False
+
+
+NOTHING: Final = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
+
+    entity: EntityPairs
+    key: str
+    old: float | None
+    new: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The changes, by entity in the order of `document`: limits and shadow mode. Removing an entity also
+    removes its shadow mark.
+    """
+
+    limits: list[Difference]
+    shadows: Mapping[EntityPairs, bool]
+
+    def __bool__(self) -> bool:
+        return bool(self.limits or self.shadows)
+
+
+def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
+    """Yield a file's entries lazily, in the order of `rows`. Sort `rows` by `order_of` for a stable order."""
+    return (
+        {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
+        | ({"shadow": True} if row.shadow else {})
+        for row in rows
+    )
+
+
+def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
+    """Parse a file's entries by entity. Raises ValueError for an entity that is listed twice."""
+    wanted: dict[EntityPairs, Wanted] = {}
+    for entry in listed:
+        entity = pairs_of(entry["entity"])
+        if entity in wanted:
+            raise ValueError(f"{entity_text(entity)} is listed twice")
+        wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
+        yield
+    return wanted
+
+
+async def differences(
+    wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
+) -> Differences:
+    """Compare current and desired quotas. With `prune`, unlisted entities are removed."""
+    missing = (entity for entity in rows if entity not in wanted) if prune else ()
+    entities = await sort_in_slices(chain(wanted, missing), order_of)
+    return await run_in_slices(_differences(entities, wanted, rows))
+
+
+def _differences(
+    entities: Sequence[EntityPairs],
+    wanted: Mapping[EntityPairs, Wanted],
+    rows: Mapping[EntityPairs, QuotaRow],
+) -> Steps[Differences]:
+    limits: list[Difference] = []
+    shadows: dict[EntityPairs, bool] = {}
+    for entity in entities:
+        old, new = _there(rows.get(entity)), wanted.get(entity, NOTHING)
+        limits += [
+            Difference(entity, key, old.limits.get(key), new.limits.get(key))
+            for key in sorted({*old.limits, *new.limits})
+            if old.limits.get(key) != new.limits.get(key)
+        ]
+        if entity in wanted and old.shadow is not new.shadow:
+            shadows[entity] = new.shadow
+        yield
+    return Differences(limits, shadows)
+
+
+def _there(row: QuotaRow | None) -> Wanted:
+    return NOTHING if row is None else Wanted({each.key: each.value for each in row.limits}, row.shadow)
+
+
+async def alterations(
+    changes: Differences, rows: Mapping[EntityPairs, QuotaRow]
+) -> tuple[QuotaAlteration, ...]:
+    """Return one edit for each entity, conditional on the version seen, so that concurrent changes are not
+    overwritten.
+    """
+    ops: dict[EntityPairs, list[QuotaOp]] = {entity: [] for entity in changes.shadows}
+    async with aclosing(sliced(changes.limits)) as slices:
+        async for some in slices:
+            for change in some:
+                ops.setdefault(change.entity, []).append(QuotaOp(change.key, change.new))
+    return tuple(
+        await collect(
+            QuotaAlteration(
+                entity, tuple(ops.pop(entity)), _version(rows.get(entity)), changes.shadows.get(entity)
+            )
+            for entity in await sort_in_slices(ops, order_of)
+        )
+    )
+
+
+def _version(row: QuotaRow | None) -> int:
+    return 0 if row is None else row.version
+
+
+def _plain(value: float) -> float:
+    """Return a whole number as int, so that JSON shows no fraction."""
+    return int(value) if value.is_integer() else value
+
 
 MAX_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -38,38 +165,36 @@ _REFUSED: Final = Listing(
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(_IMPORTED)
-REFUSED_IMPORT: Final = Record(
-    {**PROBLEM_FIELDS, **_IMPORTED}, optional=frozenset({"code", "where", *_IMPORTED})
-)
+REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
 async def export_quotas(call: Call) -> Reply:
-    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    return Reply({"quotas": await gathered(document(rows))})
+    rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    return Reply({"quotas": await collect(document(rows))})
 
 
 async def import_quotas(call: Call) -> Reply:
     try:
-        wanted = await outcome(wanted_by(call.body["quotas"]))
+        wanted = await run_in_slices(parse_entries(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = await keyed(call.console.backend.views.each_quota(), _entity)
-    call.left.extend([wanted, rows])
+    rows = await collect_by_key(call.console.backend.views.each_quota(), _entity)
+    call.to_free.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = await alterations(changes, rows)
-    call.left.extend([changes.limits, list(entries)])
+    call.to_free.extend([changes.limits, list(entries)])
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
-    call.left.append(outcomes)
+    call.to_free.append(outcomes)
     refused = await _refused(outcomes)
     if refused:
         # Apply all entries or none.
         raise _problem(outcomes, await _answer(changes, refused))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
-        call.left.append(outcomes)
+        call.to_free.append(outcomes)
         call.console.live.refresh()
         refused = await _refused(outcomes)
     answer = await _answer(changes, refused)
@@ -83,7 +208,7 @@ def _entity(row: QuotaRow) -> EntityPairs:
 
 
 async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
-    return await gathered(
+    return await collect(
         None
         if each.ok
         else {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
@@ -93,8 +218,8 @@ async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
 
 async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "changes": await gathered(map(_change_json, changes.limits)),
-        "shadow_changes": await gathered(
+        "changes": await collect(map(_change_json, changes.limits)),
+        "shadow_changes": await collect(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ),
         "refused": refused,
@@ -117,7 +242,7 @@ ROUTES: Final = (
         "exportClientQuotas",
         "All rules with their limits, in the format of the import.",
         export_quotas,
-        {200: Answer("All quotas", FILE)},
+        {200: ResponseSpec("All quotas", FILE)},
     ),
     Route(
         "POST",
@@ -126,11 +251,11 @@ ROUTES: Final = (
         "Sets exactly the listed limits for each listed entity, enforced unless `shadow` is set.",
         import_quotas,
         {
-            200: Answer("The changes, made or previewed", IMPORTED),
-            207: Answer("The rejected entities changed concurrently", IMPORTED),
-            400: Answer("An entity was rejected, so none was changed", REFUSED_IMPORT),
-            403: Answer("Insufficient role", REFUSED_IMPORT),
-            412: Answer("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
+            200: ResponseSpec("The changes, made or previewed", IMPORTED),
+            207: ResponseSpec("The rejected entities changed concurrently", IMPORTED),
+            400: ResponseSpec("An entity was rejected, so none was changed", REFUSED_IMPORT),
+            403: ResponseSpec("Insufficient role", REFUSED_IMPORT),
+            412: ResponseSpec("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
         },
         query=(
             Query("dry_run", Flag(), "Only preview the changes; change nothing.", default=False),

@@ -11,14 +11,13 @@ from broker.control.commands import QuotaAlteration
 from broker.control.views import ProbeRow, ResolvedLimit
 from broker.errors import ApiError
 from broker.principal import ANONYMOUS
-from webui.quotas.entities import json_of
-from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
-from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
+from webui.quotas import json_of
+from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
-from webui.tables.shapes import finite, tags_json
-from webui.tables.slices import outcome
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import MAYBE, NAME, TAGS, Flag, Listing, Number, Record, Schema, Text
+from webui.tables.json_output import finite, tags_json
+from webui.tables.slices import run_in_slices
 
 PATH: Final = "/api/v1/client-quotas:resolve"
 MAX_EDITS: Final = 8
@@ -82,7 +81,7 @@ async def _answer(
     views = call.console.backend.views
     callback = views.quota_callback
     try:
-        limits = await outcome(views.resolve(user or None, client_id, ip or None, edits or ()))
+        limits = await run_in_slices(views.resolve(user or None, client_id, ip or None, edits or ()))
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(
@@ -131,7 +130,7 @@ ROUTES: Final = (
         "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
         "a quota callback decides, no rule matches, and `callback` has its tags.",
         resolve,
-        {200: Answer("The result; without `matched` if no rule limits this client", RESOLVED)},
+        {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(
             Query("user", _NAME, f"The user; default {ANONYMOUS}.", default=""),
             Query("client-id", _NAME, "The client id.", default=""),
@@ -144,7 +143,7 @@ ROUTES: Final = (
         "resolveClientQuotasIf",
         "Like GET, and each limit after the given edits (`if`). Changes nothing.",
         resolve_if,
-        {200: Answer("The current result, and the result after the edits", RESOLVED)},
+        {200: ResponseSpec("The current result, and the result after the edits", RESOLVED)},
         body=QUESTION,
         has_list=True,
     ),

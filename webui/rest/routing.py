@@ -11,7 +11,8 @@ from typing import Any, Final
 from broker.control.commands import Actor
 from webui.console import Console
 from webui.live.sse_client import Connection
-from webui.rest.schema import Flag, Invalid, Number, Schema, Text
+from webui.rest.problem import Problem
+from webui.rest.schema import COUNT, Flag, Invalid, Listing, Number, Record, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
 from webui.tables.listing import LONGEST_PAGE, Page, Table
@@ -20,7 +21,7 @@ JSON: Final = "application/json"
 SHORT_BODY: Final = 4_096
 """Maximum size in bytes of a body without a list."""
 
-FARTHEST: Final = 10_000_000
+MAX_OFFSET: Final = 10_000_000
 """Maximum offset of a list."""
 
 
@@ -47,7 +48,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseSpec:
     """One response of a route. `schema` is None for no body or an undescribed one; `also` lists further media
     types.
     """
@@ -60,10 +61,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An authorized and validated request. Slow handlers check `signed_in` again after waiting; `place` is
-    the path parameter. A stream writes its events to `connection` if there is one. `session` is the browser's
-    session, None for a program. Lists and dictionaries in `left` and `body` are freed in slices after the
-    handler returns.
+    """An authorized and validated request. Slow handlers check `signed_in` again after waiting; `path_params`
+    has the parameters of the path. A stream writes its events to `connection` if there is one. `session` is
+    the browser's session, None for a program. Lists and dictionaries in `to_free` and `body` are freed in
+    slices after the handler returns.
     """
 
     console: Console
@@ -72,10 +73,10 @@ class Call:
     body: Any
     headers: HeaderLookup
     signed_in: Callable[[], bool]
-    place: Mapping[str, Any] = field(default_factory=dict)
+    path_params: Mapping[str, Any] = field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
-    left: list[list[Any] | dict[Any, Any]] = field(default_factory=list)
+    to_free: list[list[Any] | dict[Any, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route. `public` routes require no token and return no sensitive data. `answers` omits the errors
-    that every route can return (400 to 503 as problem details). `place` describes the path parameters in
-    braces; the last may contain slashes. `has_list`: the body contains a list and is limited by
+    """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
+    that every route can return (400 to 503 as problem details). `path_params` describes the names in
+    braces of `path`; the last may contain slashes. `has_list`: the body contains a list and is limited by
     console.request.max.bytes; other bodies are limited to SHORT_BODY bytes.
     """
 
@@ -107,26 +108,26 @@ class Route:
     operation: str
     about: str
     handle: Callable[[Call], Awaitable[Reply]]
-    answers: Mapping[int, Answer]
+    responses: Mapping[int, ResponseSpec]
     query: tuple[Query, ...] = ()
     body: Schema | None = None
     public: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
-    place: tuple[Query, ...] = ()
+    path_params: tuple[Query, ...] = ()
     has_list: bool = False
 
 
-def address_of(route: Route) -> str:
+def url_rule(route: Route) -> str:
     """The path in the web framework's syntax."""
     address = route.path.replace("{", "<").replace("}", ">")
-    if route.place and route.path.endswith("}"):
-        address = address.replace(f"<{route.place[-1].name}>", f"<path:{route.place[-1].name}>")
+    if route.path_params and route.path.endswith("}"):
+        address = address.replace(f"<{route.path_params[-1].name}>", f"<path:{route.path_params[-1].name}>")
     return address
 
 
-def read_place(route: Route, given: Mapping[str, str]) -> dict[str, Any]:
+def read_path_params(route: Route, given: Mapping[str, str]) -> dict[str, Any]:
     """Raises Invalid."""
-    return {part.name: part.read(given[part.name]) for part in route.place}
+    return {part.name: part.read(given[part.name]) for part in route.path_params}
 
 
 def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -144,13 +145,13 @@ def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
 
 def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
     """Return the parameters of a list that is searched, sorted and paged."""
-    shapes = Query("shape", Text(choices=tuple(table.shapes)), "Only rows of this kind.")
+    shapes = Query("shape", Text(choices=tuple(table.filters)), "Only rows of this kind.")
     return (
         Query("search", Text(), "Only rows with this text in a name, ignoring case.", default=""),
-        *([shapes] if table.shapes else []),
-        Query("sort", Text(choices=table.columns), "Sort column.", default=table.natural),
+        *([shapes] if table.filters else []),
+        Query("sort", Text(choices=table.columns), "Sort column.", default=table.default_sort),
         Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-        Query("offset", Number(integer=True, least=0, most=FARTHEST), "Number of rows to skip.", default=0),
+        Query("offset", Number(integer=True, least=0, most=MAX_OFFSET), "Number of rows to skip.", default=0),
         Query(
             "limit",
             Number(integer=True, least=1, most=LONGEST_PAGE),
@@ -158,6 +159,12 @@ def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
             default=limit,
         ),
     )
+
+
+def page_schema(row: Schema, **more: Schema) -> Record:
+    """Return the schema of a page that `Table.page` returns, with `more` fields of the route."""
+    counts = dict.fromkeys(("total", "of", "offset", "limit"), COUNT)
+    return Record({"items": Listing(row, most=LONGEST_PAGE), **counts, **more})
 
 
 def page_of(query: Mapping[str, Any]) -> Page:
@@ -169,3 +176,28 @@ def page_of(query: Mapping[str, Any]) -> Page:
         offset=query["offset"],
         limit=query["limit"],
     )
+
+
+IF_MATCH = {"If-Match": "The ETag of the entity as read; 412 if the entity has changed since."}
+HEADERS = IF_MATCH | {
+    "If-None-Match": "`*`: only if the entity does not exist yet.",
+}
+
+
+def expected_version(headers: HeaderLookup) -> int | None:
+    """Return the version that the caller has seen: 0 for a new entity, None without a header. Raises Problem
+    400.
+    """
+    if headers.get("If-None-Match") == "*":
+        return 0
+    tag = headers.get("If-Match")
+    if tag is None:
+        return None
+    digits = tag.strip().removeprefix('"').removesuffix('"')
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise Problem(400, 'Invalid If-Match: expected the ETag of one entity, such as "17".')
+    return int(digits)
+
+
+def etag(version: int) -> str:
+    return f'"{version}"'

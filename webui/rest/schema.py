@@ -7,7 +7,7 @@ A subset of JSON Schema 2020-12: closed objects, arrays, strings, numbers, boole
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class Invalid(ValueError):  # noqa: N818 - describes the input
@@ -244,3 +244,17 @@ class Maybe:
 def _pointer(name: object) -> str:
     """Escape a key for a JSON pointer; truncated, so that an error does not echo a megabyte."""
     return str(name)[:80].replace("~", "~0").replace("/", "~1")
+
+
+NAME: Final = Text(longest=32_767)
+
+TIME: Final = Text(form="date-time")
+
+COUNT: Final = Number(integer=True, least=0)
+
+RATE: Final = Number(least=0)
+
+MAYBE: Final = Number(nullable=True)
+
+TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
+"""The tags by which a quota callback identifies a limit."""

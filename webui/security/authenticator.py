@@ -1,8 +1,8 @@
 """Authentication: bearer tokens for programs, session cookies for browsers.
 
-Part of webui.console, called by webui.security.gate and the sign-in page. Determines name and role;
-broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end with
-their next request.
+Part of webui.console, called by webui.security.gate and the login page. Determines name and role;
+broker.control decides what a role may do. When a token is revoked, replaced or expires, its sessions end
+with their next request.
 """
 
 from collections.abc import Callable
@@ -109,7 +109,7 @@ class Authenticator:
         self._note_use(token)
         return self._open(token, old_cookie)
 
-    async def prove_again(self, token: TokenRow, secret: str, address: str) -> None:
+    async def require_proof(self, token: TokenRow, secret: str, address: str) -> None:
         """Confirm a signed-in user by token, password, or the code of a new link. Raises Problem as
         `Passwords.prove` does.
         """

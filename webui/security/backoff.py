@@ -1,17 +1,17 @@
 """The time that an address or a name must wait before its next guess at a secret.
 
-Part of webui.security.authenticator and webui.security.passwords. The first five wrong guesses are free; each
-further one doubles the wait, from one second to one minute. Fifteen minutes without a wrong guess reset an
-address.
+Part of webui.security.authenticator and webui.security.passwords. The first five wrong guesses are free;
+each further one doubles the wait, from one second to one minute. Fifteen minutes without a wrong guess
+reset an address.
 
 A guess counts as wrong from the start of its request until its secret is found right. So an unfinished
 request counts too, and a request of an address that must wait is refused before its secret is compared. A
 right secret removes only its own guess.
 
-Two kinds of request are not guesses, since they reveal nothing new: a wrong secret that the address has just
-sent (a scraper with an old token must not lock out an operator behind the same address), and a right secret
-that the address has sent before (an attacker behind the same address must not stop the scraper). Pure: time
-is an argument.
+Two kinds of request are not guesses, since they reveal nothing new: a wrong secret that the address has
+just sent (a scraper with an old token must not lock out an operator behind the same address), and a right
+secret that the address has sent before (an attacker behind the same address must not stop the scraper).
+Pure: time is an argument.
 """
 
 from collections import OrderedDict

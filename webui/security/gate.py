@@ -14,8 +14,7 @@ from webui.console import Console
 from webui.rest.problem import Problem
 from webui.security.authenticator import actor_of
 from webui.security.headers import HeaderLookup
-from webui.security.hosts import host_name
-from webui.security.origin import SAFE_METHODS, is_ours
+from webui.security.origin import SAFE_METHODS, host_name, is_allowed_origin
 from webui.security.sessions import Session
 
 LONGEST_HEAD: Final = 16 * 1024
@@ -59,7 +58,7 @@ def check_origin(console: Console, request_info: RequestInfo, *, any_host: bool 
     host = request_info.headers.get("Host", "")
     if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
         raise Problem(421, f"Unknown host {host!r:.100}; add it to console.allowed.hosts.")
-    if not is_ours(request_info.method, request_info.scheme, request_info.headers):
+    if not is_allowed_origin(request_info.method, request_info.scheme, request_info.headers):
         raise Problem(403, "Cross-site request refused.")
 
 

@@ -1,8 +1,8 @@
 """The headers of every response, and the protocol for request headers.
 
-Set by http.app. Scripts, styles, images and connections are restricted to the console itself; inline scripts,
-inline styles and framing are forbidden; `trusted-types 'none'` makes browsers refuse innerHTML even in the
-console's own scripts.
+Set by http.app. Scripts, styles, images and connections are restricted to the console itself; inline
+scripts, inline styles and framing are forbidden; `trusted-types 'none'` makes browsers refuse innerHTML
+even in the console's own scripts.
 """
 
 from typing import Final, Protocol, overload
@@ -33,7 +33,7 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
     )
 )
 
-ALWAYS: Final = {
+SECURITY_HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -43,6 +43,6 @@ ALWAYS: Final = {
     "X-Frame-Options": "DENY",
 }
 
-NOT_STORED: Final = "no-store"
-FOR_EVER: Final = "public, max-age=31536000, immutable"
-OVER_TLS: Final = {"Strict-Transport-Security": "max-age=31536000"}
+NO_STORE: Final = "no-store"
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+TLS_HEADERS: Final = {"Strict-Transport-Security": "max-age=31536000"}

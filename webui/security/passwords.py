@@ -1,9 +1,9 @@
 """Password hashing and verification, in a worker thread.
 
 Part of webui.security.authenticator. A hash takes a quarter of a second of a core and 32 MiB, so the limits
-are one hash at a time and two per second after a burst of eight; a request that would wait for more than five
-seconds is refused without a hash. Wrong guesses delay an address as they do with tokens, and also a name, for
-guesses from any address; the token of that name still works.
+are one hash at a time and two per second after a burst of eight; a request that would wait for more than
+five seconds is refused without a hash. Wrong guesses delay an address as they do with tokens, and also a
+name, for guesses from any address; the token of that name still works.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import trio
 from broker.control.tokens import HashedPassword
 from broker.control.views import TokenRow
 from webui.backend import Backend
-from webui.http.rate_limit import RateLimit
+from webui.http.fair_queue import RateLimit
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff, Guess
 
@@ -75,7 +75,7 @@ class Passwords:
     def _turn(self) -> float:
         wait_s = self._pace.take()
         if wait_s is None:
-            detail = "Too many sign-ins by password; try again later or use a token."
+            detail = "Too many logins by password; try again later or use a token."
             raise Problem(503, detail, headers={"Retry-After": str(LONGEST_WAIT_S)})
         return wait_s
 
@@ -86,7 +86,7 @@ class Passwords:
 
 def too_often(wait_ms: int) -> Problem:
     seconds = str(-(-wait_ms // 1000))
-    detail = f"Too many failed sign-ins; try again in {seconds} s."
+    detail = f"Too many failed logins; try again in {seconds} s."
     return Problem(429, detail, headers={"Retry-After": seconds})
 
 

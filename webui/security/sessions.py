@@ -1,7 +1,7 @@
 """Browser sessions and their expiry.
 
-Kept by webui.security.authenticator. In memory only: a restart ends all sessions. The cookie holds 256 random
-bits, the table their hash, so a memory dump contains no valid cookie. Pure: time is an argument.
+Kept by webui.security.authenticator. In memory only: a restart ends all sessions. The cookie holds 256
+random bits, the table their hash, so a memory dump contains no valid cookie. Pure: time is an argument.
 """
 
 import hmac

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
-from webui.tables.slices import gathered, in_order, let_go, sliced
+from webui.tables.slices import collect, free_in_slices, sliced, sort_in_slices
 
 Row = TypeVar("Row")
 
@@ -18,14 +18,14 @@ LONGEST_PAGE: Final = 1_000
 
 _SORTED_AT_ONCE: Final = 256
 
-_KEPT_AT_MOST: Final = 2_000
+_MAX_TOP_ROWS: Final = 2_000
 """Maximum end of a page for which only the top rows are kept sorted during the scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A query. `search` matches the table's words, `shape` is one of the table's filters; `sort` None is the
-    table's natural order.
+    """A query. `search` matches the table's texts, `shape` is one of its filters; `sort` None is its default
+    order.
     """
 
     search: str = ""
@@ -38,55 +38,55 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """A table. Search matches `words`, ignoring case. `order` is the natural order, which breaks ties of the
-    others; `natural` is the name of its column. A measure of `sorts` returns None if the row has no such
-    value.
+    """A table. Search matches `search_texts`, ignoring case. `sort_key` gives the default order, which breaks
+    ties of the others; `default_sort` is the name of its column. A measure of `sorts` returns None if the row
+    has no such value.
     """
 
     json: Callable[[Row], dict[str, Any]]
-    words: Callable[[Row], Iterable[str]]
-    natural: str
-    order: Callable[[Row], Any]
+    search_texts: Callable[[Row], Iterable[str]]
+    default_sort: str
+    sort_key: Callable[[Row], Any]
     sorts: Mapping[str, Callable[[Row], Any]] = field(default_factory=dict)
-    shapes: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
+    filters: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The sort columns."""
-        return (self.natural, *self.sorts)
+        return (self.default_sort, *self.sorts)
 
-    async def cut(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
+    async def page(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
         """Return the page with its row counts: `total` that match, `of` without a filter. `rows` must not
         change during the call, because other tasks run between slices. None among them is not a row.
         """
         of = 0
-        if page.offset + page.limit > _KEPT_AT_MOST:
-            return await self._cut_deep(rows, page)
+        if page.offset + page.limit > _MAX_TOP_ROWS:
+            return await self._page_deep(rows, page)
         found = _Best(page.offset + page.limit, self._sorting(page))
         async with aclosing(sliced(rows)) as slices:
             async for some in slices:
                 of += len(some)
                 found.add([self._measured(row, page) for row in some if self._matches(row, page)])
-        items = await gathered(self.json(row) for *_, row in found.best()[page.offset :])
+        items = await collect(self.json(row) for *_, row in found.best()[page.offset :])
         return {"items": items, "total": found.total, "of": of, "offset": page.offset, "limit": page.limit}
 
-    async def _cut_deep(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
-        """Like `cut`, for a page far down: sorts all rows."""
-        found = await gathered(rows)
-        fitting = await gathered(
+    async def _page_deep(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
+        """Like `page`, for a page far down: sorts all rows."""
+        found = await collect(rows)
+        fitting = await collect(
             self._measured(row, page) if self._matches(row, page) else None for row in found
         )
-        if page.sort in (None, self.natural):
-            ordered = await in_order(fitting, itemgetter(2), descending=page.descending)
+        if page.sort in (None, self.default_sort):
+            ordered = await sort_in_slices(fitting, itemgetter(2), descending=page.descending)
         else:
-            natural = await in_order(fitting, itemgetter(2))
+            natural = await sort_in_slices(fitting, itemgetter(2))
             with_it = (each if not each[0] else None for each in natural)
-            ordered = await in_order(with_it, itemgetter(1), descending=page.descending)
-            ordered += await gathered(each if each[0] else None for each in natural)
+            ordered = await sort_in_slices(with_it, itemgetter(1), descending=page.descending)
+            ordered += await collect(each if each[0] else None for each in natural)
         wanted = ordered[page.offset : page.offset + page.limit]
-        items = await gathered(self.json(row) for *_, row in wanted)
+        items = await collect(self.json(row) for *_, row in wanted)
         total, of = len(ordered), len(found)
-        await let_go(found, fitting, ordered)
+        await free_in_slices(found, fitting, ordered)
         return {
             "items": items,
             "total": total,
@@ -96,16 +96,16 @@ class Table(Generic[Row]):
         }
 
     def _matches(self, row: Row, page: Page) -> bool:
-        if page.shape is not None and not self.shapes[page.shape](row):
+        if page.shape is not None and not self.filters[page.shape](row):
             return False
         needle = page.search.casefold()
-        return not needle or any(needle in word.casefold() for word in self.words(row))
+        return not needle or any(needle in word.casefold() for word in self.search_texts(row))
 
     def _measured(self, row: Row, page: Page) -> "_Measured[Row]":
-        if page.sort in (None, self.natural):
-            return False, None, self.order(row), row
+        if page.sort in (None, self.default_sort):
+            return False, None, self.sort_key(row), row
         measure = self.sorts[page.sort or ""](row)
-        return measure is None, measure, self.order(row), row
+        return measure is None, measure, self.sort_key(row), row
 
     def _sorting(self, page: Page) -> "_Sorting[Row]":
         """Return a sort function that puts rows without the value last, in either direction."""
@@ -120,7 +120,7 @@ class Table(Generic[Row]):
             with_it.sort(key=itemgetter(1), reverse=page.descending)
             return with_it + [row for row in rows if row[0]]
 
-        return naturally if page.sort in (None, self.natural) else by_measure
+        return naturally if page.sort in (None, self.default_sort) else by_measure
 
 
 _Measured = tuple[bool, Any, Any, Row]

@@ -1,8 +1,8 @@
 """Long work in slices, so that the broker serves Kafka requests in between.
 
 Used for all long work of the console: tables, exports, /metrics, long JSON responses, broadcasts to live
-pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers of
-items may yield None after work that produced no item.
+pages. Ten thousand rows are a tenth of a second of work on the thread that serves Kafka clients. Producers
+of items may yield None after work that produced no item.
 """
 
 import time
@@ -13,9 +13,7 @@ from itertools import chain, count, islice
 from typing import Any, Final, TypeVar
 
 import trio
-
-# Public in trio.testing, which imports all of pytest if it is installed.
-from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
+from trio.testing import wait_all_tasks_blocked
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -24,7 +22,7 @@ Result = TypeVar("Result")
 SLICE_S: Final = 0.0003
 """Duration of one slice."""
 
-STEPPED_BACK_S: Final = 0.001
+MAX_PAUSE_S: Final = 0.001
 """Maximum pause between two slices: about fifteen requests of a busy broker."""
 
 AT_ONCE: Final = 16
@@ -33,11 +31,11 @@ AT_ONCE: Final = 16
 SORTED_AT_ONCE: Final = 256
 
 
-async def step_back() -> None:
-    """Yield to other tasks until all are blocked, or for STEPPED_BACK_S. A request takes several iterations
+async def yield_to_others() -> None:
+    """Yield to other tasks until all are blocked, or for MAX_PAUSE_S. A request takes several iterations
     of the event loop: with only one checkpoint between two slices it would wait for a slice in each.
     """
-    with trio.move_on_after(STEPPED_BACK_S):
+    with trio.move_on_after(MAX_PAUSE_S):
         await wait_all_tasks_blocked()
 
 
@@ -50,11 +48,11 @@ async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncG
     while some := list(islice(rest, at_once)):
         yield [item for item in some if item is not None]
         if time.perf_counter() >= until:
-            await step_back()
+            await yield_to_others()
             until = time.perf_counter() + SLICE_S
 
 
-async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:
+async def collect(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:
     """Return all `items` that are not None, in slices."""
     found: list[Item] = []
     async with aclosing(sliced(items, at_once)) as slices:
@@ -63,7 +61,7 @@ async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list
     return found
 
 
-async def keyed(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dict[Key, Item]:
+async def collect_by_key(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dict[Key, Item]:
     """Return all `items` that are not None by key, in slices. The last item of equal keys wins."""
     found: dict[Key, Item] = {}
     async with aclosing(sliced(items)) as slices:
@@ -72,7 +70,7 @@ async def keyed(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dic
     return found
 
 
-async def outcome(steps: Generator[None, None, Result]) -> Result:
+async def run_in_slices(steps: Generator[None, None, Result]) -> Result:
     """Run a generator that yields after each piece of work, and return its result."""
     until = time.perf_counter() + SLICE_S
     while True:
@@ -82,15 +80,15 @@ async def outcome(steps: Generator[None, None, Result]) -> Result:
             result: Result = end.value
             return result
         if time.perf_counter() >= until:
-            await step_back()
+            await yield_to_others()
             until = time.perf_counter() + SLICE_S
 
 
-async def let_go(*owned: object) -> None:
+async def free_in_slices(*owned: object) -> None:
     """Clear long lists and dictionaries, and those in short dictionaries, in slices: freeing a hundred
     thousand objects takes ten milliseconds. The containers must not be shared.
     """
-    await gathered(chain.from_iterable(map(_emptied, owned)), at_once=1)
+    await collect(chain.from_iterable(map(_emptied, owned)), at_once=1)
 
 
 def _emptied(owned: object) -> Iterator[None]:
@@ -108,7 +106,7 @@ def _emptied(owned: object) -> Iterator[None]:
             yield None
 
 
-async def in_order(
+async def sort_in_slices(
     items: Iterable[Item | None], key: Callable[[Item], Any], *, descending: bool = False
 ) -> list[Item]:
     """Sort all items that are not None, in slices. Stable in either direction."""
@@ -122,7 +120,7 @@ async def in_order(
                 runs[-1].sort(reverse=not descending)
                 runs.append([])
     runs[-1].sort(reverse=not descending)
-    return await gathered(item for *_, item in merge(*map(_from_its_end, runs), reverse=descending))
+    return await collect(item for *_, item in merge(*map(_from_its_end, runs), reverse=descending))
 
 
 def _from_its_end(run: list[Item]) -> Iterator[Item]:

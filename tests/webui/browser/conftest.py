@@ -63,7 +63,7 @@ class Watched:
         return self.page
 
     def sign_in(self, token: str = "admin-token") -> None:
-        """Signs in by the form's request, which is a page less to load."""
+        """Logs in by the form's request, which is a page less to load."""
         request = Request(f"{self.console.address}/login", json.dumps({"token": token}).encode(), JSON)
         with urlopen(request, timeout=PATIENCE_MS / 1_000) as answer:
             name, _, value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")

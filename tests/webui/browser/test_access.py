@@ -101,9 +101,9 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
         prove(opened)
         opened.get_by_role("button", name="Revoke token").click()
         expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
-        expect(viewer.page.get_by_role("heading", name="Sign in again")).to_be_visible()
+        expect(viewer.page.get_by_role("heading", name="Log in again")).to_be_visible()
         viewer.page.get_by_role("button", name="Leave this page").click()
-        expect(viewer.page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
+        expect(viewer.page.get_by_role("heading", name="Log in", exact=True)).to_be_visible()
 
 
 def test_signing_out_everywhere_ends_every_browser_of_the_token_and_their_live_streams(
@@ -116,16 +116,16 @@ def test_signing_out_everywhere_ends_every_browser_of_the_token_and_their_live_s
         another.sign_in("editor-token")
         for each in (same, another):
             each.go("/throttled")
-        opened.get_by_role("button", name="Sign out everywhere").click()
+        opened.get_by_role("button", name="Log out everywhere").click()
         expect(opened.locator("#sessions")).to_contain_text("including this one")
         opened.keyboard.press("Escape")
-        expect(opened.get_by_role("button", name="Sign out everywhere")).to_be_focused()
+        expect(opened.get_by_role("button", name="Log out everywhere")).to_be_focused()
         expect(opened.locator("#live")).to_have_text("Live")
-        opened.get_by_role("button", name="Sign out everywhere").click()
+        opened.get_by_role("button", name="Log out everywhere").click()
         opened.locator("#sessions .danger").click()
-        expect(opened.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
-        expect(same.page.get_by_role("heading", name="Sign in again")).to_be_visible()
-        expect(same.page.locator("#live")).to_have_text("Signed out")
+        expect(opened.get_by_role("heading", name="Log in", exact=True)).to_be_visible()
+        expect(same.page.get_by_role("heading", name="Log in again")).to_be_visible()
+        expect(same.page.locator("#live")).to_have_text("Logged out")
         expect(another.page.locator("#live")).to_have_text("Live")
         same.troubles.clear()
     page.troubles.clear()
@@ -139,10 +139,10 @@ def test_an_administrator_signs_everybody_out(
     with watched(browser, served) as other:
         other.sign_in("viewer-token")
         refused_buttons(other.go("/access"), "#sessions [aria-disabled]", "admin", 1)
-        opened.get_by_role("button", name="Sign out all users").click()
+        opened.get_by_role("button", name="Log out all users").click()
         opened.locator("#sessions .danger").click()
-        expect(opened.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
-        expect(other.page.get_by_role("heading", name="Sign in again")).to_be_visible()
+        expect(opened.get_by_role("heading", name="Log in", exact=True)).to_be_visible()
+        expect(other.page.get_by_role("heading", name="Log in again")).to_be_visible()
         other.troubles.clear()
     page.troubles.clear()
 
@@ -151,7 +151,7 @@ def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect:
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_label("Revoke root").click()
-    expect(opened.locator("tr.panel")).to_contain_text("You are signed in with this token")
+    expect(opened.locator("tr.panel")).to_contain_text("You are logged in with this token")
     prove(opened)
     opened.get_by_role("button", name="Revoke token").click()
     expect(opened.locator("tr.panel")).to_contain_text("last administrator")
@@ -233,7 +233,7 @@ def test_a_password_is_set_and_opens_the_console(
     with watched(browser, served) as viewer:
         other = viewer.go("/access")
         other.get_by_role("button", name="Use a password instead").click()
-        other.get_by_role("button", name="Sign in").click()
+        other.get_by_role("button", name="Log in").click()
         expect(other.get_by_role("alert")).to_have_text("Enter a name.")
         other.get_by_label("Name").fill("vi")
         for typed, words in (("", "Enter a password."), ("wrong", "Unknown name or password")):
@@ -244,8 +244,8 @@ def test_a_password_is_set_and_opens_the_console(
         other.keyboard.press("Enter")
         expect(other.locator(".who-name")).to_have_text("vi")
         change_ones_own(other, expect)
-        # The next sign-in of this browser asks for the same again.
-        other.get_by_role("button", name="Sign out", exact=True).click()
+        # The next login of this browser asks for the same again.
+        other.get_by_role("button", name="Log out", exact=True).click()
         # The page that is left has buttons that begin with the same word.
         expect(other.get_by_label("Password", exact=True)).to_be_visible()
     assert broker.passwords == {"vi": "another long password"}

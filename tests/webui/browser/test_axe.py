@@ -151,5 +151,5 @@ def test_axe_finds_nothing_where_the_broker_does_not_answer(
 def test_axe_finds_nothing_where_one_signs_in(browser: Any, served: ServedConsole) -> None:
     with watched(browser, served) as opened:
         opened.page.goto(served.pages + "/")
-        opened.page.get_by_role("button", name="Sign in").wait_for()
+        opened.page.get_by_role("button", name="Log in").wait_for()
         assert violations(opened.page, "sign-in", LOOKS) == {}

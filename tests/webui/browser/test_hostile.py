@@ -134,7 +134,7 @@ ATTACKS = {
         credentials: "include", body: '{token}'}}).catch(() => 0)</script>""",
     "form": """<form method=post action="{target}/api/v1/client-quotas" enctype="text/plain">
         <input name='{body}'></form><script>document.forms[0].submit()</script>""",
-    "form to sign out": """<form method=post action="{target}/logout"></form>
+    "form to log out": """<form method=post action="{target}/logout"></form>
         <script>document.forms[0].submit()</script>""",
     "fetch": """<script>fetch("{target}/api/v1/client-quotas", {{method: "PATCH", credentials: "include",
         headers: {{"Content-Type": "application/json"}}, body: '{body}'}}).catch(() => 0)</script>""",
@@ -143,7 +143,7 @@ ATTACKS = {
     "frame": """<iframe src="{target}/quotas"></iframe>""",
     "script": """<script src="{target}/api/v1/overview"></script>""",
     "stream": """<script>new EventSource("{target}/api/v1/events", {{withCredentials: true}})</script>""",
-    "sign in": """<script>fetch("{target}/login", {{method: "POST", mode: "no-cors",
+    "log in": """<script>fetch("{target}/login", {{method: "POST", mode: "no-cors",
         body: '{{"token": "viewer-token"}}'}})</script>""",
 }
 

@@ -12,7 +12,7 @@ from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
 from webui.console import monotonic_ms
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 
 PATHS = tuple(page.path for page in PAGES)
 
@@ -281,20 +281,20 @@ def test_a_session_that_ended_is_said_on_the_page(page: Watched, expect: Any, br
     expect(opened.locator("#live")).to_have_text("Live")
     broker.token_rows = []
     broker.version += 1
-    expect(opened.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(opened.get_by_role("heading", name="Log in")).to_be_visible()
 
 
 def test_signing_in_by_hand_and_out_again(page: Watched, expect: Any) -> None:
     opened = page.go("/quotas")
     opened.get_by_label("Token").fill("nonsense")
-    opened.get_by_role("button", name="Sign in").click()
+    opened.get_by_role("button", name="Log in").click()
     expect(opened.get_by_role("alert")).to_have_text("Unknown token.")
     opened.get_by_label("Token").fill("admin-token")
     opened.keyboard.press("Enter")
     expect(opened.get_by_role("heading", name="Client quotas")).to_be_visible()
     expect(opened.locator("#live")).to_have_text("Live")
-    opened.get_by_role("button", name="Sign out").click()
-    expect(opened.get_by_role("heading", name="Sign in")).to_be_visible()
+    opened.get_by_role("button", name="Log out").click()
+    expect(opened.get_by_role("heading", name="Log in")).to_be_visible()
 
 
 def test_a_link_from_elsewhere_finds_the_session(page: Watched, expect: Any) -> None:

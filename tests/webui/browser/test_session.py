@@ -13,7 +13,7 @@ APP = (("client-id", "app"),)
 
 
 def end_sessions(broker: FakeBroker) -> None:
-    """As a renewal of the token does: who holds the new secret may sign in again."""
+    """As a renewal of the token does: who holds the new secret may log in again."""
     broker.token_rows = [row for row in broker.token_rows if row != EDITOR]
     broker.version += 1
 
@@ -32,14 +32,14 @@ def typing(page: Watched, expect: Any, broker: FakeBroker) -> Any:
     opened.locator(".actions button").first.click()
     opened.locator("form.editor input").first.fill("7 MB")
     end_sessions(broker)
-    expect(opened.get_by_role("dialog", name="Sign in again")).to_be_visible()
+    expect(opened.get_by_role("dialog", name="Log in again")).to_be_visible()
     return opened
 
 
 def test_what_was_typed_is_kept_and_can_be_saved_after_signing_in(
     typing: Any, expect: Any, broker: FakeBroker
 ) -> None:
-    expect(typing.locator("#live")).to_have_text("Signed out")
+    expect(typing.locator("#live")).to_have_text("Logged out")
     allow_again(broker)
     typing.get_by_label("Token").fill("editor-token")
     typing.keyboard.press("Enter")
@@ -54,7 +54,7 @@ def test_what_was_typed_is_kept_and_can_be_saved_after_signing_in(
 def test_a_wrong_token_is_said_beside_its_field(typing: Any, expect: Any) -> None:
     for given, words in (("", "Enter a token."), ("nonsense", "Unknown token.")):
         typing.get_by_label("Token").fill(given)
-        typing.get_by_role("dialog").get_by_role("button", name="Sign in").click()
+        typing.get_by_role("dialog").get_by_role("button", name="Log in").click()
         expect(typing.locator("#again-trouble")).to_have_text(words)
     expect(typing.locator("form.editor input").first).to_have_value("7 MB")
 
@@ -87,5 +87,5 @@ def test_a_refused_save_says_that_the_session_is_over(page: Watched, expect: Any
     opened.evaluate("document.body.dataset.csrf = 'x'")
     opened.context.clear_cookies()
     opened.get_by_role("button", name="Save limits").click()
-    expect(opened.get_by_role("dialog", name="Sign in again")).to_be_visible()
+    expect(opened.get_by_role("dialog", name="Log in again")).to_be_visible()
     assert all(change.validate_only for change, _ in broker.applied)

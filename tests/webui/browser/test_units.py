@@ -7,7 +7,7 @@ import pytest
 
 from tests.webui.browser.conftest import ServedConsole
 from tests.webui.fakes import FakeBroker
-from webui.http.static_files import StaticFiles
+from webui.pages import StaticFiles
 
 Call = Callable[..., Any]
 

@@ -15,9 +15,18 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MAX_AT_ONCE, FairQueue, Turn
-from webui.http.rate_limit import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
-from webui.http.web_request import ENTRY, WEBSOCKET
+from webui.http.fair_queue import (
+    BURST,
+    FLOOD_TURN_S,
+    FLOOD_WAIT_S,
+    HEALTH_BURST,
+    HEALTH_PER_S,
+    MAX_AT_ONCE,
+    TURNS_PER_S,
+    FairQueue,
+    Turn,
+)
+from webui.http.request import ENTRY, WEBSOCKET
 from webui.security.headers import ALWAYS
 
 
@@ -96,7 +105,7 @@ async def test_what_arrives_while_a_request_waits_is_not_lost(
     autojump_clock: MockClock, http: Browserless, console: Console, broker: FakeBroker
 ) -> None:
     for _ in range(MAX_AT_ONCE):
-        console.lines.turn(f"token {ADMIN.name}")
+        console.fair_queue.turn(f"token {ADMIN.name}")
     body = {"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1}]}]}
     answer = await http.patch("/api/v1/client-quotas", body)
     assert answer.status_code == 200 and trio.current_time() == FLOOD_TURN_S
@@ -108,7 +117,7 @@ async def test_a_change_of_quotas_does_not_wait_behind_what_others_read(
     autojump_clock: MockClock, http: Browserless, console: Console, token: str, waits: bool
 ) -> None:
     for number in range(BURST + TURNS_PER_S):
-        console.lines.turn(f"visitor {number}")
+        console.fair_queue.turn(f"visitor {number}")
     body = {"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1}]}]}
     await http.patch("/api/v1/client-quotas", body, token=token)
     assert (trio.current_time() > 1) is waits
@@ -135,7 +144,7 @@ async def test_a_connection_whose_request_waits_counts_as_idle(
         set_idle = staticmethod(heard.append)
 
     for number in range(ahead):
-        console.lines.turn(f"visitor {number}")
+        console.fair_queue.turn(f"visitor {number}")
     await _ask(build_app(console), "/", [], state={ENTRY: Entry()})
     assert heard == told
 
@@ -144,14 +153,14 @@ async def test_a_health_check_waits_behind_no_other_request(
     autojump_clock: MockClock, http: Browserless, console: Console
 ) -> None:
     for _ in range(MAX_AT_ONCE):
-        console.lines.turn("address 10.0.0.1")
+        console.fair_queue.turn("address 10.0.0.1")
     for number in range(BURST + TURNS_PER_S):
-        console.lines.turn(f"visitor {number}")
+        console.fair_queue.turn(f"visitor {number}")
     for path in ("/healthz", "/readyz"):
         await _ask(build_app(console), path, [])
     assert trio.current_time() == 0
     for _ in range(HEALTH_BURST - 2):
-        console.lines.turn_for_health("another").done()
+        console.fair_queue.turn_for_health("another").done()
     await _ask(build_app(console), "/healthz", [])
     assert trio.current_time() == pytest.approx(1 / HEALTH_PER_S)
 
@@ -165,10 +174,10 @@ async def test_a_peer_that_goes_while_its_request_waits_leaves_no_place_behind(
         for _ in range(200):
             nursery.start_soon(_ask, app, "/api/v1/tasks", [], gone)
         await wait_all_tasks_blocked()
-        assert len(console.lines) == 1
+        assert len(console.fair_queue) == 1
         gone.set()
         await wait_all_tasks_blocked()
-        assert len(console.lines) == 0
+        assert len(console.fair_queue) == 0
 
 
 async def _ask(

@@ -11,7 +11,7 @@ from tests.webui.fake_access import ADMIN
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui.http import app
-from webui.pages.catalogue import PAGES
+from webui.pages import PAGES
 from webui.security.gate import LONGEST_HEAD
 
 BEARER = b"Authorization: Bearer admin-token\r\n"

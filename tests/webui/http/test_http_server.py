@@ -15,9 +15,9 @@ from broker.errors import ConfigError
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
-from webui.http import asgi, http_server
+from webui.http import asgi, http_server, hypercorn_connection
 from webui.http.connection_limits import ConnectionLimits
-from webui.live.broadcaster import BEAT_S
+from webui.live.broadcaster import BROADCAST_EVERY_S
 from webui.serving import serve_console
 
 BEARER = b"Authorization: Bearer admin-token\r\n"
@@ -94,9 +94,9 @@ async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
         stream = await server.ask("/api/v1/events?topics=tasks", BEARER)
         await until(stream, b"event: tasks")
         await stream.aclose()
-        await trio.sleep(2 * BEAT_S)
+        await trio.sleep(2 * BROADCAST_EVERY_S)
         before = broker.looks
-        await trio.sleep(3 * BEAT_S)
+        await trio.sleep(3 * BROADCAST_EVERY_S)
         assert broker.looks == before > 0
 
 
@@ -225,14 +225,14 @@ async def test_a_websocket_is_refused_before_the_framework(
 async def test_headers_that_never_end_are_hung_up_on(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = http_server.hypercorn_config
+    made = hypercorn_connection.hypercorn_config
 
     def hasty() -> Any:
         config = made()
         config.keep_alive_timeout = 0.3
         return config
 
-    monkeypatch.setattr(http_server, "hypercorn_config", hasty)
+    monkeypatch.setattr(hypercorn_connection, "hypercorn_config", hasty)
     async with served(broker) as server:
         stream = await server.open()
         await stream.send_all(b"GET / HTTP/1.1\r\nHost: ")
@@ -246,7 +246,7 @@ async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
         raise RuntimeError("hypercorn broke")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
-        patch.setattr(http_server.Connection, "run", break_)
+        patch.setattr(hypercorn_connection.Connection, "run", break_)
         assert await rest_of(await server.open()) == b""
     assert "hypercorn broke" in caplog.text
     assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")
@@ -272,7 +272,7 @@ def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
 
 async def test_a_closed_connection_takes_nothing() -> None:
     one, other = trio.socket.socketpair()
-    connection = http_server.PatientStream(trio.SocketStream(one), http_server.Turnstile())
+    connection = http_server.PlainStream(trio.SocketStream(one), http_server.ReadScheduler())
     assert connection.send_nowait(b"hello") == 5
     one.close()
     # Another socket may have its number by now.
@@ -282,7 +282,7 @@ async def test_a_closed_connection_takes_nothing() -> None:
 
 
 async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() -> None:
-    """Without the turnstile, six connections would handle their data in one turn of the loop."""
+    """Without the scheduler, six connections would handle their data in one turn of the loop."""
     turns, gone_on = 0, []
 
     class Turns(trio.abc.Instrument):
@@ -291,10 +291,10 @@ async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() ->
             turns += 1
 
     async def receive(stream: trio.SocketStream) -> None:
-        assert await http_server.PatientStream(stream, turnstile).receive_some(100) == b"hello"
+        assert await http_server.PlainStream(stream, scheduler).receive_some(100) == b"hello"
         gone_on.append(turns)
 
-    turnstile = http_server.Turnstile()
+    scheduler = http_server.ReadScheduler()
     pairs = [socket.socketpair() for _ in range(6)]
     trio.lowlevel.add_instrument(counting := Turns())
     async with trio.open_nursery() as nursery:
@@ -316,4 +316,4 @@ async def test_an_answer_is_too_late_for_a_connection_that_is_being_closed() -> 
     with one, other:
         stream = trio.SocketStream(one)
         with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="closing"):
-            await http_server.PatientStream(stream, http_server.Turnstile()).send_all(b"late")
+            await http_server.PlainStream(stream, http_server.ReadScheduler()).send_all(b"late")

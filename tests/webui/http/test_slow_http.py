@@ -14,7 +14,7 @@ import trio
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, served
 from webui.console import Console
-from webui.http import app, fair_queue, http_server
+from webui.http import app, fair_queue, http_server, hypercorn_connection
 
 SLOW = 200
 DRIP_S = 0.25
@@ -27,14 +27,14 @@ Attack = Callable[[trio.SocketStream], Awaitable[None]]
 
 @asynccontextmanager
 async def hasty(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    made = http_server.hypercorn_config
+    made = hypercorn_connection.hypercorn_config
 
     def config() -> Any:
         config = made()
         config.keep_alive_timeout = LIMIT_S
         return config
 
-    monkeypatch.setattr(http_server, "hypercorn_config", config)
+    monkeypatch.setattr(hypercorn_connection, "hypercorn_config", config)
     monkeypatch.setattr(app, "BODY_TIMEOUT_S", LIMIT_S)
     monkeypatch.setattr(fair_queue, "FLOOD_WAIT_S", LIMIT_S)
     async with served(broker) as server:
@@ -91,7 +91,7 @@ async def test_two_hundred_slow_clients_hold_nobody_and_are_hung_up_on(
 
 
 def test_what_the_limits_really_are(console: Console) -> None:
-    config = http_server.hypercorn_config()
+    config = hypercorn_connection.hypercorn_config()
     of_app = app.build_app(console).config
     assert (of_app["BODY_TIMEOUT"], of_app["RESPONSE_TIMEOUT"]) == (10, 30)
     assert (config.keep_alive_timeout, http_server.STALLED_AFTER_S, app.BODY_TIMEOUT_S) == (5.0, 10.0, 10)

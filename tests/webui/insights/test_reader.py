@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from webui.insights.reader import FRESH_S, IDLE_S, LONGEST_S, NoInsights, Reader
+from webui.insights.reader import FRESH_S, IDLE_S, LONGEST_S, InsightsUnavailable, Reader
 from webui.rest.problem import Problem
 
 PARROT = (sys.executable, str(Path(__file__).with_name("parrot.py")))
@@ -40,7 +40,7 @@ async def refused(reader: Reader, sql: str) -> Problem:
 
 async def test_without_a_warehouse_no_process_is_started() -> None:
     reader = Reader("", ("/nowhere",))
-    with pytest.raises(NoInsights) as told:
+    with pytest.raises(InsightsUnavailable) as told:
         await reader.rows({})
     assert told.value.status == 404 and told.value.members == {"code": "INSIGHTS_OFF"}
 
@@ -85,11 +85,11 @@ async def test_different_questions_go_one_after_the_other_to_one_process(reader:
 
 
 async def test_what_is_kept_has_a_bound(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webui.insights.reader.MAX_KEPT", 2)
+    monkeypatch.setattr("webui.insights.reader.MAX_CACHED", 2)
     for word in ("a", "b", "a", "c", "a", "b"):
         await ask(reader, f"say {word}")
     assert [what for _, what in questions(reader)] == ["say a", "say b", "say c", "say b"]
-    monkeypatch.setattr("webui.insights.reader.MAX_KEPT_BYTES", 10)
+    monkeypatch.setattr("webui.insights.reader.MAX_CACHED_BYTES", 10)
     await ask(reader, f"say {'x' * 20}")
     await ask(reader, f"say {'x' * 20}")
     assert len(questions(reader)) == 6

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from webui.insights.reader import NoInsights
+from webui.insights.reader import InsightsUnavailable
 from webui.insights.what_if import LONGEST_S, WhatIf
 from webui.rest.problem import Problem
 
@@ -35,7 +35,7 @@ async def refused(what_if: WhatIf, say: str) -> Problem:
 
 
 async def test_without_a_warehouse_no_process_is_started() -> None:
-    with pytest.raises(NoInsights) as told:
+    with pytest.raises(InsightsUnavailable) as told:
         await WhatIf("", ("/nowhere",)).play({})
     assert told.value.members == {"code": "INSIGHTS_OFF"}
 

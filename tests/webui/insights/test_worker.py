@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.webui.insights.warehouse import at, deltalake, usage, write
-from webui.insights import questions
-from webui.insights.questions import Days, Question, Who, literal
+from webui.insights import queries
+from webui.insights.queries import ClientFilter, Days, TableQuery, literal
 from webui.insights.worker import Warehouse, answer, utc
 
 DAYS = Days(date(2026, 1, 1), date(2026, 1, 31))
-EVERYBODY = Who()
+EVERYBODY = ClientFilter()
 HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'='1", "%", "\n", "名")
 
 
-def ask(root: Path | Warehouse, asked: Question, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def ask(root: Path | Warehouse, asked: TableQuery, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     server = root if isinstance(root, Warehouse) else Warehouse(root)
     question = {"ask": "rows", "table": asked.table, "sql": asked.sql, "version": None, "offset": 0}
     head, body = answer(server, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
@@ -26,7 +26,7 @@ def ask(root: Path | Warehouse, asked: Question, **more: Any) -> tuple[dict[str,
     return head, json.loads(body or b"{}")
 
 
-def items(root: Path | Warehouse, asked: Question, **more: Any) -> list[dict[str, Any]]:
+def items(root: Path | Warehouse, asked: TableQuery, **more: Any) -> list[dict[str, Any]]:
     head, body = ask(root, asked, **more)
     assert head["outcome"] == "rows", head
     return list(body["items"])
@@ -52,7 +52,7 @@ def three_minutes(root: Path) -> None:
 
 def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    found = items(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert [(row["user"], row["client_id"], row["produce_bytes"], row["minutes"]) for row in found] == [
         ("ANONYMOUS", "d", 1_000, 1),
         ("alice", None, 300, 2),
@@ -64,13 +64,15 @@ def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> N
 
 def test_clients_are_told_apart_where_it_is_asked_and_sorted_by_what_is_asked(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, questions.usage(DAYS, EVERYBODY, "client", "requests"))
+    found = items(tmp_path, queries.usage(DAYS, EVERYBODY, "client", "requests"))
     assert [row["client_id"] for row in found] == ["c", "b", "d", "a"]
     assert [
-        row["client_id"] for row in items(tmp_path, questions.usage(DAYS, Who("alice"), "client", "bytes"))
+        row["client_id"]
+        for row in items(tmp_path, queries.usage(DAYS, ClientFilter("alice"), "client", "bytes"))
     ] == ["b", "a"]
     assert [
-        row["client_id"] for row in items(tmp_path, questions.usage(DAYS, Who(None, "c"), "client", "bytes"))
+        row["client_id"]
+        for row in items(tmp_path, queries.usage(DAYS, ClientFilter(None, "c"), "client", "bytes"))
     ] == ["c"]
 
 
@@ -82,7 +84,7 @@ def test_both_days_are_included(tmp_path: Path, first: int, last: int, total: in
     three_minutes(tmp_path)
     days = Days(date(2026, 1, first), date(2026, 1, last))
     assert (
-        sum(row["produce_bytes"] for row in items(tmp_path, questions.usage_series(days, EVERYBODY, "day")))
+        sum(row["produce_bytes"] for row in items(tmp_path, queries.usage_series(days, EVERYBODY, "day")))
         == total
     )
 
@@ -105,7 +107,7 @@ def test_a_series_has_a_point_for_each_step_in_which_there_was_something(
     tmp_path: Path, step: str, expected: list[tuple[str, int]]
 ) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, questions.usage_series(DAYS, EVERYBODY, step))
+    found = items(tmp_path, queries.usage_series(DAYS, EVERYBODY, step))
     assert [(row["at"], row["produce_bytes"]) for row in found] == expected
 
 
@@ -113,7 +115,7 @@ def test_a_series_has_a_point_for_each_step_in_which_there_was_something(
 def test_a_name_is_a_name_whatever_is_in_it(tmp_path: Path, name: str) -> None:
     rows = [usage("2026-01-02 10:00", name, "c", 7), usage("2026-01-02 10:00", "x", "c", 1)]
     write(tmp_path, "usage_per_minute", rows)
-    (found,) = items(tmp_path, questions.usage(DAYS, Who(name), "client", "bytes"))
+    (found,) = items(tmp_path, queries.usage(DAYS, ClientFilter(name), "client", "bytes"))
     assert found["user"] == name and found["produce_bytes"] == 7
 
 
@@ -129,7 +131,7 @@ def test_the_worst_minute_is_what_a_high_quantile_of_many_minutes_is(tmp_path: P
         (*at("2026-01-02 10:00"), 1, "ApiVersions", "total", 20, 1, 2, 3, 4),
     ]
     write(tmp_path, "phase_quantiles_per_minute", rows)
-    found = items(tmp_path, questions.latency(DAYS, None))
+    found = items(tmp_path, queries.latency(DAYS, None))
     assert [(row["api"], row["phase"]) for row in found] == [
         ("Produce", "queue"),
         ("Produce", "total"),
@@ -144,7 +146,7 @@ def test_the_worst_minute_is_what_a_high_quantile_of_many_minutes_is(tmp_path: P
         "p99_us": 130,
         "max_us": 140,
     }
-    (hour,) = items(tmp_path, questions.latency_series(DAYS, "Produce", "total", "hour"))
+    (hour,) = items(tmp_path, queries.latency_series(DAYS, "Produce", "total", "hour"))
     assert hour["p99_us"] == 130 and hour["timed"] == 100
 
 
@@ -155,7 +157,7 @@ def test_minutes_near_and_at_a_limit_are_counted(tmp_path: Path) -> None:
         for minute, used in enumerate((0.79, 0.8, 0.99, 1.0, 1.01))
     ]
     write(tmp_path, "quota_utilisation_per_minute", rows)
-    (found,) = items(tmp_path, questions.utilisation(DAYS))
+    (found,) = items(tmp_path, queries.utilisation(DAYS))
     assert found["minutes"] == 5 and found["minutes_nearly"] == 4 and found["minutes_at_limit"] == 2
     assert found["peak"] == 1.01 and found["bound"] == 504.0
     assert found["rule"] == {"client-id": None, "user": "alice"} and found["sharer"] == ["alice", None]
@@ -170,12 +172,12 @@ def test_a_metric_is_put_together_from_its_points(tmp_path: Path) -> None:
     rows = [gauge(first, "one", 3, 1.0, 3.0, 2.0), gauge(second, "two", 1, 6.0, 6.0, 6.0)]
     counted = (*at(first), "one", "a", "alice", "sent", "sum", 2, None, None, None, 40.0, None, None)
     write(tmp_path, "client_metrics_per_minute", [*rows, counted])
-    latency, sent = items(tmp_path, questions.client_metrics(DAYS, EVERYBODY, None))
+    latency, sent = items(tmp_path, queries.client_metrics(DAYS, EVERYBODY, None))
     assert (latency["least"], latency["most"], latency["mean"]) == (1.0, 6.0, 3.0)
     assert (latency["points"], latency["instances"], latency["increase"]) == (4, 2, None)
     assert latency["last_at"] == "2026-01-02T11:00:00.000Z"
     assert (sent["increase"], sent["mean"]) == (40.0, None)
-    drawn = items(tmp_path, questions.client_metrics_series(DAYS, EVERYBODY, "latency", "hour"))
+    drawn = items(tmp_path, queries.client_metrics_series(DAYS, EVERYBODY, "latency", "hour"))
     assert [point["mean"] for point in drawn] == [2.0, 6.0]
 
 
@@ -188,14 +190,14 @@ def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
             ("2026-01-02", "alice", "a", "librdkafka", "2", 1, 3, 300, 0, 3, 1.0, False),
         ],
     )
-    found = items(tmp_path, questions.throttle_compliance(DAYS, EVERYBODY))
+    found = items(tmp_path, queries.throttle_compliance(DAYS, EVERYBODY))
     assert [(row["user"], row["obeys"], row["early_share"]) for row in found] == [
         ("alice", False, 1.0),
         ("bob", True, 0.0),
     ]
-    assert [row["user"] for row in items(tmp_path, questions.throttle_compliance(DAYS, Who("bob")))] == [
-        "bob"
-    ]
+    assert [
+        row["user"] for row in items(tmp_path, queries.throttle_compliance(DAYS, ClientFilter("bob")))
+    ] == ["bob"]
 
 
 def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
@@ -208,19 +210,19 @@ def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
         told("2026-01-02", None, "c", 30.0),
     ]
     write(tmp_path, "quota_advice", rows)
-    found = items(tmp_path, questions.advice(DAYS, EVERYBODY))
+    found = items(tmp_path, queries.advice(DAYS, EVERYBODY))
     assert [(row["day"], row["user"], row["client_id"], row["recommended"]) for row in found] == [
         ("2026-01-03", "alice", None, 20.0),
         ("2026-01-02", None, "c", 30.0),
     ]
-    assert [row["user"] for row in items(tmp_path, questions.advice(DAYS, Who("alice")))] == ["alice"]
+    assert [row["user"] for row in items(tmp_path, queries.advice(DAYS, ClientFilter("alice")))] == ["alice"]
 
 
 def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> None:
     write(
         tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "", 100 - at) for at in range(5)]
     )
-    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
     server = Warehouse(tmp_path)
     _, first = ask(server, asked, limit=2)
     assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
@@ -234,20 +236,20 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
 
 def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "") for at in range(3)])
-    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
     assert [ask(tmp_path, asked, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
 
 
 def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webui.insights.worker.MAX_BODY", 1_000)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
-    _, body = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    _, body = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert len(body["items"]) == 1 and body["next"] == "0-1"
 
 
 def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked, server = questions.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
+    asked, server = queries.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
     stamp = ask(server, asked)[0]["stamp"]
     assert ask(server, asked, known=stamp)[0] == {"outcome": "same"}
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 9)])
@@ -256,7 +258,7 @@ def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
     stamp = ask(tmp_path, asked)[0]["stamp"]
     shutil.rmtree(tmp_path / "gold")
     three_minutes(tmp_path)
@@ -264,7 +266,7 @@ def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_none_yet(tmp_path: Path) -> None:
-    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
     assert ask(tmp_path / "nowhere", asked)[0]["outcome"] == "none"
     (tmp_path / "gold" / "usage_per_minute").mkdir(parents=True)
     assert ask(tmp_path, asked)[0]["outcome"] == "none"
@@ -281,7 +283,7 @@ def log_of(root: Path) -> Path:
 def test_a_damaged_log_is_said_to_be_one(tmp_path: Path, content: bytes) -> None:
     three_minutes(tmp_path)
     log_of(tmp_path).write_bytes(content)
-    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert head["outcome"] in ("damaged", "none") and str(tmp_path) not in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == head["outcome"]
 
@@ -290,7 +292,7 @@ def test_a_half_written_log_is_damaged(tmp_path: Path) -> None:
     three_minutes(tmp_path)
     whole = log_of(tmp_path).read_bytes()
     log_of(tmp_path).write_bytes(whole[: len(whole) // 2])
-    assert ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))[0]["outcome"] == "damaged"
+    assert ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))[0]["outcome"] == "damaged"
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "cut", "rubbish"])
@@ -302,15 +304,15 @@ def test_a_bad_file_is_said_to_be_one_and_another_day_can_be_read(tmp_path: Path
         file.unlink()
     else:
         file.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "rubbish": b"x" * len(whole)}[how])
-    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert head["outcome"] == "damaged" and str(tmp_path) not in head["message"]
     third = Days(date(2026, 1, 3), date(2026, 1, 3))
-    assert len(items(tmp_path, questions.usage(third, EVERYBODY, "tenant", "bytes"))) == 1
+    assert len(items(tmp_path, queries.usage(third, EVERYBODY, "tenant", "bytes"))) == 1
 
 
 def test_a_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
     assert ask(tmp_path, asked, version=7)[0]["outcome"] == "gone"
     assert items(tmp_path, asked)
 
@@ -324,7 +326,7 @@ def test_a_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
 )
 def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tuple[str, str]) -> None:
     write(tmp_path, "usage_per_minute", [row], schema)
-    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
     assert head["outcome"] == "foreign" and "usage_per_minute" in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == "foreign"
 
@@ -332,7 +334,7 @@ def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tu
 def test_a_rule_that_is_no_json_is_another_programs(tmp_path: Path) -> None:
     row = (*at("2026-01-02 10:00"), 1, "produce", "user alice", "alice", "a", 1, 1, 1, 1.0, 1.0, 1)
     write(tmp_path, "throttling_per_minute", [row])
-    assert ask(tmp_path, questions.throttling(DAYS, EVERYBODY))[0]["outcome"] == "damaged"
+    assert ask(tmp_path, queries.throttling(DAYS, EVERYBODY))[0]["outcome"] == "damaged"
 
 
 def test_a_table_tells_its_size_and_age_from_its_log_alone(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ from broker.control.views import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
-from webui.live.broadcaster import BEAT_S, LOOK_S, Live
+from webui.live.broadcaster import BROADCAST_EVERY_S, POLL_EVERY_S, Live
 from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
-from webui.quotas.listing import RULES
-from webui.tables.json_text import encode
+from webui.rest.client_quotas import RULES
+from webui.rest.events import make_live
+from webui.tables.json_output import encode
 from webui.tables.listing import Page
 
 
 @pytest.fixture
 async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
-    live = Live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
+    live = make_live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         await settled()
@@ -45,7 +46,7 @@ async def test_the_first_look_is_at_once_and_the_next_after_a_beat(
         first = await live.next(None)
         assert trio.current_time() == 0
         second = await live.next(first)
-        assert trio.current_time() == BEAT_S and second is not first
+        assert trio.current_time() == BROADCAST_EVERY_S and second is not first
 
 
 async def test_a_slow_page_gets_the_latest_and_nothing_in_between(
@@ -53,9 +54,9 @@ async def test_a_slow_page_gets_the_latest_and_nothing_in_between(
 ) -> None:
     with watching(live):
         first = await live.next(None)
-        await trio.sleep(10 * BEAT_S + 0.1)
+        await trio.sleep(10 * BROADCAST_EVERY_S + 0.1)
         late = await live.next(first)
-        assert trio.current_time() == 10 * BEAT_S + 0.1
+        assert trio.current_time() == 10 * BROADCAST_EVERY_S + 0.1
         assert late is live.snapshot
 
 
@@ -92,12 +93,12 @@ async def test_a_change_of_another_origin_is_shown_with_the_next_look(
 ) -> None:
     with watching(live):
         first = await live.next(None)
-        await trio.sleep(LOOK_S + 0.1)
+        await trio.sleep(POLL_EVERY_S + 0.1)
         broker.version += 1
         second = await live.next(first)
-        assert trio.current_time() == 2 * LOOK_S
+        assert trio.current_time() == 2 * POLL_EVERY_S
         await live.next(second)
-        assert trio.current_time() == BEAT_S
+        assert trio.current_time() == BROADCAST_EVERY_S
 
 
 async def test_changes_without_end_are_shown_four_times_a_second(
@@ -192,7 +193,7 @@ async def test_the_end_ends_every_wait(autojump_clock: MockClock, live: Live) ->
         await settled()
         live.end()
     assert ended == [None, None, None] and trio.current_time() == 0
-    assert live.watchers == 0
+    assert live.streams == 0
 
 
 class SlowViews(FakeBroker):

@@ -13,10 +13,10 @@ from broker.control.views import Overview
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from tests.webui.settled import settled
-from webui.live.broadcaster import BEAT_S, Live
+from webui.live.broadcaster import BROADCAST_EVERY_S, Live
 from webui.live.snapshot import Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
-from webui.rest.events import stream
+from webui.rest.events import make_live, stream
 
 OVERVIEW: list[tuple[str, Section]] = [("overview", Snapshot.overview)]
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
@@ -75,7 +75,7 @@ async def followed(
     signed_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
     """Live pages with these connections, and the bytes that the framework sends for each."""
-    live = Live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
+    live = make_live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:
@@ -96,11 +96,11 @@ async def followed(
 async def test_fifty_pages_cost_one_look_and_one_write_each(mock_clock: MockClock) -> None:
     broker, pipes = Counted(), [Pipe() for _ in range(50)]
     async with followed(broker, pipes):
-        await _pass(mock_clock, BEAT_S)
+        await _pass(mock_clock, BROADCAST_EVERY_S)
         asked = broker.overviews_asked
         written = [pipe.writes for pipe in pipes]
         for _ in range(10):
-            await _pass(mock_clock, BEAT_S)
+            await _pass(mock_clock, BROADCAST_EVERY_S)
         # The pages get the same values as the history.
         assert broker.overviews_asked - asked == 10
         assert [pipe.writes - before for pipe, before in zip(pipes, written, strict=True)] == [10] * 50
@@ -114,7 +114,7 @@ async def test_the_beginning_is_the_frameworks_and_the_rest_is_written_in_chunks
     async with followed(broker, [pipe], THROTTLED) as (_, framed):
         assert framed[0][0] == b"retry: 1000\n\n" and framed[0][1].startswith(b"event: throttled\n")
         broker.throttled_rows = [throttled()]
-        await _pass(mock_clock, BEAT_S)
+        await _pass(mock_clock, BROADCAST_EVERY_S)
         [event] = pipe.chunks()
         assert event.startswith(b"event: throttled\ndata: ") and event.endswith(b"\n\n")
         assert json.loads(event.split(b"data: ", 1)[1])["total"] == 1
@@ -184,7 +184,7 @@ async def test_a_peer_that_stops_reading_ends_its_own_stream(
         stalled.gone = True
         stalled.drained.set()
         await settled()
-        assert live.watchers == 0
+        assert live.streams == 0
 
 
 async def test_whoever_signs_out_is_told_with_the_next_beat(
@@ -196,23 +196,23 @@ async def test_whoever_signs_out_is_told_with_the_next_beat(
         signed_out.append(True)
         await _pass(mock_clock, 1.0)
         assert framed[0][-1] == b"event: signed-out\ndata: {}\n\n"
-        assert pipe.writes == 0 and live.watchers == 0
+        assert pipe.writes == 0 and live.streams == 0
 
 
 async def test_the_end_ends_every_page(mock_clock: MockClock, broker: FakeBroker) -> None:
     async with followed(broker, [Pipe(), Pipe()]) as (live, _):
         live.end()
         await settled()
-        assert live.watchers == 0
+        assert live.streams == 0
 
 
 async def test_a_quiet_page_hears_that_we_live(mock_clock: MockClock, broker: FakeBroker) -> None:
     pipe = Pipe()
     async with followed(broker, [pipe], THROTTLED):
-        for _ in range(round(QUIET_S / BEAT_S) - 1):
-            await _pass(mock_clock, BEAT_S)
+        for _ in range(round(QUIET_S / BROADCAST_EVERY_S) - 1):
+            await _pass(mock_clock, BROADCAST_EVERY_S)
         assert pipe.written == []
-        await _pass(mock_clock, BEAT_S)
+        await _pass(mock_clock, BROADCAST_EVERY_S)
         assert pipe.chunks() == [b": still here\n\n"]
 
 

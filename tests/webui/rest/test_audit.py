@@ -11,8 +11,8 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection
-from webui.audit.rows import undo_command
 from webui.rest.audit import ENTRY, TRAIL, UNDONE
+from webui.rest.audit_rows import undo_command
 
 PATH = "/api/v1/audit"
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)

@@ -1,4 +1,4 @@
-"""GET and PATCH /broker-configs over a running broker: the same settings as over the Kafka protocol."""
+"""GET and PATCH /broker-configs over a running broker, the same settings as over the Kafka protocol."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,10 +14,8 @@ from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
 from webui.backend import Backend
-from webui.console import make_console
-from webui.http.app import build_app
-from webui.rest.answers import CONFIGS
-from webui.rest.broker_configs import REFUSED
+from webui.http.app import build_app, make_console
+from webui.rest.broker_configs import CONFIGS, REFUSED
 
 PATH = "/api/v1/broker-configs"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'

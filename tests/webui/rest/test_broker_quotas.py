@@ -14,8 +14,7 @@ from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
 from webui.backend import Backend
-from webui.console import make_console
-from webui.http.app import build_app
+from webui.http.app import build_app, make_console
 from webui.rest.broker_quotas import BROKER_QUOTAS
 
 PATH = "/api/v1/broker-quotas"

@@ -1,4 +1,4 @@
-"""GET and PATCH /client-quotas."""
+"""GET and PATCH /client-quotas, and the table of rules: searched, sorted and cut to a page."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from broker.control.views import ShadowUse
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
-from webui.rest.answers import QUOTAS, REFUSED_RESULTS, RESULTS
+from webui.rest.client_quotas import QUOTAS, REFUSED_RESULTS, RESULTS
 
 PATH = "/api/v1/client-quotas"
 PRODUCE = "producer_byte_rate"

@@ -16,7 +16,7 @@ from webui.console import Console
 from webui.live.broadcaster import Live
 from webui.live.snapshot import Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
-from webui.rest.events import stream
+from webui.rest.events import make_live, stream
 from webui.rest.problem import Problem
 
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
@@ -34,14 +34,14 @@ def opened(live: Live, signed_in: bool = True) -> AsyncGenerator[bytes, None]:
 
 async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
     broker.throttled_rows = [throttled()]
-    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker, lambda: 0))) as events:
         assert await anext(events) == b"retry: 1000\n\n"
         name, data = read(await anext(events))
     assert name == "throttled" and data["total"] == 1
 
 
 async def test_what_has_not_changed_is_not_sent_again(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    live = Live(broker, lambda: 0)
+    live = make_live(broker, lambda: 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         async with aclosing(opened(live)) as events:
@@ -54,7 +54,7 @@ async def test_what_has_not_changed_is_not_sent_again(autojump_clock: MockClock,
 
 
 async def test_a_change_is_sent(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    live = Live(broker, lambda: 0)
+    live = make_live(broker, lambda: 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
         async with aclosing(opened(live)) as events:
@@ -67,7 +67,7 @@ async def test_a_change_is_sent(autojump_clock: MockClock, broker: FakeBroker) -
 
 
 async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker: FakeBroker) -> None:
-    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker, lambda: 0))) as events:
         await anext(events)
         await anext(events)
         assert await anext(events) == b": still here\n\n"
@@ -75,21 +75,21 @@ async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker:
 
 
 async def test_a_stream_ends_with_the_session(broker: FakeBroker) -> None:
-    events = [event async for event in opened(Live(broker, lambda: 0), signed_in=False)]
+    events = [event async for event in opened(make_live(broker, lambda: 0), signed_in=False)]
     assert events == [b"retry: 1000\n\n", b"event: signed-out\ndata: {}\n\n"]
 
 
 async def test_a_stream_ends_with_the_broker(broker: FakeBroker) -> None:
-    live = Live(broker, lambda: 0)
+    live = make_live(broker, lambda: 0)
     live.end()
     assert [event async for event in opened(live)] == [b"retry: 1000\n\n"]
-    assert live.watchers == 0
+    assert live.streams == 0
 
 
 async def test_no_client_can_write_into_the_stream(broker: FakeBroker) -> None:
     hostile = "x\n\nevent: signed-out\r\ndata: {}\u2028\u0085\0"
     broker.throttled_rows = [throttled(hostile)]
-    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+    async with aclosing(opened(make_live(broker, lambda: 0))) as events:
         await anext(events)
         event = await anext(events)
     assert event.count(b"\n") == 3 and b"\r" not in event
@@ -122,18 +122,18 @@ async def test_streams_of_a_token_are_bounded(
 
 
 async def test_of_streams_that_begin_together_none_is_beyond_the_bound(broker: FakeBroker) -> None:
-    live = Live(broker, lambda: 0)
+    live = make_live(broker, lambda: 0)
 
     def refusal() -> Problem | None:
-        return Problem(429, "no more") if live.watchers_of["vi"] else None
+        return Problem(429, "no more") if live.streams_of["vi"] else None
 
     first, second = (stream(live, Subscriber(THROTTLED, lambda: True), "vi", refusal) for _ in range(2))
     async with aclosing(first), aclosing(second):
         assert await anext(first) == b"retry: 1000\n\n"
         name, data = read(await anext(second))
         assert name == "refused" and data["status"] == 429
-        assert [event async for event in second] == [] and live.watchers == 1
-    assert not live.watchers and not live.watchers_of
+        assert [event async for event in second] == [] and live.streams == 1
+    assert not live.streams and not live.streams_of
 
 
 async def test_unknown_topics_are_refused(http: Browserless) -> None:
@@ -145,4 +145,4 @@ async def test_unknown_topics_are_refused(http: Browserless) -> None:
 async def test_asking_only_for_the_head_opens_no_stream(http: Browserless, console: Console) -> None:
     answer = await http.ask("HEAD", "/api/v1/events")
     assert answer.status_code == 200 and answer.content_type.startswith("text/event-stream")
-    assert console.live.watchers == 0
+    assert console.live.streams == 0

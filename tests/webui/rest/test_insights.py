@@ -11,12 +11,11 @@ import pytest
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.insights.full import DAY, fill
-from webui.console import Console, make_console
-from webui.http.app import build_app
+from webui.console import Console
+from webui.http.app import build_app, make_console
 from webui.insights.reader import Reader
-from webui.rest import insights_answers as answers
-from webui.rest.insights import LEAST_STALE_MS, fresh
-from webui.rest.insights_routes import ROUTES
+from webui.rest import insights_schemas as answers
+from webui.rest.insights import LEAST_STALE_MS, ROUTES, fresh
 
 NOON_MS = int(datetime.fromisoformat(f"{DAY}T12:00").replace(tzinfo=UTC).timestamp() * 1_000)
 BASE = "/api/v1/insights"
@@ -53,7 +52,7 @@ class Recorded(Reader):
         self.questions.append(question)
         return b"{}"
 
-    async def look(self) -> list[dict[str, Any]]:
+    async def table_states(self) -> list[dict[str, Any]]:
         return [{"name": "usage_per_minute", "state": "none", "problem": None}]
 
 
@@ -73,7 +72,7 @@ async def test_every_answer_is_as_it_is_described(tables: Browserless) -> None:
         answer = await tables.get(PATHS[route.path])
         assert answer.status_code == 200, (route.path, await answer.get_json())
         body = await answer.get_json()
-        schema = route.answers[200].schema
+        schema = route.responses[200].schema
         assert schema is not None
         schema.check(body)
         assert body.get("items", body.get("tables")), route.path

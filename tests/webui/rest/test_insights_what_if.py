@@ -47,7 +47,7 @@ class Played(WhatIf):
         super().__init__("/somewhere")
         self.questions: list[Any] = []
 
-    async def play(self, question: Any) -> dict[str, Any]:
+    async def simulate(self, question: Any) -> dict[str, Any]:
         self.questions.append(question)
         return dict(TOLD)
 

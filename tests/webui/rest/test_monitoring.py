@@ -10,7 +10,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
 from tests.webui.rows import connection, figures, tasks, throttled
 from webui.console import Console
-from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
+from webui.rest.monitoring import OVERVIEW, TASK, THROTTLED, USAGE_PAGE
 from webui.rest.schema import Listing
 from webui.tables.slices import SLICE_S
 
@@ -94,7 +94,7 @@ async def test_clients_are_listed_by_what_they_do(http: Browserless, broker: Fak
         usage("alice", "loud", 50.0, 60.0, limited_by=("producer_byte_rate",)),
         usage("bob", "middle", 20.0, request_percentage=12.5),
     ]
-    answer = USAGE.check(await (await http.get("/api/v1/usage", token="viewer-token")).get_json())
+    answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage", token="viewer-token")).get_json())
     assert [row["client_id"] for row in answer["items"]] == ["loud", "middle", "quiet"]
     loud, middle, _ = answer["items"]
     assert (loud["bytes_in_per_s"], loud["bytes_out_per_s"], loud["limited_by"]) == (

@@ -7,7 +7,7 @@ import pytest
 from broker.control.commands import ConfigOp, ConfigResource, OpType, ResourceType
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.rest.request_log import REFUSED, REQUEST_LOG
+from webui.rest.broker_configs import REFUSED_LOG, REQUEST_LOG
 
 OFF = {"apis": [], "client_ids": [], "max_per_second": 100}
 
@@ -75,6 +75,6 @@ async def test_a_change_of_what_was_read_does_not_overwrite_what_came_after(
     first = await http.ask("PUT", path, body=wanted, If_Match=tag)
     again = await http.ask("PUT", path, body=OFF, If_Match=tag)
     assert (first.status_code, again.status_code) == (200, 412)
-    assert REFUSED.check(await again.get_json())["current"] == wanted
+    assert REFUSED_LOG.check(await again.get_json())["current"] == wanted
     assert broker.configs["request.log.apis"] == "Produce"
     assert (await http.ask("PUT", path, body=OFF, If_Match=first.headers["ETag"])).status_code == 200

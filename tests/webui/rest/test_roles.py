@@ -40,8 +40,7 @@ from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
 from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
-from webui.console import make_console
-from webui.http.app import build_app
+from webui.http.app import build_app, make_console
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Route
 

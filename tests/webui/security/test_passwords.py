@@ -1,4 +1,4 @@
-"""Sign-in by name and password: bounded, in threads, without disclosing which names exist."""
+"""Login by name and password: bounded, in threads, without disclosing which names exist."""
 
 import threading
 import time

@@ -17,11 +17,11 @@ class Row:
 
 TABLE: Table[Row] = Table(
     json=lambda row: {"name": row.name, "size": row.size},
-    words=lambda row: (str(row.name),),
-    natural="name",
-    order=lambda row: row.name,
+    search_texts=lambda row: (str(row.name),),
+    default_sort="name",
+    sort_key=lambda row: row.name,
     sorts={"size": lambda row: row.size},
-    shapes={"sized": lambda row: row.size is not None},
+    filters={"sized": lambda row: row.size is not None},
 )
 
 
@@ -53,7 +53,7 @@ async def test_a_page_is_that_of_the_whole_table_sorted(
     for offset in (0, 1, 49, 250, 1_949, 1_950, 1_951, count - 10, count, 10_000_000):
         for search in ("", "7"):
             page = Page(search=search, sort=sort, descending=descending, offset=max(offset, 0), limit=50)
-            answer = await TABLE.cut(iter(every), page)
+            answer = await TABLE.page(iter(every), page)
             assert answer["items"] == [TABLE.json(row) for row in expected(every, page)]
             assert answer["of"] == count
             assert answer["total"] == sum(search in str(row.name) for row in every)
@@ -70,7 +70,7 @@ async def test_a_page_far_back_is_sorted_in_pieces() -> None:
             return int(self) < int(other)
 
     every = [Row(Name(row.name), row.size) for row in rows(8_000)]
-    answer = await TABLE.cut(every, Page(offset=7_990, limit=10))
+    answer = await TABLE.page(every, Page(offset=7_990, limit=10))
     assert [item["name"] for item in answer["items"]] == list(range(7_990, 8_000))
     # A sort of 8,000 at once takes some 95,000 comparisons.
     assert compared < 200_000

@@ -12,15 +12,15 @@ from tests.webui.polls import Polls, WorkClock
 from webui.tables import slices
 from webui.tables.slices import (
     AT_ONCE,
+    MAX_PAUSE_S,
     SLICE_S,
     SORTED_AT_ONCE,
-    STEPPED_BACK_S,
-    gathered,
-    in_order,
-    keyed,
-    let_go,
-    outcome,
-    step_back,
+    collect,
+    collect_by_key,
+    free_in_slices,
+    run_in_slices,
+    sort_in_slices,
+    yield_to_others,
 )
 
 
@@ -32,7 +32,7 @@ def work(work_clock: WorkClock, count: int, seconds: float) -> Iterator[int]:
 
 async def test_short_work_is_done_at_once(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    assert await gathered(work(work_clock, 5, SLICE_S / 10)) == [0, 1, 2, 3, 4]
+    assert await collect(work(work_clock, 5, SLICE_S / 10)) == [0, 1, 2, 3, 4]
     assert polls.since() == 0
 
 
@@ -41,7 +41,7 @@ async def test_others_have_their_turn_as_soon_as_a_slice_is_used_up(
     work_clock: WorkClock, polls: Polls, each: float, pauses: int
 ) -> None:
     polls.since()
-    await gathered(work(work_clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
+    await collect(work(work_clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
     assert polls.since() == pauses
 
 
@@ -55,7 +55,7 @@ async def test_a_request_of_many_turns_is_answered_before_the_next_slice() -> No
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(request)
-        await step_back()
+        await yield_to_others()
         done.append("slice")
     assert done == ["answered", "slice"]
 
@@ -64,19 +64,19 @@ async def test_a_request_of_many_turns_is_answered_before_the_next_slice() -> No
 async def test_a_broker_that_is_never_idle_does_not_hold_the_console_up(
     mock_clock: MockClock, tenths: int, waited: int
 ) -> None:
-    """Of STEPPED_BACK_S."""
+    """Of MAX_PAUSE_S."""
     gone = 0
 
     async def busy() -> None:
         nonlocal gone
         for _ in range(tenths):
-            mock_clock.jump(STEPPED_BACK_S / 10)
+            mock_clock.jump(MAX_PAUSE_S / 10)
             gone += 1
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(busy)
-        await step_back()
+        await yield_to_others()
         # A turn may be under way when the time is over.
         assert waited <= gone <= min(waited + 1, tenths)
         nursery.cancel_scope.cancel()
@@ -85,19 +85,19 @@ async def test_a_broker_that_is_never_idle_does_not_hold_the_console_up(
 async def test_ten_thousand_rows_leave_room_for_others(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
     # 8 us each: 80 ms in all, and never more than a slice and 16 rows of it in one piece.
-    assert await gathered(work(work_clock, 10_000, 8e-6)) == list(range(10_000))
+    assert await collect(work(work_clock, 10_000, 8e-6)) == list(range(10_000))
     assert polls.since() >= 0.08 / (SLICE_S + AT_ONCE * 8e-6)
 
 
 async def test_one_item_at_a_time_where_one_may_take_long(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    await gathered(work(work_clock, 5, SLICE_S), at_once=1)
+    await collect(work(work_clock, 5, SLICE_S), at_once=1)
     assert polls.since() == 5
 
 
 async def test_nothing_yet_takes_time_and_is_no_item(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    found = await gathered(None if each % 16 else each for each in work(work_clock, 160, SLICE_S / 16))
+    found = await collect(None if each % 16 else each for each in work(work_clock, 160, SLICE_S / 16))
     assert found == list(range(0, 160, 16))
     assert polls.since() >= 9
 
@@ -112,7 +112,7 @@ async def test_thousands_are_put_in_order_and_others_have_their_turns(
         return item // 10
 
     polls.since()
-    assert await in_order([*items, None], key) == sorted(items, key=lambda item: item // 10)
+    assert await sort_in_slices([*items, None], key) == sorted(items, key=lambda item: item // 10)
     assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
 
 
@@ -122,7 +122,7 @@ async def test_long_lists_are_sorted_in_slices_as_at_once(count: int, descending
     """Equal ones stay as they stand, in either direction."""
     dice = Random(count)
     items = [(dice.randrange(20), at) for at in range(count)]
-    found = await in_order(items, lambda item: item[0], descending=descending)
+    found = await sort_in_slices(items, lambda item: item[0], descending=descending)
     assert found == sorted(items, key=lambda item: item[0], reverse=descending)
 
 
@@ -130,7 +130,7 @@ async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     long, short = list(range(1_600)), list(range(SORTED_AT_ONCE))
     polls.since()
-    await let_go({"long": long, "short": short}, None, b"bytes")
+    await free_in_slices({"long": long, "short": short}, None, b"bytes")
     assert (len(long), len(short)) == (0, SORTED_AT_ONCE)
     assert polls.since() >= 1_600 // AT_ONCE
 
@@ -142,7 +142,7 @@ async def test_long_dictionaries_are_emptied_in_slices(
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     owned = dict.fromkeys(range(count), "")
     polls.since()
-    await let_go(owned)
+    await free_in_slices(owned)
     assert len(owned) == left
     assert polls.since() >= (count - left) // AT_ONCE
 
@@ -151,7 +151,7 @@ async def test_a_dictionary_is_made_in_slices_and_the_last_of_equal_keys_stays(
     work_clock: WorkClock, polls: Polls
 ) -> None:
     polls.since()
-    found = await keyed(chain([None], work(work_clock, 3_000, 8e-6)), lambda item: item // 2)
+    found = await collect_by_key(chain([None], work(work_clock, 3_000, 8e-6)), lambda item: item // 2)
     assert found == {number // 2: number for number in range(1, 3_000, 2)}
     assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
 
@@ -166,5 +166,5 @@ async def test_what_a_generator_comes_to_is_found_in_slices(
 
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
     polls.since()
-    assert await outcome(steps()) == "done"
+    assert await run_in_slices(steps()) == "done"
     assert polls.since() >= 30

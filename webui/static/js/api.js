@@ -1,4 +1,4 @@
-// Requests to the REST API. After the session ends, the sign-in dialog appears and the request can be repeated.
+// Requests to the REST API. After the session ends, the login dialog appears and the request can be repeated.
 
 import { sessionEnded } from "./session.js";
 

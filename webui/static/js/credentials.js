@@ -1,4 +1,4 @@
-// The credentials form: a token, or a name and a password. Used by the sign-in page and by the dialog of a page
+// The credentials form: a token, or a name and a password. Used by the login page and by the dialog of a page
 // whose session has ended.
 
 import { h, replace } from "./dom.js";

@@ -65,7 +65,7 @@ export function needs(role, control) {
   const mine = document.body.dataset.role;
   if (ROLES.indexOf(mine) >= ROLES.indexOf(role)) return control;
   control.setAttribute("aria-disabled", "true");
-  control.title = `This needs the role ${role}; you are signed in as ${mine}.`;
+  control.title = `This needs the role ${role}; you are logged in as ${mine}.`;
   control.addEventListener("click", (event) => {
     event.preventDefault();
     event.stopImmediatePropagation();

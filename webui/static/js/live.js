@@ -54,7 +54,7 @@ export class Live {
     this.handlers.get(topic)?.(JSON.parse(event.data));
   }
 
-  // The server refused the stream: signed out, or too many pages.
+  // The server refused the stream: logged out, or too many pages.
   async refused(source) {
     try {
       const answer = await fetch("/session");

@@ -1,4 +1,4 @@
-// Signs in with a token, or with a name and a password. A session may exist already: the browser does not send the
+// Logs in with a token, or with a name and a password. A session may exist already: the browser does not send the
 // cookie when another site's link opened this page. In that case the page reloads.
 
 import { post } from "./api.js";

@@ -43,8 +43,8 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
     h("button", { type: "button", onclick: onclose }, "Cancel"));
   const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", "Password of ", h("span.chip", h("span", row.role), h("span.name", row.name))),
-    h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "Not set: only the token signs in. ",
-      mine ? "This signs out your other browsers." : `This signs out all browsers of ${row.name}.`),
+    h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "Not set: only the token logs in. ",
+      mine ? "This logs out your other browsers." : `This logs out all browsers of ${row.name}.`),
     h("div.new-fields",
       proof.field,
       h("div.field", h("label", { for: next.id }, "New password"), next, h("span.note", { id: "next-note" }, "At least 12 characters. A few unrelated words are easy to remember."))),

@@ -1,22 +1,22 @@
 // The session of an open page: after it ends, a dialog covers the page, keeps unsaved input, and lets the same user
-// sign in again.
+// log in again.
 
 import { credentials } from "./credentials.js";
 import { h, replace, setText } from "./dom.js";
 
-const ENDED = "Your session has ended; sign in again.";
+const ENDED = "Your session has ended; log in again.";
 let dialog = null;
 
-/** Opens the sign-in dialog, at most one at a time. Dispatches `signed-in` after a successful sign-in. */
+/** Opens the login dialog, at most one at a time. Dispatches `signed-in` after a successful login. */
 export function sessionEnded() {
   if (!document.body.dataset.csrf || dialog) return ENDED;
   const who = credentials("again-", "again-trouble", document.body.dataset.who);
   const trouble = h("p.field-error", { id: "again-trouble", role: "alert" });
   const form = h("form", { novalidate: true, onsubmit: (event) => signIn(event, who, trouble) },
     who.element, trouble,
-    h("div.buttons", h("button.primary", { type: "submit" }, "Sign in"), h("button", { type: "button", onclick: () => location.reload() }, "Leave this page")));
+    h("div.buttons", h("button.primary", { type: "submit" }, "Log in"), h("button", { type: "button", onclick: () => location.reload() }, "Leave this page")));
   dialog = h("dialog.card.sign-in", { "aria-labelledby": "again-title", oncancel: (event) => event.preventDefault() },
-    h("h2", { id: "again-title" }, "Sign in again"),
+    h("h2", { id: "again-title" }, "Log in again"),
     h("p", "Your session has ended. Your input is kept and was not sent."), form);
   document.body.append(dialog);
   dialog.showModal();

@@ -1,12 +1,12 @@
-// Signs out all browsers of the current token, or of all tokens.
+// Logs out all browsers of the current token, or of all tokens.
 
 import { remove } from "./api.js";
 import { h, needs, replace, setText } from "./dom.js";
 
 const PATH = "/api/v1/sessions";
 const QUESTIONS = {
-  own: { words: "This signs out every browser that uses your token, including this one.", yes: "Sign out everywhere" },
-  all: { words: "This signs out every browser of every token, including this one.", yes: "Sign out all users" },
+  own: { words: "This logs out every browser that uses your token, including this one.", yes: "Log out everywhere" },
+  all: { words: "This logs out every browser of every token, including this one.", yes: "Log out all users" },
 };
 
 /** Fills `box`, which has a button for each action; the confirmation appears below them. */

@@ -1,11 +1,11 @@
-// The frame around every page: live indicator, throttled badge, toasts, sign-out, keyboard shortcuts.
+// The frame around every page: live indicator, throttled badge, toasts, logout, keyboard shortcuts.
 
 import { post } from "./api.js";
 import { h, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { clock } from "./units.js";
 
-const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Signed out" };
+const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Logged out" };
 
 /** The page's stream. It always includes `overview`, the source of the badge and the heartbeat. */
 export function startLive(topics, handlers) {

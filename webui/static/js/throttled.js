@@ -5,7 +5,7 @@ import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRul
 import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
-import { showLately } from "./held_lately.js";
+import { showLately } from "./recent_throttles.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";

@@ -22,7 +22,7 @@ export function lifeField(id, days = null) {
 export function proofField(id, trouble) {
   const input = h("input", { id, type: "password", autocomplete: "current-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note ${trouble.id}` });
   const field = h("div.field.proof", h("label", { for: id }, "Your token or password"), input,
-    h("span.note", { id: `${id}-note` }, "Required for each change here. After a sign-in by link, run ", h("code", "weir console-link"), " and paste the printed link."));
+    h("span.note", { id: `${id}-note` }, "Required for each change here. After a login by link, run ", h("code", "weir console-link"), " and paste the printed link."));
   const refuse = (words) => {
     input.setAttribute("aria-invalid", "true");
     setText(trouble, words);
@@ -59,13 +59,13 @@ export function secretPanel({ name, role, secret, expires_at: expires }, onclose
   return h("div.editor", h("h2", "The secret of ", h("span.chip", h("span", role), h("span.name", name))),
     h("p", "It is shown only once: the broker stores only its hash.", expires && ` It is valid until ${day(expires)}, ${clock(Date.parse(expires))}.`),
     copyable(secret, "The secret"),
-    h("p.quiet.small", "Programs send it as ", h("code", "Authorization: Bearer …"), "; users paste it into the sign-in page."),
+    h("p.quiet.small", "Programs send it as ", h("code", "Authorization: Bearer …"), "; users paste it into the login page."),
     h("div.buttons", h("button.primary", { type: "button", onclick: onclose }, "Done")));
 }
 
 const QUESTIONS = {
-  renew: { title: "Renew the secret of", words: "The old secret becomes invalid, and all browsers signed in with it are signed out.", yes: "Renew secret", no: "Cancel" },
-  revoke: { title: "Revoke", words: "Its users are signed out with their next request.", yes: "Revoke token", no: "Cancel" },
+  renew: { title: "Renew the secret of", words: "The old secret becomes invalid, and all browsers logged in with it are logged out.", yes: "Renew secret", no: "Cancel" },
+  revoke: { title: "Revoke", words: "Its users are logged out with their next request.", yes: "Revoke token", no: "Cancel" },
 };
 
 /** `ondone(answer)` gets the new secret, or null after a revocation; `onclose` cancels. */
@@ -100,7 +100,7 @@ export function question(row, what, { mine, ondone, onclose }) {
   };
   const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
-    h("p", words, mine && h("strong.warn", " You are signed in with this token.")),
+    h("p", words, mine && h("strong.warn", " You are logged in with this token.")),
     what === "renew" && h("div.narrow", field),
     proof.field, trouble, buttons);
   return { element, focus: () => proof.input.focus() };

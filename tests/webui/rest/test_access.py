@@ -1,0 +1,539 @@
+"""Tokens, passwords and sessions: what they open, the proof that changes require, and how they end."""
+
+import logging
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+import trio
+from quart import Response
+from trio.testing import MockClock
+
+from tests.webui.conftest import Browserless, Clock
+from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
+from tests.webui.fakes import FakeBroker
+from tests.webui.http.test_page_routes import cookie_of, csrf_of, sign_in
+from webui.console import Console
+from webui.live.sse_client import Subscriber
+from webui.rest.access import ENDED, ISSUED, REFUSED, TOKEN, TOKENS
+from webui.rest.events import make_live, stream
+from webui.security.authenticator import LONGEST_SECRET
+from webui.tables.json_output import utc
+
+PATH = "/api/v1/tokens"
+
+
+DAY_MS = 86_400_000
+
+
+def issue(http: Browserless, name: Any = "ci", role: Any = "viewer", life: Any = ..., **rest: Any) -> Any:
+    body = {"name": name, "role": role} | ({} if life is ... else {"expires_in_ms": life})
+    return http.ask("POST", PATH, body=body, **rest)
+
+
+def renew(http: Browserless, name: str, life: Any = None, **rest: Any) -> Any:
+    return http.ask("POST", f"{PATH}/{name}:renew", body={"expires_in_ms": life}, **rest)
+
+
+async def test_tokens_are_listed_without_their_secrets(http: Browserless) -> None:
+    answer = await http.get(PATH, token="editor-token")
+    listed = TOKENS.check(await answer.get_json())
+    assert [(row["name"], row["role"]) for row in listed["items"]] == [
+        ("root", "admin"),
+        ("ed", "editor"),
+        ("vi", "viewer"),
+    ]
+    assert listed["mine"] == "ed" and b"admin-token" not in await answer.get_data()
+
+
+async def test_a_token_says_when_it_was_last_used(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    async def used() -> dict[str, str | None]:
+        listed = TOKENS.check(await (await http.get(PATH)).get_json())
+        return {row["name"]: row["last_used_at"] for row in listed["items"]}
+
+    assert await used() == {"root": utc(broker.now_ms), "ed": None, "vi": None}
+    await http.get(PATH, token="viewer-token")
+    clock.ms += 5_000
+    assert await used() == {"root": utc(broker.now_ms), "ed": None, "vi": utc(broker.now_ms - 5_000)}
+    await http.ask("DELETE", f"{PATH}/vi")
+    assert "vi" not in await used()
+
+
+async def test_a_new_token_signs_in_with_its_role(http: Browserless, broker: FakeBroker) -> None:
+    answer = await issue(http)
+    assert answer.status_code == 201
+    token = ISSUED.check(await answer.get_json())
+    assert (await http.get(PATH, token=token["secret"])).status_code == 200
+    assert (await issue(http, "other", token=token["secret"])).status_code == 403
+
+
+@pytest.mark.parametrize("token", ["viewer-token", "editor-token"])
+async def test_only_an_administrator_issues_and_revokes(
+    http: Browserless, broker: FakeBroker, token: str
+) -> None:
+    before = list(broker.token_rows)
+    # A name that is taken is answered as one that is not: the role goes first.
+    for name in ("new", "root"):
+        assert (await issue(http, name, "admin", token=token)).status_code == 403
+    assert (await renew(http, "vi", token=token)).status_code == 403
+    assert (await http.ask("DELETE", f"{PATH}/vi", token=token)).status_code == 403
+    assert broker.token_rows == before
+
+
+async def test_a_token_is_not_replaced_by_a_new_one_of_its_name(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    before = list(broker.token_rows)
+    assert (await issue(http, "vi", "admin")).status_code == 409
+    assert broker.token_rows == before
+
+
+async def test_a_renewed_token_has_another_secret_and_the_same_role(http: Browserless) -> None:
+    old = (await (await issue(http)).get_json())["secret"]
+    answer = await renew(http, "ci")
+    renewed = ISSUED.check(await answer.get_json())
+    assert renewed["role"] == "viewer" and renewed["secret"] != old
+    assert (await http.get(PATH, token=old)).status_code == 401
+    assert (await http.get(PATH, token=renewed["secret"])).status_code == 200
+    assert (await renew(http, "nobody")).status_code == 404
+
+
+async def test_a_revoked_token_opens_nothing(http: Browserless) -> None:
+    assert (await http.ask("DELETE", f"{PATH}/vi")).status_code == 204
+    assert (await http.get(PATH, token="viewer-token")).status_code == 401
+    assert (await http.ask("DELETE", f"{PATH}/vi")).status_code == 404
+
+
+async def test_the_last_administrator_stays(http: Browserless, broker: FakeBroker) -> None:
+    answer = await http.ask("DELETE", f"{PATH}/root")
+    assert answer.status_code == 400 and "last administrator" in (await answer.get_json())["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), [("", "viewer"), ("x" * 65, "viewer"), ("a", "owner"), (7, "viewer"), ("a", None)]
+)
+async def test_what_is_no_token_is_refused(http: Browserless, name: Any, role: Any) -> None:
+    assert (await issue(http, name, role)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("life", "status"),
+    [
+        (None, 201), (59_999, 400), (60_000, 201), (60_001, 201), (10 * 366 * DAY_MS, 201),
+        (10 * 366 * DAY_MS + 1, 400), (0, 400), (-1, 400), ("60000", 400), (60_000.5, 400), (True, 400),
+        (2**63, 400),
+    ],
+)  # fmt: skip
+async def test_a_token_lives_for_a_minute_to_ten_years_or_until_it_is_revoked(
+    http: Browserless, life: Any, status: int
+) -> None:
+    assert (await issue(http, life=life)).status_code == status
+    assert (await renew(http, "vi", life)).status_code == (200 if status == 201 else 400)
+
+
+async def test_a_token_is_good_until_its_expiry_and_not_a_millisecond_longer(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    token = ISSUED.check(await (await issue(http, life=DAY_MS)).get_json())
+    assert token["expires_at"] == utc(broker.now_ms + DAY_MS)
+    made_ms = broker.now_ms
+    for passed, status, left in ((DAY_MS - 1, 200, 1), (DAY_MS, 401, 0), (DAY_MS + 1, 401, 0)):
+        broker.now_ms = made_ms + passed
+        answer = await http.get(PATH, token=token["secret"])
+        assert answer.status_code == status
+        if status == 401:
+            assert "has expired" in (await answer.get_json())["detail"]
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+        row = TOKEN.check(await (await http.get(f"{PATH}/ci")).get_json())
+        assert (row["expires_in_ms"], row["expires_at"]) == (left, token["expires_at"])
+
+
+async def test_an_expired_token_is_no_guess(http: Browserless, broker: FakeBroker) -> None:
+    token = (await (await issue(http, life=60_000)).get_json())["secret"]
+    broker.now_ms += 60_000
+    for _ in range(10):
+        assert (await http.get(PATH, token=token)).status_code == 401
+
+
+async def test_an_expired_token_is_good_again_when_it_is_renewed(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    await issue(http, life=60_000)
+    broker.now_ms += 60_000
+    renewed = await (await renew(http, "ci", 60_000)).get_json()
+    assert (await http.get(PATH, token=renewed["secret"])).status_code == 200
+    broker.now_ms += 60_000
+    assert (await http.get(PATH, token=renewed["secret"])).status_code == 401
+
+
+async def test_the_only_administrator_cannot_be_given_an_end(http: Browserless, broker: FakeBroker) -> None:
+    answer = await renew(http, "root", DAY_MS)
+    assert answer.status_code == 400 and "last administrator" in (await answer.get_json())["detail"]
+    assert (await http.get(PATH)).status_code == 200
+
+
+async def test_an_edit_of_a_token_that_was_changed_meanwhile_shows_what_it_is_now(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    read = await http.get(f"{PATH}/vi")
+    tag = read.headers["ETag"]
+    row = TOKEN.check(await read.get_json())
+    assert tag == f'"{row["version"]}"'
+    answer = await renew(http, "vi", DAY_MS, If_Match=tag)
+    assert answer.status_code == 200 and answer.headers["ETag"] != tag
+    for stale in (
+        await renew(http, "vi", If_Match=tag),
+        await http.ask("DELETE", f"{PATH}/vi", If_Match=tag),
+    ):
+        assert stale.status_code == 412
+        problem = REFUSED.check(await stale.get_json())
+        assert problem["current"]["expires_at"] == utc(broker.now_ms + DAY_MS)
+        assert f'"{problem["current"]["version"]}"' == answer.headers["ETag"]
+    gone = await http.ask("DELETE", f"{PATH}/vi", If_Match=answer.headers["ETag"])
+    assert gone.status_code == 204
+    assert (await http.get(f"{PATH}/vi")).status_code == 404
+    assert (await http.ask("DELETE", f"{PATH}/vi", If_Match=tag)).status_code == 404
+
+
+async def test_an_if_match_that_is_no_version_is_refused(http: Browserless) -> None:
+    assert (await renew(http, "vi", If_Match="vi")).status_code == 400
+
+
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "issue": ("POST", PATH, {"name": "new", "role": "admin"}),
+    "renew": ("POST", f"{PATH}/vi:renew", {"expires_in_ms": None}),
+    "revoke": ("DELETE", f"{PATH}/vi", None),
+    "set a password": ("PUT", f"{PATH}/vi:password", {"password": "correct horse battery"}),
+    "set one's own": ("PUT", f"{PATH}/root:password", {"password": "correct horse battery"}),
+}
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+async def ask(http: Browserless) -> Ask:
+    """Asks for a change in a session; `secret` is what is typed into the form, None leaves the field out."""
+    cookie = await sign_in(http)
+    csrf = await csrf_of(http, cookie)
+
+    async def asked(change: str, secret: str | None = None, **headers: str) -> Response:
+        method, path, body = CHANGES[change]
+        if secret is not None:
+            headers["X_Present_Secret"] = b64encode(secret.encode()).decode()
+        return await http.ask(
+            method, path, token=None, body=body, Cookie=cookie, X_CSRF_Token=csrf, **headers
+        )
+
+    return asked
+
+
+def unchanged(broker: FakeBroker) -> bool:
+    return broker.token_rows == [ADMIN, EDITOR, VIEWER] and broker.passwords == {}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_session_alone_changes_no_token(ask: Ask, broker: FakeBroker, change: str) -> None:
+    for secret in (None, "", "wrong", "editor-token", "viewer-token"):
+        answer = await ask(change, secret)
+        assert answer.status_code == 403 and (await answer.get_json())["where"] == "/present", secret
+    assert unchanged(broker)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_the_token_the_password_or_a_new_link_is_shown_with_it(
+    ask: Ask, broker: FakeBroker, clock: Clock, change: str
+) -> None:
+    broker.passwords["root"] = "pass wörd of root"
+    assert (await ask(change, "pass wörd of root")).status_code in (200, 201, 204)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_the_token_is_enough(ask: Ask, change: str) -> None:
+    assert (await ask(change, "admin-token")).status_code in (200, 201, 204)
+
+
+async def test_the_code_of_a_new_link_is_enough_once_and_for_fifteen_minutes(
+    ask: Ask, broker: FakeBroker, clock: Clock
+) -> None:
+    code, old = broker.links.make(clock.ms), broker.links.make(clock.ms - 900_000)
+    assert (await ask("issue", old)).status_code == 403
+    assert (await ask("issue", code)).status_code == 201
+    assert (await ask("revoke", code)).status_code == 403
+    assert broker.hashing != []
+
+
+async def test_the_code_of_a_link_is_not_enough_for_another_name(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    cookie = await sign_in(http, "viewer-token")
+    csrf = await csrf_of(http, cookie)
+    secret = b64encode(broker.links.make(clock.ms).encode()).decode()
+    body = {"password": "correct horse battery"}
+    headers = {"Cookie": cookie, "X_CSRF_Token": csrf, "X_Present_Secret": secret}
+    answer = await http.ask("PUT", f"{PATH}/vi:password", token=None, body=body, **headers)
+    assert answer.status_code == 403 and unchanged(broker)
+
+
+async def test_secrets_cannot_be_guessed_here_either(ask: Ask, broker: FakeBroker) -> None:
+    assert [(await ask("issue", f"guess {index}")).status_code for index in range(6)] == [403] * 5 + [429]
+    assert unchanged(broker)
+
+
+@pytest.mark.parametrize(("length", "status"), [(LONGEST_SECRET, 403), (LONGEST_SECRET + 1, 400)])
+async def test_a_secret_longer_than_any_is_not_hashed(
+    ask: Ask, broker: FakeBroker, length: int, status: int
+) -> None:
+    assert (await ask("issue", "x" * length)).status_code == status
+    assert bool(broker.hashing) is (status == 403)
+
+
+@pytest.mark.parametrize("header", ["é", "not base64!", "/w==", "YQ"])
+async def test_what_is_no_secret_is_refused(ask: Ask, broker: FakeBroker, header: str) -> None:
+    assert (await ask("issue", X_Present_Secret=header)).status_code == 400
+    assert unchanged(broker) and broker.hashing == []
+
+
+async def test_whoever_signs_out_while_the_secret_is_looked_at_changes_nothing(
+    ask: Ask, broker: FakeBroker
+) -> None:
+    row = broker.token_rows[0]
+
+    class Slow(list[str]):
+        def append(self, thread: str) -> None:
+            broker.token_rows.remove(row)
+            broker.version += 1
+
+    broker.hashing = Slow()
+    assert (await ask("revoke", "admin-token")).status_code == 401
+    assert VIEWER in broker.token_rows
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_program_has_shown_its_token_with_the_request(http: Browserless, change: str) -> None:
+    method, path, body = CHANGES[change]
+    assert (await http.ask(method, path, body=body)).status_code in (200, 201, 204)
+
+
+GOOD = "correct horse battery"
+
+
+def put(http: Browserless, name: str = "vi", password: Any = GOOD, **rest: Any) -> Any:
+    body = {"password": password} | ({"present": rest.pop("present")} if "present" in rest else {})
+    return http.ask("PUT", f"{PATH}/{name}:password", body=body, **rest)
+
+
+async def login(http: Browserless, name: str, password: str, **headers: str) -> Any:
+    return await http.ask("POST", "/login", token=None, body={"name": name, "password": password}, **headers)
+
+
+async def test_an_administrator_sets_a_password_that_opens_the_console(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    assert (await login(http, "vi", GOOD)).status_code == 401
+    answer = await put(http)
+    row = TOKEN.check(await answer.get_json())
+    assert row["password_set_at"] == utc(broker.now_ms)
+    assert answer.headers["ETag"] == f'"{row["version"]}"'
+    opened = await login(http, "vi", GOOD)
+    assert opened.status_code == 200 and (await opened.get_json())["role"] == "viewer"
+    assert (await http.get("/", token=None, Cookie=cookie_of(opened))).status_code == 200
+    assert (await put(http, password=None)).status_code == 200
+    assert (await login(http, "vi", GOOD)).status_code == 401
+
+
+async def test_no_answer_holds_a_password_or_what_was_made_of_it(http: Browserless) -> None:
+    for answer in (await put(http), await http.get(PATH), await http.get(f"{PATH}/vi")):
+        text = (await answer.get_data()).decode()
+        assert GOOD not in text and "digest" not in text and "salt" not in text
+
+
+async def test_a_bearer_is_a_token_and_never_a_password(http: Browserless) -> None:
+    await put(http)
+    assert (await http.get(PATH, token=GOOD.replace(" ", ""))).status_code == 401
+    assert (await http.get(PATH, token=GOOD)).status_code == 401
+
+
+async def test_everybody_else_changes_his_own_by_the_present_one_or_the_token(http: Browserless) -> None:
+    mine: dict[str, Any] = {"token": "viewer-token"}
+    assert (await put(http, **mine)).status_code == 403
+    wrong = await put(http, present="a wrong guess", **mine)
+    assert wrong.status_code == 403 and (await wrong.get_json())["where"] == "/present"
+    assert (await put(http, present="viewer-token", **mine)).status_code == 200
+    assert (await put(http, password="another good one", present=GOOD, **mine)).status_code == 200
+    assert (await put(http, present=GOOD, **mine)).status_code == 403
+    assert (await put(http, password=None, present="another good one", **mine)).status_code == 200
+
+
+async def test_nobody_else_sets_anothers(http: Browserless, broker: FakeBroker) -> None:
+    before = (dict(broker.passwords), list(broker.token_rows), list(broker.hashing))
+    for present in ({}, {"present": "editor-token"}, {"present": "viewer-token"}):
+        assert (await put(http, "root", token="editor-token", **present)).status_code == 403
+    assert (broker.passwords, broker.token_rows, broker.hashing) == before
+
+
+async def test_the_present_password_cannot_be_guessed_at_either(http: Browserless) -> None:
+    statuses = [
+        (await put(http, present=f"guess {index}", token="viewer-token")).status_code for index in range(6)
+    ]
+    assert statuses == [403] * 5 + [429]
+
+
+async def test_a_weak_password_is_refused(http: Browserless, broker: FakeBroker) -> None:
+    answer = await put(http, password="short")
+    assert answer.status_code == 400 and "12 to 256" in (await answer.get_json())["detail"]
+    assert broker.passwords == {}
+    assert (await put(http, "nobody")).status_code == 404
+
+
+async def test_a_change_against_another_version_costs_no_hash(http: Browserless, broker: FakeBroker) -> None:
+    answer = await put(http, If_Match='"1"')
+    assert answer.status_code == 412 and broker.hashing == [] and broker.passwords == {}
+    assert REFUSED.check(await answer.get_json())["current"]["name"] == "vi"
+
+
+async def test_a_change_ends_the_other_sessions_of_that_name_and_no_others(http: Browserless) -> None:
+    mine, other, editors = [await sign_in(http, f"{who}-token") for who in ("viewer", "viewer", "editor")]
+    csrf = await csrf_of(http, mine)
+    shown = b64encode(b"viewer-token").decode()
+    answer = await put(http, token=None, Cookie=mine, X_CSRF_Token=csrf, X_Present_Secret=shown)
+    assert answer.status_code == 200
+    for cookie, status in ((mine, 200), (other, 401), (editors, 200)):
+        assert (await http.get(PATH, token=None, Cookie=cookie)).status_code == status
+    # The administrator's change leaves none.
+    await put(http, password=None)
+    assert (await http.get(PATH, token=None, Cookie=mine)).status_code == 401
+
+
+async def test_a_new_sign_in_by_name_has_another_cookie_and_ends_the_one_before(http: Browserless) -> None:
+    await put(http)
+    before = cookie_of(await login(http, "vi", GOOD))
+    after = cookie_of(await login(http, "vi", GOOD, Cookie=before))
+    assert after != before
+    assert (await http.get("/", token=None, Cookie=before)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "vi"}, {"password": GOOD}, {"name": "", "password": GOOD}, {"name": "vi", "password": ""},
+        {"name": "x" * 65, "password": GOOD}, {"name": "vi", "password": "x" * 1_025},
+        {"name": "vi", "password": GOOD, "token": "viewer-token"}, {"name": None, "password": GOOD},
+        {"name": ["vi"], "password": GOOD},
+    ],
+)  # fmt: skip
+async def test_a_sign_in_that_is_none_is_refused_before_anything_is_tried(
+    http: Browserless, broker: FakeBroker, body: Any
+) -> None:
+    assert (await http.ask("POST", "/login", token=None, body=body)).status_code == 400
+    assert broker.hashing == []
+
+
+async def test_whoever_was_signed_out_while_it_was_hashed_changes_nothing(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    def revoked_meanwhile() -> None:
+        broker.token_rows = [row for row in broker.token_rows if row.name != "ed"]
+        broker.version += 1
+
+    broker.while_hashing = revoked_meanwhile
+    answer = await put(http, "ed", present="editor-token", token="editor-token")
+    assert answer.status_code == 401 and broker.passwords == {}
+
+
+SESSIONS_PATH = "/api/v1/sessions"
+ALL_TOKENS = ("admin-token", "editor-token", "viewer-token")
+
+
+async def is_in(http: Browserless, cookie: str) -> bool:
+    return (await http.get("/session", token=None, Cookie=cookie)).status_code == 204
+
+
+async def end(http: Browserless, path: str, cookie: str) -> int:
+    csrf = await csrf_of(http, cookie)
+    answer = await http.ask("DELETE", path, token=None, Cookie=cookie, X_CSRF_Token=csrf)
+    assert answer.status_code == 200
+    return int(ENDED.check(await answer.get_json())["ended"])
+
+
+@pytest.mark.parametrize("token", ALL_TOKENS)
+async def test_everybody_ends_all_sessions_of_the_own_token_and_no_other(
+    http: Browserless, token: str
+) -> None:
+    mine = [await sign_in(http, token) for _ in range(3)]
+    others = [await sign_in(http, each) for each in ALL_TOKENS if each != token]
+    assert await end(http, SESSIONS_PATH, mine[1]) == 3
+    assert [await is_in(http, each) for each in mine] == [False] * 3
+    assert [await is_in(http, each) for each in others] == [True] * 2
+    assert (await http.get("/api/v1/tokens", token=token)).status_code == 200, "the token stays good"
+
+
+async def test_an_administrator_ends_all_sessions_of_all_tokens(http: Browserless) -> None:
+    cookies = [await sign_in(http, each) for each in (*ALL_TOKENS, *ALL_TOKENS)]
+    assert await end(http, f"{SESSIONS_PATH}?of=all", cookies[0]) == 6
+    assert [await is_in(http, each) for each in cookies] == [False] * 6
+
+
+@pytest.mark.parametrize("token", ["editor-token", "viewer-token"])
+async def test_others_do_not_end_the_sessions_of_all_tokens(http: Browserless, token: str) -> None:
+    cookie = await sign_in(http, token)
+    refused = await http.ask("DELETE", f"{SESSIONS_PATH}?of=all", token=token)
+    assert refused.status_code == 403
+    assert (await refused.get_json())[
+        "detail"
+    ] == "Ending the sessions of other tokens requires the role admin."
+    assert await is_in(http, cookie)
+
+
+async def test_a_program_ends_the_sessions_of_its_token(http: Browserless) -> None:
+    cookie = await sign_in(http, "viewer-token")
+    answer = await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")
+    assert await answer.get_json() == {"ended": 1} and not await is_in(http, cookie)
+    assert await (await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")).get_json() == {"ended": 0}
+
+
+async def test_without_a_token_or_the_pages_proof_no_session_ends(http: Browserless) -> None:
+    cookie = await sign_in(http)
+    assert (await http.ask("DELETE", SESSIONS_PATH, token=None)).status_code == 401
+    assert (await http.ask("DELETE", SESSIONS_PATH, token=None, Cookie=cookie)).status_code == 403
+    assert (await http.ask("DELETE", f"{SESSIONS_PATH}?of=nobody")).status_code == 400
+    assert await is_in(http, cookie)
+
+
+async def test_the_log_says_who_ended_them(http: Browserless, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "webui.rest.access")
+    await sign_in(http, "viewer-token")
+    await http.ask("DELETE", f"{SESSIONS_PATH}?of=all")
+    (record,) = (each for each in caplog.records if each.name == "webui.rest.access")
+    assert (record.__dict__["by"], record.__dict__["of"], record.__dict__["ended"]) == ("root", "all", 1)
+
+
+async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
+    autojump_clock: MockClock, http: Browserless, broker: FakeBroker, console: Console
+) -> None:
+    ended, kept = await sign_in(http, "viewer-token"), await sign_in(http, "editor-token")
+    heard: dict[str, list[tuple[float, bytes]]] = {ended: [], kept: []}
+    live = make_live(broker, lambda: 0)
+
+    async def listen(cookie: str) -> None:
+        secret = cookie.partition("=")[2]
+        follower = Subscriber([], lambda: console.authenticator.session(secret) is not None)
+        async with aclosing(stream(live, follower)) as events:
+            async for event in events:
+                heard[cookie].append((trio.current_time(), event))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live.run)
+        for each in heard:
+            nursery.start_soon(listen, each)
+        await trio.sleep(2.5)
+        began = trio.current_time()
+        await http.ask("DELETE", SESSIONS_PATH, token="viewer-token")
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    at, event = heard[ended][-1]
+    assert b"signed-out" in event and at - began <= 1
+    assert not any(b"signed-out" in event for _, event in heard[kept])

@@ -1,0 +1,161 @@
+"""Control's rows as JSON: nothing is forgotten, everything fits its schema, and slices make the same text."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from broker.control.rows.broker import TaskRow
+from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
+from tests.webui.fakes import FakeBroker
+from tests.webui.polls import Polls, WorkClock
+from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled
+from webui.live.history import History
+from webui.rest.inventory import CONNECTION
+from webui.rest.monitoring import FIGURES, OVERVIEW, TASK, THROTTLED
+from webui.tables import json_output
+from webui.tables.json_output import (
+    AT_ONCE,
+    SCALARS_AT_ONCE,
+    connection_json,
+    encode,
+    encode_in_slices,
+    figures_json,
+    finite,
+    overview_json,
+    task_json,
+    throttled_json,
+    utc,
+)
+from webui.tables.slices import SLICE_S
+
+QUEUES = (QueueRow("requests", 1, 500, 9),)
+PHASES = (PhaseRow("PRODUCE", "TotalTimeMs", 3, 0.5, float("nan")),)
+
+
+def test_figures_are_all_there() -> None:
+    answer = figures_json(figures(queues=QUEUES, phases=PHASES))
+    assert answer.keys() == {field.name for field in fields(Figures)}
+    assert answer["phases"][0]["p99_ms"] is None
+    FIGURES.check(answer)
+
+
+def test_a_share_that_is_no_number_is_none() -> None:
+    assert figures_json(figures(processor_idle=float("nan")))["processor_idle"] is None
+
+
+def test_the_overview_is_all_there(broker: FakeBroker) -> None:
+    answer = overview_json(broker.overview(), NOW_MS)
+    assert answer.keys() == {field.name for field in fields(Overview)} | {"at"}
+    OVERVIEW.check(answer | {"history": dict(History().columns(9))})
+
+
+def test_a_connection_is_all_there() -> None:
+    answer = connection_json(connection("app"))
+    assert set(answer) == {field.name.replace("_at_ms", "_at") for field in fields(ConnectionRow)}
+    CONNECTION.check(answer)
+
+
+def test_a_task_is_all_there() -> None:
+    for row in tasks():
+        answer = task_json(row)
+        assert set(answer) == {field.name.replace("_at_ms", "") for field in fields(TaskRow)}
+        TASK.check(answer)
+
+
+def test_a_throttle_says_since_when() -> None:
+    [answer] = throttled_json([throttled()], NOW_MS)
+    assert set(answer) == {field.name.replace("since_ms", "since") for field in fields(ThrottledRow)}
+    assert answer["since"] == "2027-01-15T07:59:59.400Z"
+    THROTTLED.check(answer)
+
+
+def test_a_throttle_by_the_default_names_it_null() -> None:
+    row = replace(throttled(), entity=(("user", None), ("client-id", "<default>")), observed=float("inf"))
+    [answer] = throttled_json([row], NOW_MS)
+    assert answer["entity"] == {"user": None, "client-id": "<default>"} and answer["observed"] is None
+
+
+def test_a_throttle_by_a_callback_names_its_tags() -> None:
+    row = replace(throttled(), entity=(), tags=(("group", "red"),))
+    [answer] = throttled_json([row], NOW_MS)
+    assert (answer["entity"], answer["tags"]) == ({}, [{"name": "group", "value": "red"}])
+    THROTTLED.check(answer)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [(1.5, 1.5), (0.0, 0.0), (None, None), (float("nan"), None), (float("inf"), None)]
+)
+def test_only_numbers_are_numbers(value: float | None, kept: float | None) -> None:
+    assert finite(value) == kept
+
+
+def test_times_are_utc_to_the_millisecond() -> None:
+    assert utc(0) == "1970-01-01T00:00:00.000Z" and utc(NOW_MS + 7) == "2027-01-15T08:00:00.007Z"
+
+
+ROW = {"name": 'a "quoted" \u2028 name', "rate": 1.5, "tags": [], "of": None}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        "text",
+        [ROW] * (AT_ONCE - 1),
+        [ROW] * AT_ONCE,
+        [ROW] * (AT_ONCE + 1),
+        [ROW] * 1_000,
+        {"items": [ROW] * 100, "total": 100, "of": 100, "none": []},
+        {"items": [], "total": 0},
+        {"history": {"at_ms": list(range(1_440)), "used": [None, 0.25] * 720}, "at": "now"},
+        [0.5] * (SCALARS_AT_ONCE + 1),
+        [None] * 17,
+        [[1, 2], [], [3]] * 20,
+        {f"/path/{number}": {"get": ROW} for number in range(60)},
+        {"one": {"two": {"three": [ROW] * 17}}},
+        {"ü": ["ü"] * 17},
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+async def test_a_long_answer_is_what_it_would_be_in_one_piece(value: Any) -> None:
+    assert await encode_in_slices(value) == encode(value)
+    assert json.loads(await encode_in_slices(value)) == value
+
+
+@pytest.mark.parametrize("long", [1, 1_000])
+async def test_what_is_no_json_is_refused_however_long(long: int) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        await encode_in_slices([float("nan")] * long)
+
+
+@pytest.fixture
+def slow_text(work_clock: WorkClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A microsecond for five characters."""
+    real = json_output.encode
+
+    def encode(value: Any) -> bytes:
+        text = real(value)
+        work_clock.now += len(text) * 0.2e-6
+        return text
+
+    monkeypatch.setattr(json_output, "encode", encode)
+
+
+@pytest.mark.parametrize("value", [[ROW] * 1_000, {"history": [0.123] * 10_000}], ids=["rows", "figures"])
+async def test_others_have_their_turns_while_much_is_written(
+    value: Any, slow_text: None, polls: Polls
+) -> None:
+    size = len(encode(value))
+    polls.since()
+    await encode_in_slices(value)
+    assert polls.since() >= size * 0.2e-6 / SLICE_S / 3
+
+
+async def test_a_short_answer_is_written_at_once(slow_text: None, polls: Polls) -> None:
+    polls.since()
+    await encode_in_slices({"items": [ROW] * AT_ONCE, "total": AT_ONCE})
+    assert polls.since() == 0

@@ -1,0 +1,202 @@
+"""Routes of the console's pages, login, logout and static files.
+
+Added to the app by http.app. The pages load and change all data through the REST API.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import quote
+
+from quart import Response, request
+from quart.typing import ResponseReturnValue
+from quart_trio import QuartTrio
+
+from broker.control.commands import Role
+from webui.console import Console
+from webui.http.request import body_of, request_info_of
+from webui.pages import PAGES, Page, Renderer, StaticFiles
+from webui.rest import bodies as strict_json
+from webui.rest.access import LONGEST_NAME
+from webui.rest.problem import Problem
+from webui.rest.routing import JSON
+from webui.rest.schema import Record, Text
+from webui.security import headers
+from webui.security.authenticator import LONGEST_SECRET, role_of
+from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of
+from webui.security.origin import is_cross_site, sends_fetch_site
+from webui.tables.json_output import encode
+
+REFUSED_ADDRESS: Final = (
+    "A token in the URL is not accepted, because histories and logs keep it. Paste it here, or open a "
+    "link that weir console-link prints."
+)
+UNPROVEN_LINK: Final = (
+    "Over plain HTTP from another machine this browser does not send the link's origin, so links cannot "
+    "log in. Use a token or a password here, or TLS."
+)
+IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
+"""Characters that stay unquoted in the query of a redirect."""
+
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BY_TOKEN = Record({"token": _SECRET})
+_BY_NAME = Record({"name": Text(shortest=1, longest=LONGEST_NAME), "password": _SECRET})
+
+
+def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
+    renderer = Renderer(static)
+    for page in PAGES:
+        _add(app, page.path, page.key, _page_view(console, renderer, page), "GET")
+    _add(app, "/login", "login", _login_view(console), "POST")
+    _add(app, "/logout", "logout", _logout_view(console), "POST")
+    _add(app, "/session", "session", _session_view(console), "GET")
+    _add(app, "/static/<version>/<path:name>", "static_file", _static_view(static), "GET")
+    return renderer
+
+
+View = Callable[..., Awaitable[ResponseReturnValue]]
+
+
+def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
+    app.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
+
+
+def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        redirect_origin = console.own_host.redirect_origin(
+            request_info.scheme, request_info.headers.get("Host", "")
+        )
+        if redirect_origin is not None:
+            return _redirect(redirect_origin, page.path, request.query_string)
+        if "token" in request.args:
+            return _sign_in_page(renderer, REFUSED_ADDRESS, 403)
+        code = request.args.get("code")
+        if code is not None and request.method == "GET":
+            return _login_by_link(console, renderer, page, request_info, code)
+        session = session_of(console, request_info)
+        if session is None:
+            return _sign_in_page(renderer, "")
+        html = renderer.render(
+            f"{page.key}.html",
+            page=page,
+            csrf=session.csrf,
+            who=session.token.name,
+            role=session.token.role.lower(),
+            may_edit=role_of(session.token) >= Role.EDITOR,
+            quota_callback=console.backend.views.quota_callback,
+        )
+        return Response(html, content_type="text/html; charset=utf-8")
+
+    return view
+
+
+def _redirect(origin: str, path: str, query: bytes) -> Response:
+    """Redirect to the same page on the host that has its own cookies."""
+    more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
+    return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
+
+
+def _login_by_link(
+    console: Console, renderer: Renderer, page: Page, request_info: RequestInfo, code: str
+) -> ResponseReturnValue:
+    """Log in by a link that the broker or `weir console-link` printed. The redirect removes the code from
+    the address bar.
+    """
+    if is_cross_site(request_info.headers):
+        # Another site's link must not log the visitor in as the link's creator (login CSRF).
+        return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
+    if not sends_fetch_site(request_info.headers, request_info.address):
+        return _sign_in_page(renderer, UNPROVEN_LINK, 403)
+    opened = Response(b"", status=303, headers={"Location": page.path})
+    old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+    try:
+        secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)
+    except Problem as problem:
+        if session_of(console, request_info) is not None:
+            # The link was opened again in the browser that it logged in.
+            return opened
+        return _sign_in_page(renderer, problem.detail, problem.status)
+    _set_cookie(console, opened, secret)
+    return opened
+
+
+def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Response:
+    html = renderer.render("login.html", message=message)
+    return Response(html, status=status, content_type="text/html; charset=utf-8")
+
+
+def _login_view(console: Console) -> View:
+    """Create the login view. It returns the token's name and role, and a CSRF token for open pages."""
+
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        check_body(request_info)
+        old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+        authenticator = console.authenticator
+        with authenticator.guess(request_info.address) as guess:
+            given = strict_json.parse(await body_of(request))
+            if isinstance(given, dict) and "name" in given:
+                by = _BY_NAME.check(given)
+                opened = await authenticator.sign_in_by_name(
+                    by["name"], by["password"], request_info.address, old, guess
+                )
+            else:
+                token = _BY_TOKEN.check(given)["token"]
+                opened = authenticator.sign_in(token, request_info.address, old, guess)
+        secret, session = opened
+        who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
+        response = Response(encode(who), content_type=JSON)
+        _set_cookie(console, response, secret)
+        return response
+
+    return view
+
+
+def _logout_view(console: Console) -> View:
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        identity_of(console, request_info)
+        name = cookie_name(console, request_info.scheme)
+        console.authenticator.sign_out(request_info.cookies.get(name, ""))
+        response = Response(b"", status=204)
+        response.delete_cookie(
+            name, path="/", secure=request_info.scheme == "https", httponly=True, samesite="Strict"
+        )
+        return response
+
+    return view
+
+
+def _session_view(console: Console) -> View:
+    """Create the view that tells the login page whether a session exists. A page opened from another site's
+    link is requested without the cookie (SameSite=Strict).
+    """
+
+    async def view() -> ResponseReturnValue:
+        return Response(b"", status=204 if session_of(console, request_info_of(request)) else 401)
+
+    return view
+
+
+def _static_view(static: StaticFiles) -> View:
+    async def view(version: str, name: str) -> ResponseReturnValue:
+        found = static.get(name)
+        if found is None:
+            raise Problem(404, "File not found.")
+        content, media = found
+        kept = headers.IMMUTABLE if version == static.version else headers.NO_STORE
+        return Response(content, content_type=media, headers={"Cache-Control": kept})
+
+    return view
+
+
+def _set_cookie(console: Console, response: Response, secret: str) -> None:
+    scheme = request.scheme
+    response.set_cookie(
+        cookie_name(console, scheme),
+        secret,
+        path="/",
+        secure=scheme == "https",
+        httponly=True,
+        samesite="Strict",
+    )

@@ -1,0 +1,195 @@
+"""The console's pages: the list of pages in the sidebar, their templates, and the static files.
+
+Used by webui.http.page_routes. Templates contain only the frame of a page: names chosen by clients reach a
+page only as JSON, and scripts insert them as text. Path traversal is impossible: the name of a static file
+is a key of a dictionary filled from the package's own directory.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
+    icon. `modules` are the script's transitive imports, which the browser preloads.
+    """
+
+    key: str
+    path: str
+    title: str
+    section: str
+    modules: tuple[str, ...]
+
+
+_FRAME: Final = ("api", "credentials", "dom", "entity", "live", "session", "shell", "units")
+_EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
+_PLAIN: Final = ("api", "credentials", "dom", "live", "session", "shell", "table", "units")
+_OPENING: Final = (
+    "api",
+    "credentials",
+    "details",
+    "dom",
+    "listing",
+    "live",
+    "session",
+    "shell",
+    "table",
+    "units",
+)
+
+PAGES: Final = (
+    Page(
+        "overview",
+        "/",
+        "Overview",
+        "Now",
+        (*_FRAME, "broker_rule", "chart", "charts", "shortlists", "vitals"),
+    ),
+    Page(
+        "throttled",
+        "/throttled",
+        "Throttled now",
+        "Now",
+        (*_FRAME, "broker_rule", "chart", "recent_throttles", "table"),
+    ),
+    Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
+    Page(
+        "quotas",
+        "/quotas",
+        "Client quotas",
+        "Limits",
+        (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited"),
+    ),
+    Page(
+        "broker_quotas",
+        "/broker-quotas",
+        "Broker quotas",
+        "Limits",
+        (*_PLAIN, "broker_limit_editor", "broker_limits"),
+    ),
+    Page("addresses", "/ip-quotas", "IP quotas", "Limits", (*_PLAIN, "address_editor", "listing")),
+    Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
+    Page("connections", "/connections", "Connections", "Clients", (*_PLAIN, "listing")),
+    Page("groups", "/groups", "Groups", "Clients", _OPENING),
+    Page(
+        "telemetry",
+        "/client-metrics",
+        "Client metrics",
+        "Clients",
+        (*_PLAIN, "chart", "instance_panel", "listing", "subscription_editor"),
+    ),
+    Page("topics", "/topics", "Topics", "Broker", _OPENING),
+    Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
+    Page(
+        "audit",
+        "/audit",
+        "Audit",
+        "Broker",
+        (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
+    ),
+    Page(
+        "insights",
+        "/insights",
+        "Insights",
+        "Broker",
+        (
+            *_FRAME,
+            *("chart", "insight_advice", "insight_section", "insight_tables", "insight_what_if", "table"),
+        ),
+    ),
+    Page(
+        "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")
+    ),
+)
+
+
+def sections() -> dict[str, list[Page]]:
+    """Return the pages by sidebar section, in the order of `PAGES`."""
+    made: dict[str, list[Page]] = {}
+    for page in PAGES:
+        made.setdefault(page.section, []).append(page)
+    return made
+
+
+MEDIA: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+COMMON: Final = ("tokens", "base", "shell", "parts", "chart", "editor")
+"""The style sheets of every page, in order, served as one file, css/common.css."""
+
+
+class StaticFiles:
+    """All static files. `version` is a hash of all of them and part of every address, so browsers may cache
+    files indefinitely and never mix releases.
+    """
+
+    __slots__ = ("_files", "version")
+
+    def __init__(self) -> None:
+        self._files = dict(sorted(_walk(files("webui") / "static", "")))
+        self._files["css/common.css"] = b"\n".join(self._files[f"css/{name}.css"] for name in COMMON)
+        everything = sha256()
+        for name, content in self._files.items():
+            everything.update(name.encode() + b"\0" + content)
+        self.version = everything.hexdigest()[:12]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._files)
+
+    def get(self, name: str) -> tuple[bytes, str] | None:
+        """Return content and media type, or None."""
+        content = self._files.get(name)
+        return None if content is None else (content, MEDIA[name[name.rindex(".") :]])
+
+    def address(self, name: str) -> str:
+        """Return the path of a file. Raises KeyError for an unknown name, so that no template has a dead
+        link.
+        """
+        if name not in self._files:
+            raise KeyError(name)
+        return f"/static/{self.version}/{name}"
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _walk(entry, f"{prefix}{entry.name}/")
+        elif any(entry.name.endswith(suffix) for suffix in MEDIA):
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found
+
+
+class Renderer:
+    """A Jinja environment that compiles all templates at startup."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, static: StaticFiles) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("templates", ""),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals.update(sections=sections(), static=static.address)
+        for name in self._environment.list_templates():
+            if name.endswith(".html"):
+                self._environment.get_template(name)
+
+    def render(self, template: str, **values: Any) -> str:
+        return self._environment.get_template(template).render(**values)

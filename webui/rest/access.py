@@ -1,0 +1,347 @@
+"""Access to the console: /tokens, /tokens/{name}:password and /sessions.
+
+Tokens: only one response contains a secret; the broker stores its hash. Sessions of a revoked token end
+with their next request.
+
+Proof: a stolen session or an open browser must not be enough to create permanent access, so a browser that
+changes tokens or passwords sends its secret again. Programs send their token with every request and need no
+further proof.
+
+Passwords are an alternative to the token. Administrators set the password of any token. Other users set
+only their own, and must present their current password or token. All sessions of the token end, except the
+requesting one.
+
+Sessions: DELETE ends all sessions of the requesting token or, for administrators, of all tokens; a session
+ends at once, its live streams with the next broadcast. Programs that send their token with each request
+have no session; renewing the token ends their access. Sessions are in memory and not in the audit trail, so
+the log records the actor.
+"""
+
+import base64
+import binascii
+import logging
+from typing import Any, Final
+
+from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
+from broker.control.tokens import SetPassword
+from broker.control.views import TokenRow
+from broker.errors import ApiError, ErrorCode
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.routing import HEADERS, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Number, Record, Text
+from webui.security.authenticator import LONGEST_SECRET
+from webui.tables.json_output import utc
+
+logger = logging.getLogger(__name__)
+
+MAX_TOKENS: Final = 1_000
+ROLES: Final = ("viewer", "editor", "admin")
+LONGEST_NAME: Final = 64
+SHORTEST_LIFE_MS: Final = 60_000
+LONGEST_LIFE_MS: Final = 10 * 366 * 86_400_000
+
+_ROLE = Text(choices=ROLES)
+_LIFE = Number(integer=True, least=SHORTEST_LIFE_MS, most=LONGEST_LIFE_MS, nullable=True)
+_MOMENT = Text(form="date-time", nullable=True)
+_NEW = Text(longest=LONGEST_NAME, shortest=1)
+TOKEN: Final = Record(
+    {
+        "name": NAME,
+        "role": _ROLE,
+        "changed_at": TIME,
+        "changed_by": NAME,
+        "expires_at": _MOMENT,
+        "expires_in_ms": Number(integer=True, least=0, nullable=True),
+        "last_used_at": _MOMENT,
+        "password_set_at": _MOMENT,
+        "version": COUNT,
+    }
+)
+TOKENS: Final = Record({"items": Listing(TOKEN, most=MAX_TOKENS), "mine": NAME})
+ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
+REFUSED: Final = problem_schema(current=Maybe(TOKEN))
+PLACE: Final = (Query("name", _NEW, "The token's name."),)
+ENDED: Final = Record({"ended": COUNT})
+
+PRESENT: Final = "X-Present-Secret"
+PROOF_HEADER: Final = {
+    PRESENT: "Required with a session, not with a bearer token: the signed-in user's token or password, or "
+    "the code of a new link, as base64 of UTF-8."
+}
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BODY: Final = Record(
+    {"password": Text(shortest=1, longest=LONGEST_SECRET, nullable=True), "present": _SECRET},
+    optional=frozenset({"present"}),
+)
+
+
+async def list_tokens(call: Call) -> Reply:
+    rows = call.console.backend.views.tokens()[:MAX_TOKENS]
+    return Reply({"items": [token_json(call, row) for row in rows], "mine": call.actor.name})
+
+
+async def get_token(call: Call) -> Reply:
+    row = existing(call)
+    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+
+
+def token_json(call: Call, row: TokenRow) -> dict[str, Any]:
+    expires_at_ms = row.expires_at_ms
+    return {
+        "name": row.name,
+        "role": row.role,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
+        "expires_in_ms": None if expires_at_ms is None else max(0, expires_at_ms - call.console.now_ms()),
+        "last_used_at": _last_used(call, row.name),
+        "password_set_at": None if row.password_at_ms is None else utc(row.password_at_ms),
+        "version": row.version,
+    }
+
+
+def _last_used(call: Call, name: str) -> str | None:
+    unused_ms = call.console.authenticator.unused_for_ms(name)
+    return None if unused_ms is None else utc(call.console.now_ms() - unused_ms)
+
+
+async def issue_token(call: Call) -> Reply:
+    await require_proof(call)
+    name, role = call.body["name"], Role[call.body["role"].upper()]
+    try:
+        return await _issue(call, name, role, 0, 201)
+    except ApiError as error:
+        if error.code is not ErrorCode.INVALID_UPDATE_VERSION:
+            raise
+        detail = "A token of this name exists; renew it, or choose another name."
+        raise Problem(409, detail, where="/name") from error
+
+
+async def renew_token(call: Call) -> Reply:
+    await require_proof(call)
+    row, expected = existing(call), expected_version(call.headers)
+    try:
+        # A concurrently revoked token must not return with its old role.
+        version = row.version if expected is None else expected
+        return await _issue(call, row.name, Role[row.role.upper()], version, 200)
+    except ApiError as error:
+        raise refusal(call, error.code, error.message) from error
+
+
+async def revoke_token(call: Call) -> Reply:
+    await require_proof(call)
+    command = RevokeAdminToken(call.path_params["name"], expected_version(call.headers))
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise refusal(call, outcome.error, outcome.message)
+    return Reply(b"", status=204)
+
+
+async def _issue(call: Call, name: str, role: Role, version: int, status: int) -> Reply:
+    """Raises ApiError."""
+    life_ms = call.body.get("expires_in_ms")
+    expires_at_ms = None if life_ms is None else call.console.now_ms() + int(life_ms)
+    command = IssueAdminToken(name, role, expires_at_ms=expires_at_ms, expected_version=version)
+    token = await call.console.backend.control.apply(command, call.actor)
+    answer = {
+        "name": token.name,
+        "role": token.role.name.lower(),
+        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
+        "secret": token.secret,
+    }
+    row = _token(call, name)
+    return Reply(answer, status=status, headers={} if row is None else {"ETag": etag(row.version)})
+
+
+def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
+    """Return the conflict with the token's current state; null if it is revoked."""
+    if error is not ErrorCode.INVALID_UPDATE_VERSION:
+        return Problem.of(error, message)
+    row = _token(call, call.path_params["name"])
+    return Problem.of(error, message, current=None if row is None else token_json(call, row))
+
+
+def existing(call: Call) -> TokenRow:
+    row = _token(call, call.path_params["name"])
+    if row is None:
+        raise Problem(404, "Token not found.")
+    return row
+
+
+def _token(call: Call, name: str) -> TokenRow | None:
+    return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
+
+
+async def require_proof(call: Call) -> None:
+    """Require the secret from a session. Raises Problem 403 for a missing or wrong secret (a wrong one counts
+    as a failed login), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a login.
+    """
+    if call.session is None:
+        return
+    secret = _read(call.headers.get(PRESENT, ""))
+    if not secret:
+        raise Problem(403, "Enter your token or password again.", where="/present")
+    try:
+        await call.console.authenticator.require_proof(call.session.token, secret, call.actor.address)
+    except Problem as problem:
+        if problem.status != 401:
+            raise
+        detail = "Wrong secret: expected your token, your password or the code of a new link."
+        raise Problem(403, detail, where="/present") from problem
+    if not call.signed_in():
+        raise Problem(401, "Your session ended in the meantime.")
+
+
+def _read(header: str) -> str:
+    """Raises Problem."""
+    try:
+        secret = base64.b64decode(header, validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise Problem(400, f"Invalid {PRESENT}: expected base64 of UTF-8.") from error
+    if len(secret) > LONGEST_SECRET:
+        raise Problem(400, f"Invalid secret: expected at most {LONGEST_SECRET} characters.", where="/present")
+    return secret
+
+
+async def set_password(call: Call) -> Reply:
+    await require_proof(call)
+    name, password, expected = call.path_params["name"], call.body["password"], expected_version(call.headers)
+    asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
+    # Check role and version before the expensive hash.
+    await _apply(call, asked)
+    hashed = None
+    if password is not None:
+        hashed = await call.console.authenticator.passwords.hashed(password, name)
+        if not call.signed_in():
+            raise Problem(401, "Your session ended in the meantime.")
+    await _apply(call, SetPassword(name, hashed, asked.proven, expected))
+    row = existing(call)
+    if call.session is not None and call.actor.name == name:
+        call.session.token = row
+    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+
+
+async def _proven(call: Call) -> bool:
+    """Require the current password or token of this name; a browser has proven it already. Raises Problem; a
+    wrong secret counts as a failed login.
+    """
+    name, present = call.path_params["name"], call.body.get("present")
+    if call.session is not None and name == call.actor.name:
+        return True
+    if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
+        return False
+    try:
+        await call.console.authenticator.passwords.prove(name, present, call.actor.address)
+    except Problem as problem:
+        if problem.status != 401:
+            raise
+        detail = "Wrong secret: expected the current password or the token."
+        raise Problem(403, detail, where="/present") from problem
+    return True
+
+
+async def _apply(call: Call, command: SetPassword) -> None:
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise refusal(call, outcome.error, outcome.message)
+
+
+async def end_sessions(call: Call) -> Reply:
+    all_tokens = call.query["of"] == "all"
+    if all_tokens and call.actor.role < Role.ADMIN:
+        raise Problem.of(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            "Ending the sessions of other tokens requires the role admin.",
+        )
+    ended = call.console.authenticator.sign_out_everywhere(None if all_tokens else call.actor.name)
+    logger.info(
+        "console sessions were ended",
+        extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},
+    )
+    return Reply({"ended": ended})
+
+
+MISSING: Final = ResponseSpec("Token not found", PROBLEM)
+CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is its current state", REFUSED)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/tokens",
+        "listTokens",
+        "Access tokens with their roles; `mine` is the requesting token.",
+        list_tokens,
+        {200: ResponseSpec("The tokens, by name, without their secrets", TOKENS)},
+    ),
+    Route(
+        "POST",
+        "/api/v1/tokens",
+        "issueToken",
+        "Creates a token. Requires the role admin.",
+        issue_token,
+        {
+            201: ResponseSpec("The token with its secret, which is never shown again", ISSUED),
+            409: ResponseSpec("A token of this name exists", PROBLEM),
+        },
+        body=Record(
+            {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
+        ),
+        headers=PROOF_HEADER,
+    ),
+    Route(
+        "GET",
+        "/api/v1/tokens/{name}",
+        "getToken",
+        "One token, without its secret.",
+        get_token,
+        {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING},
+        path_params=PLACE,
+    ),
+    Route(
+        "POST",
+        "/api/v1/tokens/{name}:renew",
+        "renewToken",
+        "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
+        renew_token,
+        {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
+        body=Record({"expires_in_ms": _LIFE}),
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        path_params=PLACE,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/tokens/{name}",
+        "revokeToken",
+        "Revokes a token, except the last admin token without expiry. Requires the role admin.",
+        revoke_token,
+        {
+            204: ResponseSpec("The token is revoked, and its sessions are ended"),
+            404: MISSING,
+            412: CHANGED,
+        },
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        path_params=PLACE,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/tokens/{name}:password",
+        "setPassword",
+        "Sets the console password of a token; null removes it. Requires the role admin, "
+        "or the token's own user with the current password or token.",
+        set_password,
+        {200: ResponseSpec("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
+        body=_BODY,
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        path_params=PLACE,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/sessions",
+        "endSessions",
+        "Logs out browsers: all sessions of the requesting token, including the requesting one, or with "
+        "`of=all` the sessions of all tokens, which requires the role admin. Tokens stay valid.",
+        end_sessions,
+        {200: ResponseSpec("The number of ended sessions", ENDED)},
+        query=(Query("of", Text(choices=("own", "all")), "Whose sessions.", default="own"),),
+    ),
+)

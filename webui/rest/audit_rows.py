@@ -1,0 +1,117 @@
+"""One change of the audit trail: as JSON, as a line of CSV, and the command that restores its old value.
+
+Used by webui.rest.audit. broker.control has already redacted secrets. Independent of HTTP.
+"""
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Iterable
+from typing import Any, Final
+
+from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.views import AuditEntry
+from webui.quotas import kafka_configs
+from webui.tables.json_output import utc
+
+CLIENT_QUOTA: Final = "client-quota"
+SHADOW: Final = "shadow"
+KINDS: Final = (
+    "cluster",
+    "topic",
+    "topic-config",
+    CLIENT_QUOTA,
+    "broker-config",
+    "client-metrics",
+    "producer-ids",
+    "connection",
+    "user-scram",
+    "admin-token",
+)
+TOOL_TYPES: Final = {
+    "topic-config": "topics",
+    "broker-config": "brokers",
+    "client-metrics": "client-metrics",
+}
+COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "entity", "key", "old", "new")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def entry_json(row: AuditEntry) -> dict[str, Any]:
+    """Return a change as JSON. `quota` is the entity of a client quota, `entity` its text; changes made
+    together share `batch`; `final` is the reason why the change cannot be undone, null if it can.
+    """
+    pairs = quota_entity(row)
+    return {
+        "id": row.seq,
+        "batch": row.batch,
+        "at": utc(row.time_ms),
+        "actor": row.actor,
+        "role": row.role,
+        "address": row.address,
+        "origin": row.origin,
+        "kind": row.kind,
+        "entity": row.entity,
+        "quota": None if pairs is None else dict(pairs),
+        "key": row.key,
+        "old": row.old,
+        "new": row.new,
+        "final": row.final,
+    }
+
+
+def quota_entity(row: AuditEntry) -> EntityPairs | None:
+    if row.kind != CLIENT_QUOTA:
+        return None
+    return tuple((kind, name) for kind, name in json.loads(row.entity))
+
+
+def undo_op(row: AuditEntry) -> QuotaOp | None:
+    """Return the operation that undoes a change of a client quota's limit; None for its shadow mark."""
+    if row.key == SHADOW:
+        return None
+    return QuotaOp(row.key, None if row.old is None else float(row.old))
+
+
+def undo_command(bootstrap: str, row: AuditEntry) -> str:
+    """Return the kafka-configs.sh line equivalent to an undo; empty if no tool can do it."""
+    pairs = quota_entity(row)
+    if pairs is not None:
+        op = undo_op(row)
+        return "" if op is None else kafka_configs(bootstrap, pairs, (op,))
+    if row.kind not in TOOL_TYPES:
+        return ""
+    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter"]
+    words += ["--delete-config", row.key] if row.old is None else ["--add-config", _assignment(row)]
+    words += ["--entity-type", TOOL_TYPES[row.kind]]
+    words += ["--entity-name", row.entity] if row.entity else ["--entity-default"]
+    return shlex.join(words)
+
+
+def csv_line(row: AuditEntry) -> bytes:
+    """Format a line by RFC 4180. An apostrophe precedes a cell that a spreadsheet would evaluate as a
+    formula.
+    """
+    fields = entry_json(row)
+    return _csv(_cell(fields[name]) for name in COLUMNS)
+
+
+def _csv(cells: Iterable[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode()
+
+
+CSV_HEAD: Final = _csv(COLUMNS)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _assignment(row: AuditEntry) -> str:
+    """Put a value with a comma in brackets: the tool splits other values at commas."""
+    value = row.old or ""
+    return f"{row.key}=[{value}]" if "," in value else f"{row.key}={value}"

@@ -1,0 +1,164 @@
+"""Response schemas of /insights/*. webui.insights.worker produces the bodies; the tests validate them against
+these schemas.
+"""
+
+from typing import Final
+
+from webui.insights.queries import USAGE_SORTS
+from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
+
+Fields = dict[str, Schema]
+
+MAX_ROWS: Final = 1_000
+MAX_POINTS: Final = 2_400
+LONGEST_TEXT: Final = 1_000_000
+
+DAY: Final = Text(form="date")
+AT: Final = Text(form="date-time")
+_MAYBE_AT: Final = Text(form="date-time", nullable=True)
+_MAYBE_COUNT: Final = Number(integer=True, least=0, nullable=True)
+_WHO: Final[Fields] = {
+    "user": Text(longest=LONGEST_TEXT, nullable=True),
+    "client_id": Text(longest=LONGEST_TEXT, nullable=True),
+}
+
+
+def _counts(*names: str) -> Fields:
+    return dict.fromkeys(names, COUNT)
+
+
+_RULE: Final = Names(Text(longest=LONGEST_TEXT, nullable=True))
+_USED: Final = _counts("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us")
+_HELD: Final = _counts("throttles", "throttle_ms", "longest_ms")
+_TOOK: Final = _counts("timed", "p50_us", "p95_us", "p99_us", "max_us")
+
+BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
+PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
+SORTS: Final = tuple(USAGE_SORTS)
+
+
+def listing(*parts: Fields) -> Record:
+    """Return the schema of a page of rows; a row has the fields of all parts."""
+    fields = {name: schema for part in parts for name, schema in part.items()}
+    return Record(
+        {
+            "from": DAY,
+            "to": DAY,
+            "version": COUNT,
+            "written_at": _MAYBE_AT,
+            "items": Listing(Record(fields), most=MAX_ROWS),
+            "next": Text(nullable=True),
+        }
+    )
+
+
+def series(fields: Fields) -> Record:
+    return Record(
+        {
+            "from": DAY,
+            "to": DAY,
+            "step": Text(choices=("minute", "hour", "day")),
+            "version": COUNT,
+            "written_at": _MAYBE_AT,
+            "items": Listing(Record({"at": AT} | fields), most=MAX_POINTS),
+        }
+    )
+
+
+USAGE: Final = listing(_WHO, _USED, {"minutes": COUNT})
+USAGE_SERIES: Final = series(_USED)
+THROTTLING: Final = listing({"kind": Text(), "rule": _RULE}, _WHO, _HELD, {"first_at": AT, "last_at": AT})
+THROTTLING_SERIES: Final = series(_HELD)
+LATENCY: Final = listing({"api": NAME, "phase": NAME}, _TOOK)
+LATENCY_SERIES: Final = series(_TOOK)
+UTILISATION: Final = listing(
+    {
+        "key": NAME,
+        "rule": _RULE,
+        "sharer": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
+        "peak": MAYBE,
+        "mean": MAYBE,
+        "minutes": COUNT,
+        "minutes_nearly": COUNT,
+        "minutes_at_limit": COUNT,
+        "bound": MAYBE,
+    }
+)
+STORMS: Final = listing(
+    {"at": AT, "node": _MAYBE_COUNT, "listener": NAME, "address": NAME},
+    _counts("attempts", "opened", "refused", "throttled"),
+)
+SHARED_CLIENT_IDS: Final = listing(
+    {
+        "day": DAY,
+        "client_id": Text(longest=LONGEST_TEXT),
+        "principals": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
+        "addresses": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
+        "connections": COUNT,
+        "is_shared_by_principals": Flag(),
+    }
+)
+OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"total": COUNT, "share": MAYBE})
+THROTTLE_COMPLIANCE: Final = listing(
+    {"day": DAY},
+    _WHO,
+    {"software_name": Text(longest=LONGEST_TEXT), "software_version": Text(longest=LONGEST_TEXT)},
+    _counts("connections", "throttles", "throttle_ms", "waited", "sent_early"),
+    {"early_share": MAYBE, "obeys": Flag(nullable=True)},
+)
+_SAID: Final[Fields] = {
+    "points": COUNT,
+    **dict.fromkeys(("least", "most", "mean", "increase", "total"), MAYBE),
+    "counted": _MAYBE_COUNT,
+}
+CLIENT_METRICS: Final = listing(
+    {"metric": NAME, "shape": Text(choices=("gauge", "sum", "histogram"))},
+    _WHO,
+    _SAID,
+    {"instances": COUNT, "last_at": AT},
+)
+CLIENT_METRICS_SERIES: Final = series(_SAID)
+ADVICE: Final = listing(
+    {"day": DAY},
+    _WHO,
+    {
+        "key": NAME,
+        "minutes": COUNT,
+        "needed": MAYBE,
+        "peak": MAYBE,
+        "recommended": MAYBE,
+        "throttled_minutes": COUNT,
+        "throttled_share": MAYBE,
+        "reason": Text(longest=LONGEST_TEXT),
+    },
+)
+
+TABLE: Final = Record(
+    {
+        "name": Text(),
+        "state": Text(choices=("there", "none", "foreign", "damaged")),
+        "problem": Text(nullable=True),
+        "version": _MAYBE_COUNT,
+        "rows": _MAYBE_COUNT,
+        "files": _MAYBE_COUNT,
+        "bytes": _MAYBE_COUNT,
+        "newest_at": _MAYBE_AT,
+        "newest_day": Text(nullable=True),
+        "written_at": _MAYBE_AT,
+        "gap_ms": _MAYBE_COUNT,
+    }
+)
+STATE: Final = Record(
+    {
+        "state": Text(choices=("off", "missing", "none", "unreadable", "ready", "stale")),
+        "warehouse": Text(longest=LONGEST_TEXT),
+        "problem": Text(longest=4096, nullable=True),
+        "newest_at": _MAYBE_AT,
+        "written_at": _MAYBE_AT,
+        "usual_ms": _MAYBE_COUNT,
+        "setting": Text(),
+        "install": Text(),
+        "command": Text(longest=LONGEST_TEXT),
+        "tables": Listing(TABLE),
+    }
+)

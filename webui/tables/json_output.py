@@ -1,0 +1,155 @@
+"""JSON of the REST API and of the live stream: the rows of broker.control as objects, and objects as text.
+
+Field names are those of the rows. Timestamps are RFC 3339 in UTC, durations milliseconds, rates per second;
+a missing value is null.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from broker.control.rows.broker import TaskRow
+from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
+from webui.tables.slices import collect
+
+
+class Row(Protocol):
+    """A dataclass with slots."""
+
+    @property
+    def __dataclass_fields__(self) -> dict[str, Any]: ...
+
+
+def named(row: Row) -> dict[str, Any]:
+    """Return the fields by name without copying, in a quarter of the time of `dataclasses.asdict`."""
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+
+
+def finite(value: float | None) -> float | None:
+    """Return None for NaN and Infinity, which JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+@lru_cache(4096)
+def utc(epoch_ms: int) -> str:
+    """Format as RFC 3339 in UTC, with milliseconds. Cached, because pages repeat the same past times."""
+    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
+    return {
+        "at": utc(now_ms),
+        "cluster_id": row.cluster_id,
+        "node_id": row.node_id,
+        "software_version": row.software_version,
+        "bootstrap": list(row.bootstrap),
+        "console": row.console,
+        "topics": row.topics,
+        "partitions": row.partitions,
+        "quota_rules": row.quota_rules,
+        "figures": figures_json(row.figures),
+    }
+
+
+def figures_json(row: Figures) -> dict[str, Any]:
+    return {
+        name: finite(value) if isinstance(value, float) else value
+        for name, value in named(row).items()
+        if name not in ("queues", "phases")
+    } | {
+        "queues": [named(queue) for queue in row.queues],
+        "phases": [
+            named(phase) | {"p50_ms": finite(phase.p50_ms), "p99_ms": finite(phase.p99_ms)}
+            for phase in row.phases
+        ],
+    }
+
+
+def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, Any]]:
+    return [throttled_channel_json(row, now_ms) for row in rows]
+
+
+def throttled_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
+    return {
+        "connection_id": row.connection_id,
+        "client_id": row.client_id,
+        "principal": row.principal,
+        "address": row.address,
+        "quota_type": str(row.quota_type),
+        "entity": dict(row.entity),
+        "observed": finite(row.observed),
+        "bound": row.bound,
+        "throttle_ms": row.throttle_ms,
+        "remaining_ms": row.remaining_ms,
+        "since": utc(now_ms - row.since_ms),
+        "times": row.times,
+        "obeys": row.obeys,
+        "tags": tags_json(row.tags),
+    }
+
+
+def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in tags]
+
+
+def task_json(row: TaskRow) -> dict[str, Any]:
+    fields = named(row)
+    fields["since"] = utc(fields.pop("since_at_ms"))
+    return fields | {"owns": [named(owned) for owned in row.owns], "idle": finite(row.idle)}
+
+
+def connection_json(row: ConnectionRow) -> dict[str, Any]:
+    fields = named(row)
+    fields["opened_at"] = utc(fields.pop("opened_at_ms"))
+    return fields
+
+
+AT_ONCE: Final = 16
+"""Elements per slice of a long list or object whose elements are containers."""
+
+SCALARS_AT_ONCE: Final = 512
+
+_write = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+
+
+def encode(value: Any) -> bytes:
+    """Encode as compact JSON. Raises ValueError for NaN, which is a bug."""
+    return _write(value).encode()
+
+
+async def encode_in_slices(value: Any) -> bytes:
+    """Like `encode`, in slices for long lists or objects: a page of a thousand rows takes milliseconds."""
+    if not _is_long(value):
+        return encode(value)
+    return b"".join(await collect(_pieces(value), at_once=1))
+
+
+def _is_long(value: Any) -> bool:
+    if isinstance(value, dict):
+        return len(value) > AT_ONCE or any(_is_long(each) for each in value.values())
+    return isinstance(value, list) and len(value) > AT_ONCE
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """Encode short containers in one piece, whatever they contain."""
+    if not _is_long(value):
+        yield encode(value)
+    elif isinstance(value, dict):
+        before = b"{"
+        for name, each in value.items():
+            yield before + encode(name) + b":"
+            yield from _pieces(each)
+            before = b","
+        yield b"}"
+    else:
+        before, rest = b"[", iter(value)
+        at_once = AT_ONCE if isinstance(value[0], dict | list) else SCALARS_AT_ONCE
+        while some := list(islice(rest, at_once)):
+            yield before + encode(some)[1:-1]
+            before = b","
+        yield b"]"
