@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-# Public as trio.testing.wait_all_tasks_blocked, but trio.testing imports pytest where that is installed: 6 MB and
-# 0.2 s of every start.
+# Public as trio.testing.wait_all_tasks_blocked, but trio.testing imports pytest where that is installed: 6 MB
+# and 0.2 s of every start.
 from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
 
 Item = TypeVar("Item")

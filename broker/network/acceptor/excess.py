@@ -68,5 +68,6 @@ def is_closing(channel: Channel) -> bool:
     return channel.interest == UNWATCHED
 
 
-def _priority(channel: Channel) -> tuple[bool, int]:
-    return not is_closing(channel), channel.last_active_ms
+def _priority(channel: Channel) -> tuple[bool, int, int]:
+    """Of connections that were active in the same millisecond, one that waits for a response closes last."""
+    return not is_closing(channel), channel.last_active_ms, channel.requests_in_flight
