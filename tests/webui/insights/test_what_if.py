@@ -30,18 +30,18 @@ def what_if(tmp_path: Path) -> WhatIf:
 
 async def refused(what_if: WhatIf, say: str) -> Problem:
     with pytest.raises(Problem) as told:
-        await what_if.play({"say": say})
+        await what_if.simulate({"say": say})
     return told.value
 
 
 async def test_without_a_warehouse_no_process_is_started() -> None:
     with pytest.raises(InsightsUnavailable) as told:
-        await WhatIf("", ("/nowhere",)).play({})
+        await WhatIf("", ("/nowhere",)).simulate({})
     assert told.value.members == {"code": "INSIGHTS_OFF"}
 
 
 async def test_what_it_says_is_handed_on(what_if: WhatIf) -> None:
-    assert await what_if.play({"say": '{"outcome":"played","clients":3}'}) == {"clients": 3}
+    assert await what_if.simulate({"say": '{"outcome":"played","clients":3}'}) == {"clients": 3}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def test_who_asks_meanwhile_is_told_to_come_again(
             "10",
         )
         mock_clock.jump(LONGEST_S)
-    assert await what_if.play({"say": '{"outcome":"played"}'}) == {}
+    assert await what_if.simulate({"say": '{"outcome":"played"}'}) == {}
 
 
 async def test_one_that_takes_too_long_is_ended(
@@ -124,7 +124,9 @@ async def _started(folder: Path) -> str:
 
 
 def _read(file: Path) -> str:
+    deadline = time.monotonic() + 30
     while not (file.exists() and file.read_text()):
+        assert time.monotonic() < deadline, "the process has not started"
         time.sleep(0.01)
     return file.read_text()
 
