@@ -178,8 +178,12 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: .nan}}]",
             "must be a number (/quotas/0/",
         ),
-        ("quotas: [{entity: {user: eve, user: eve}, limits: {}}]", "found the key user a second time"),
-        ("", "has no list `quotas`"),
+        (
+            "quotas: [{entity: {user: eve, user: eve}, limits: {}}]",
+            "line 1: quotas[0].entity.user: is given twice",
+        ),
+        ("", "quotas.yaml is empty"),
+        ("limits: []", "`quotas`"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(

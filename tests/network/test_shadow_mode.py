@@ -47,7 +47,7 @@ def limit(broker: RunningBroker, key: str) -> QuotaLimit:
 def would_have(broker: RunningBroker, key: str) -> tuple[int, int]:
     shadow = limit(broker, key).shadow
     assert shadow is not None
-    return shadow.times, shadow.held_ms
+    return shadow.times, shadow.throttle_ms
 
 
 async def produce(client: WireClient, size: int) -> int:

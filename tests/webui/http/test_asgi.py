@@ -27,7 +27,7 @@ from webui.http.fair_queue import (
     Turn,
 )
 from webui.http.request import ENTRY, WEBSOCKET
-from webui.security.headers import ALWAYS
+from webui.security.headers import SECURITY_HEADERS
 
 
 async def test_a_flood_waits_and_others_do_not(
@@ -69,7 +69,7 @@ async def test_a_flood_that_never_ends_is_told_to_come_back(
     _, answer = refused[0]
     assert answer.headers["Retry-After"] == "5" and answer.content_type == "application/problem+json"
     assert json.loads(await answer.get_data())["detail"] == "The console is overloaded."
-    assert all(answer.headers[name] == value for name, value in ALWAYS.items())
+    assert all(answer.headers[name] == value for name, value in SECURITY_HEADERS.items())
 
 
 async def test_who_asks_is_told_by_session_token_and_address(
