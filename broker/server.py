@@ -25,11 +25,11 @@ from broker.config.sections import TelemetryConfig
 from broker.config.table import BrokerConfig
 from broker.config_listeners.metadata import MetadataListener
 from broker.config_listeners.settings import (
-    follow_network,
-    follow_quotas,
-    follow_security,
-    follow_storage,
     hold_back_retries,
+    register_network_listeners,
+    register_quota_listeners,
+    register_security_listeners,
+    register_storage_listeners,
 )
 from broker.console_views.live import LiveViews
 from broker.console_views.task_stats import OwnedResources
@@ -265,11 +265,13 @@ class BrokerServer:
         )
         self.groups.groups.load(Now(clock.ms(), clock.wall_ms()))
         live = self.control.live
-        follow_network(live, self.socket_server, self.update_bootstrap)
+        register_network_listeners(live, self.socket_server, self.update_bootstrap)
         live.on_change(lambda config: config.events, lambda _old, new: self.events.apply_config(new))
-        follow_quotas(live, self.quotas, self.retry_storm, self.socket_server, clock)
-        follow_security(live, self.security)
-        follow_storage(self.control, self.partitions, self.log, self.replication, self.mover, self.background)
+        register_quota_listeners(live, self.quotas, self.retry_storm, self.socket_server, clock)
+        register_security_listeners(live, self.security)
+        register_storage_listeners(
+            self.control, self.partitions, self.log, self.replication, self.mover, self.background
+        )
         self.control.prepare(listener.prepare)
         self.control.subscribe(listener.follow)
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))

@@ -41,8 +41,10 @@ def hold_back_retries(gate: RetryStormGate, server: SocketServer, config: Broker
     server.wrap_handlers(gate if config.retry_storm_backoff else None)
 
 
-def follow_network(live: DynamicConfig, server: SocketServer, listeners_changed: Callable[[], None]) -> None:
-    """Follow listeners, TLS, connection limits and the request log.
+def register_network_listeners(
+    live: DynamicConfig, server: SocketServer, listeners_changed: Callable[[], None]
+) -> None:
+    """Register listeners for changes of sockets, TLS, connection limits and the request log.
 
     `listeners_changed` is called when the advertised addresses change.
     """
@@ -71,10 +73,10 @@ def follow_network(live: DynamicConfig, server: SocketServer, listeners_changed:
     live.on_change(lambda config: config.connections, lambda _old, new: server.limit_connections(new))
 
 
-def follow_quotas(
+def register_quota_listeners(
     live: DynamicConfig, quotas: ClientQuotas, retry_storm: RetryStormGate, server: SocketServer, clock: Clock
 ) -> None:
-    """Follow the longest throttle, the broker's own quota and retry-storm back-off."""
+    """Register listeners for the longest throttle, the broker's own quota and retry-storm back-off."""
 
     def apply_broker_quotas(_old: object, new: BrokerQuotaConfig) -> None:
         quotas.configure_broker(new, clock.ms())
@@ -87,8 +89,8 @@ def follow_quotas(
     live.on_change(lambda config: config.broker_quotas, apply_broker_quotas)
 
 
-def follow_security(live: DynamicConfig, security: ClientSecurity) -> None:
-    """Follow the users, mechanisms and roles of Kafka clients."""
+def register_security_listeners(live: DynamicConfig, security: ClientSecurity) -> None:
+    """Register a listener for the users, mechanisms and roles of Kafka clients."""
 
     def check_security(_old: SecurityConfig, new: SecurityConfig) -> None:
         PlainAuthenticator.from_jaas(new.plain_jaas)
@@ -96,7 +98,7 @@ def follow_security(live: DynamicConfig, security: ClientSecurity) -> None:
     live.on_change(lambda config: config.security, lambda _old, new: security.configure(new), check_security)
 
 
-def follow_storage(
+def register_storage_listeners(
     control: Control,
     partitions: Partitions,
     log: LogStore,
@@ -104,7 +106,7 @@ def follow_storage(
     mover: LogMover,
     background: BackgroundThreads,
 ) -> None:
-    """Follow the defaults of topics, replication quotas, and the settings of logs."""
+    """Register listeners for the defaults of topics, replication quotas, and the settings of logs."""
     live = control.live
 
     def apply_topic_settings(_old: object, _new: object) -> Steps[None]:

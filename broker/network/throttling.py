@@ -105,7 +105,7 @@ class Throttling:
             if not manager.has_new_rules:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
-                manager.follow_clients((), now_ms)
+                manager.recheck_clients((), now_ms)
                 manager.forget_new()
             else:
                 if open_now is None:
@@ -118,7 +118,7 @@ class Throttling:
                         concerned.append(channel)
                     if len(clients) % CHANNELS == 0:
                         yield
-                yield from manager.follow_clients_in_steps(clients, now_ms)
+                yield from manager.recheck_clients_in_steps(clients, now_ms)
                 yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
 
     def _running(

@@ -144,14 +144,14 @@ class QuotaManager(Generic[S]):
         finished(self._rebind(None, now_ms))
 
     def concerns(self, user: str, client_id: str | None) -> bool:
-        """Return whether a rule added or removed since the last `follow_clients` could match this client."""
+        """Return whether a rule added or removed since the last `recheck_clients` could match this client."""
         return not self._new_rules.isdisjoint(probes(user, client_id or ""))
 
-    def follow_clients(self, clients: Collection[Client], now_ms: int) -> None:
-        """Run `follow_clients_in_steps` at once."""
-        finished(self.follow_clients_in_steps(clients, now_ms))
+    def recheck_clients(self, clients: Collection[Client], now_ms: int) -> None:
+        """Run `recheck_clients_in_steps` at once."""
+        finished(self.recheck_clients_in_steps(clients, now_ms))
 
-    def follow_clients_in_steps(self, clients: Collection[Client], now_ms: int) -> Steps[None]:
+    def recheck_clients_in_steps(self, clients: Collection[Client], now_ms: int) -> Steps[None]:
         """Move the debts of `clients`, one for each open connection, after rules were added or removed.
 
         Kafka starts a new count under another rule. Here a connection keeps its share of the debt of all
@@ -168,7 +168,7 @@ class QuotaManager(Generic[S]):
 
     @property
     def has_new_rules(self) -> bool:
-        """Whether rules were added or removed since the last `follow_clients`."""
+        """Whether rules were added or removed since the last `recheck_clients`."""
         return bool(self._new_rules)
 
     def bound(self, user: str, client_id: str | None) -> float:
