@@ -80,7 +80,7 @@ async def test_an_address_and_a_name_have_five_guesses_before_they_wait(
 async def test_a_token_opens_while_somebody_guesses_at_its_name(console: Console, clock: Clock) -> None:
     for _ in range(5):
         await attempt(console, "root")
-    console.authenticator.bearer("admin-token", THERE)
+    assert console.authenticator.bearer("admin-token", THERE).role == "admin"
 
 
 async def test_the_right_password_forgives_no_wrong_one(console: Console, clock: Clock) -> None:
