@@ -1,4 +1,4 @@
-# One broker in an image: no compiler, no root, its data in a volume.
+# One broker in an image: its hot modules compiled, no compiler, no root, its data in a volume.
 #
 #   docker build -t weir .
 #   docker run -p 127.0.0.1:9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
@@ -15,19 +15,28 @@ ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e0
 FROM ${BASE} AS build
 ARG EXTRAS=
 WORKDIR /src
+# The compiler stays behind. Debian's own Python has its headers in a package.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && { test -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" \
+        || apt-get install --yes --no-install-recommends libpython3-dev; } \
+    && rm -rf /var/lib/apt/lists/*
 COPY requirements requirements
-# Nothing comes in that has not one of the hashes there. What Weir is built with stays behind, in /opt/build.
+# Nothing comes in that has not one of the hashes there. What Weir is built with stays behind, in /opt/build, and pip too.
 RUN extra="${EXTRAS#[}" && extra="${extra%]}" \
-    && python3 -m venv /opt/weir && python3 -m venv /opt/build \
-    && /opt/build/bin/pip install --no-cache-dir --require-hashes --requirement requirements/build.txt \
-    && /opt/weir/bin/pip install --no-cache-dir --require-hashes --requirement "requirements/${extra:-runtime}.txt"
-COPY pyproject.toml README.md ./
+    && python3 -m venv --without-pip /opt/weir && python3 -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir \
+        --require-hashes --requirement requirements/build.txt --requirement requirements/compile.txt \
+    && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir \
+        --require-hashes --requirement "requirements/${extra:-runtime}.txt"
+COPY pyproject.toml setup.py README.md ./
 COPY broker broker
 COPY webui webui
 COPY templates templates
 COPY pipeline pipeline
-RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
-    && /opt/weir/bin/pip install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl
+RUN WEIR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
+    && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl
 
 # Spark's jars, as pipeline/pom.xml names them.
 FROM ${BASE} AS jars
@@ -39,7 +48,10 @@ COPY pipeline/pom.xml /src/pom.xml
 RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars
 
 FROM build AS build-pipeline
-RUN /opt/weir/bin/pip install --no-cache-dir --require-hashes --requirement requirements/pipeline.txt
+# PySpark comes as source: it is built with the setuptools of requirements/build.txt, and with no other.
+RUN /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --require-hashes --requirement requirements/build.txt \
+    && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-build-isolation \
+        --require-hashes --requirement requirements/pipeline.txt
 
 # `weir pipeline` with Spark, Java and the jars: `docker build --target pipeline -t weir-pipeline .`, then
 # `docker run -v weir-tables:/var/lib/weir weir-pipeline run --continuous --bootstrap kafka.example:9092`.
@@ -59,6 +71,8 @@ ENV PATH=/opt/weir/bin:$PATH \
 USER 909:909
 WORKDIR /var/lib/weir
 VOLUME /var/lib/weir
+# The one that it handles: as process 1 of a container it gets no other's default action.
+STOPSIGNAL SIGINT
 ENTRYPOINT ["weir", "pipeline"]
 
 FROM ${BASE}
@@ -83,4 +97,5 @@ EXPOSE 9092 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["python3", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
-ENTRYPOINT ["weir", "serve", "/etc/weir/server.properties"]
+# A SIGTERM that comes before the broker has its handler waits for it; the kernel would drop it for process 1.
+ENTRYPOINT ["env", "--block-signal=TERM", "weir", "serve", "/etc/weir/server.properties"]

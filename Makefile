@@ -8,7 +8,7 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-MARKS    := not slow and not spark$(if $(CHROMIUM),, and not browser)
+MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not browser)
 
 # Two tests at a time where there are two cores, each through a shuffled half of the files, and the first that is done
 # takes from the other. Not more on a larger machine: what is claimed in real seconds is to hold. `make test PARALLEL=`
@@ -17,22 +17,30 @@ CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check conventions format lock audit bench demo soak image-test test-clients test-pipeline jars test-all clean
+.PHONY: help run test check conventions format compiled interpreted wheel test-compiled lock audit bench bench-quick demo demo-gateway soak image-test test-clients test-gateway test-pipeline jars test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
+	@echo "make compiled          compile the hot modules of this checkout (needs a C compiler and Python's headers)"
+	@echo "make interpreted       remove what make compiled built"
+	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
 	@echo "make test              checks, then every test but the slow ones"
+	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
-	@echo "make test-clients      Kafka's own tools and its Java client (needs Java 17, Maven)"
+	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
+	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
+	@echo "make demo-gateway      the same tenants on two gateways before three Kafka brokers (needs Java 17, Maven)"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
+	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
 	@echo "make soak              a mixed load for 20 minutes, and how fast the broker's memory grows"
 	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
 	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
-	@echo "make image-test        build the container image and use it (needs root and Debian)"
+	@echo "make image-test        build the container images and use them (needs a Docker daemon, or root on Debian)"
+	@echo "                       ARGS=broker leaves out the pipeline's"
 
 # A stamp is older than pyproject.toml when a dependency may have changed. What is installed is what is locked: every
 # file that comes from a registry has one of the hashes in requirements/. `make lock` writes them anew.
@@ -54,6 +62,23 @@ $(VENV)/dev: pyproject.toml requirements/dev.txt
 
 run: $(VENV)/runtime
 	@exec $(BIN)/weir serve $(ARGS)
+
+$(VENV)/compile: pyproject.toml requirements/compile.txt $(VENV)/runtime
+	$(PIP) $(LOCKED) requirements/compile.txt
+	@touch $@
+
+# The build is as old as its beginning: it is older than a source that is changed meanwhile. broker/compiled.py compares.
+compiled: $(VENV)/compile interpreted
+	@mkdir -p build && touch build/began
+	WEIR_COMPILED=1 $(BIN)/python setup.py --quiet build_ext --inplace
+	@find broker -name '*.so' -exec touch -r build/began {} +
+
+interpreted:
+	@rm -rf build
+	@find broker -name '*.so' -delete
+
+wheel: $(VENV)/compile
+	WEIR_COMPILED=1 $(BIN)/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 # Off: ASYNC114, which wants every startable function named on the command line; ASYNC124, because Quart runs a plain
 # function in a thread; ASYNC128, which does not see a task status that is handed on; ASYNC9xx, which ask for a
@@ -81,9 +106,19 @@ test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
 	$(BIN)/pytest $(PARALLEL) -m "$(MARKS)" $(ARGS)
 
+# These packages have the compiled modules, and every kind of bad input.
+HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records protocol log services api network gateway)
+
+test-compiled: $(VENV)/dev compiled
+	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)
+
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py
+	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py tests/endtoend/gateway/test_clients_records.py
+
+test-gateway: $(VENV)/dev
+	$(BIN)/python -m benchmarks.install kafka
+	$(BIN)/pytest tests/endtoend/gateway $(ARGS)
 
 $(VENV)/pipeline: requirements/pipeline.txt $(VENV)/dev
 	$(PIP) $(LOCKED) requirements/pipeline.txt
@@ -110,19 +145,19 @@ lock: $(VENV)-lock/tools
 	@printf '%s\n' $(BUILD_REQUIRES) | $(LOCK) --output-file requirements/build.txt - >/dev/null
 	@$(LOCK) --output-file requirements/runtime.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/runtime.txt --extra dev --output-file requirements/dev.txt pyproject.toml >/dev/null
+	@$(LOCK) --constraint requirements/dev.txt --extra compile --output-file requirements/compile.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra insights --output-file requirements/insights.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
 
 BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 
 # Asks about each locked version, so it needs the network, and is no part of `make test`.
-audit: $(VENV)-lock/tools
-	@for each in build runtime dev insights pipeline; do \
-		$(VENV)-lock/bin/pip-audit --disable-pip --require-hashes --requirement requirements/$$each.txt || exit 1; done
+audit: $(VENV)/dev
+	$(BIN)/python requirements/audit.py requirements/*.txt
 
 $(VENV)-lock/tools: Makefile
 	@test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock
-	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-lock/bin/pip install --quiet uv==0.13.9 pip-audit==2.10.1
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-lock/bin/pip install --quiet uv==0.13.9
 	@touch $@
 
 soak: $(VENV)/dev
@@ -131,11 +166,19 @@ soak: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
+bench-quick: $(VENV)/dev
+	@test -n "$(BASE)" || { echo "make bench-quick BASE=COMMIT: the commit to compare with"; exit 2; }
+	$(BIN)/python -m benchmarks.paired $(BASE) $(ARGS)
+
 demo: $(VENV)/dev
 	@exec $(BIN)/python -m demo $(ARGS)
 
-image-test: $(VENV)/dev
-	tests/image/run
+demo-gateway: $(VENV)/dev
+	$(BIN)/python -m benchmarks.install kafka
+	@exec $(BIN)/python -m demo --gateways $(ARGS)
 
-clean:
+image-test: $(VENV)/dev
+	tests/image/run $(ARGS)
+
+clean: interpreted
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build

@@ -1,5 +1,6 @@
 """Weir's broker: one line per package, in the order in which a request meets them.
 
+    gateway           the same network layer and quotas in front of an Apache Kafka cluster
     network           sockets, acceptors, processors, request channel, handler pool
     protocol          Kafka messages to and from bytes, compiled from Kafka's schemas
     api               one file per API key: what each request does
@@ -21,6 +22,7 @@
     telemetry_export  OTLP export of client telemetry
     config            all configuration keys with defaults and reasons
     config_listeners  applies metadata changes to the running broker
+    server_parts      what a server is put together from: control, quotas, telemetry, storage, views
     server, app       build everything once; run it, and shut it down in order
 
 A processor reads a whole frame and mutes its channel (network.processor). The request waits in the request

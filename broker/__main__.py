@@ -1,5 +1,5 @@
-"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir console-link`,
-`weir quotas`, `weir top`, `weir simulate` and `weir pipeline`.
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir gateway`,
+`weir console-link`, `weir quotas`, `weir top`, `weir simulate` and `weir pipeline`.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 import click
 import trio
 
-from broker import logs
+from broker import compiled, interpreter, logs
 from broker.config.load import Configuration, load, place_of
+from broker.config.sections.gateway_ports import check_node_ports
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
 
@@ -57,22 +58,35 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="weir")
+@click.version_option(f"{VERSION}, {compiled.KIND}", prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
+    changed = compiled.newer_source()
+    if changed is not None:
+        raise click.ClickException(
+            f"the compiled modules are older than {changed}: `make compiled` builds them anew, "
+            "`make interpreted` removes them"
+        )
 
 
-@main.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
+file_argument = click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+override_option = click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file. Repeatable."
 )
-@click.option(
+forget_option = click.option(
     "--forget",
     multiple=True,
     metavar="KEY",
     help="Deletes the dynamic settings of KEY. Repeatable.",
 )
+
+
+@main.command()
+@file_argument
+@override_option
+@forget_option
 @click.option(
     "--rebuild-metadata",
     is_flag=True,
@@ -82,16 +96,57 @@ def serve(
     file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...], rebuild_metadata: bool
 ) -> None:
     """Start the broker and the console; FILE is a Kafka operator's server.properties."""
+    _run(_configuration(file, overrides, forget, rebuild_metadata=rebuild_metadata), "run_broker")
+
+
+@main.command()
+@file_argument
+@override_option
+@forget_option
+def gateway(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]) -> None:
+    """Start a gateway in front of the Kafka cluster of upstream.bootstrap.servers, and the console."""
+    configuration = _configuration(file, overrides, forget)
     try:
-        configuration = replace(
-            load(file, overrides, os.environ), forget=forget, rebuild_metadata=rebuild_metadata
-        )
+        config = configuration.config
+        config.gateway.check(config.upstream)
+        check_node_ports(config.gateway, config.network, config.console)
+        if config.gateway.processes > 1:
+            from broker import gateway_processes  # most gateways are one process
+
+            logs.set_up(config.broker.logging_level, config.broker.logging_format)
+            sys.exit(gateway_processes.run(configuration, _arguments(file, overrides, forget)))
+    except ConfigError as error:
+        located = error.located(place_of(error.key, configuration.places))
+        raise click.ClickException(str(located)) from error
+    _run(configuration, "run_gateway")
+
+
+def _arguments(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]) -> list[str]:
+    """Return the arguments of `weir gateway` with these values."""
+    arguments = [] if file is None else [str(file)]
+    for setting in overrides:
+        arguments += ["--override", setting]
+    for key in forget:
+        arguments += ["--forget", key]
+    return arguments
+
+
+def _configuration(
+    file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...], *, rebuild_metadata: bool = False
+) -> Configuration:
+    """Load the configuration. Raises ClickException with the reason."""
+    try:
+        return replace(load(file, overrides, os.environ), forget=forget, rebuild_metadata=rebuild_metadata)
     except ConfigError as error:
         for warning in error.warnings:
             click.echo(f"Warning: {warning}", err=True)
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _run(configuration: Configuration, runner: str) -> None:
+    """Run a function of `broker.app` until a signal, and exit with its status."""
     config = configuration.config
     logs.set_up(config.broker.logging_level, config.broker.logging_format)
     for warning in configuration.warnings:
@@ -99,12 +154,12 @@ def serve(
     _raise_descriptor_limit()
     status = 0
     try:
-        trio.run(_serve, configuration)
+        trio.run(_serve, configuration, runner)
     except* (ConfigError, OSError) as refused:
         status = 1
         for reason in _leaves(refused):
             if isinstance(reason, ConfigError) and not reason.place:
-                reason.place = place_of(reason.key, configuration.places)
+                reason = reason.located(place_of(reason.key, configuration.places))
             print(f"weir: {reason}", file=sys.stderr)
     except* FatalExitError as fatal:
         # The same error can arrive twice.
@@ -123,17 +178,18 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(configuration: Configuration) -> None:
+async def _serve(configuration: Configuration, runner: str) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP, then drain. A second signal ends the drain; the log is closed
     cleanly either way. At the end, signals are ignored until the process exits.
     """
+    interpreter.collect_rarely()
     # Imported after `load`, so that an invalid configuration is reported without this delay.
-    from broker.app import Started, run_broker
+    from broker import app
 
     async with trio.open_nursery() as nursery:
         stop = trio.Event()
         nursery.start_soon(_watch_signals, stop, nursery.cancel_scope)
-        started: Started = await nursery.start(run_broker, configuration, stop)
+        started: Started = await nursery.start(getattr(app, runner), configuration, stop)
         _greet(started)
         await started.stopped.wait()
         nursery.cancel_scope.cancel()
@@ -163,6 +219,9 @@ async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
         signal.signal(number, outside)
     since = 0.0
     with trio.open_signal_receiver(*wanted) as signals:
+        # The image starts the broker with SIGTERM blocked: process 1 of a container would lose one that comes
+        # before it has a handler.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
         async for received in signals:
             if stop.is_set():
                 if trio.current_time() - since >= SAME_SIGNAL_S:

@@ -1,4 +1,4 @@
-"""Opens the nursery tree of one broker, and drains it.
+"""Opens the nursery tree of one broker or gateway, and drains it.
 
 The nesting of the nurseries is the shutdown order: acceptors first, then processors and console, handlers,
 timers, storage. There are no stop flags: cancelling a nursery or closing a channel ends the tasks that depend
@@ -6,28 +6,34 @@ on it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from broker.config.load import Configuration
+from broker.config.table import BrokerConfig
 from broker.control.commands import IssueAdminToken
-from broker.control.views import TokenRow
-from broker.disk.log_mover import LOG_MOVER
-from broker.disk.tasks import start_storage
+from broker.control.control import Control
+from broker.control.views import TokenRow, Views
+from broker.disk.metadata_writer import run_in_slices
+from broker.errors import ApiError
+from broker.events.writer import EventWriter
 from broker.interpreter import bounded_collections, freeze_survivors, prompt_switches
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.metrics.client_usage import NAME as CLIENT_USAGE
-from broker.network.supervisor import Supervisor, open_supervisor
+from broker.network.reaper import Reaper
+from broker.network.socket_server import SocketServer
+from broker.network.supervisor import Supervisor, TaskStarter, open_supervisor
+from broker.prometheus.page import PrometheusPage
 from broker.security.console_links import ConsoleLink, ConsoleLinks, link_with, new_key
 from broker.server import BrokerServer
-from broker.telemetry_export.otlp import TASK as OTLP
-from broker.telemetry_export.pushes import TASK as PUSHES
+from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry
+from broker.server_parts.views import ServerViews
 from broker.web import browser_url, monotonic_ms, program_url, start_console
 
 logger = logging.getLogger(__name__)
@@ -59,6 +65,23 @@ class ConsoleStarted:
     token: str | None = field(repr=False)
 
 
+async def run_gateway(
+    configuration: Configuration,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a gateway until `stop` is set, then drain it as `run_broker` does. Raises what that raises."""
+    # Imported here, because a broker needs none of it.
+    from broker.gateway_server import GatewayServer
+
+    server = GatewayServer(configuration, TrioClock())
+    try:
+        await run_server(server, stop, task_status=task_status)
+    finally:
+        server.close()
+
+
 async def run_broker(
     configuration: Configuration,
     stop: trio.Event,
@@ -77,40 +100,66 @@ async def run_broker(
         server.close()
 
 
+class Server(Protocol):
+    """The common interface of a broker and a gateway; see `server.BrokerServer`."""
+
+    clock: TrioClock
+    config: BrokerConfig
+    control: Control
+    events: EventWriter
+    metadata: ServerMetadata
+    prometheus: PrometheusPage
+    server_quotas: ServerQuotas
+    server_views: ServerViews
+    socket_server: SocketServer
+    telemetry: ServerTelemetry
+    views: Views
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether changes of the metadata need more than this process."""
+
+    @property
+    def reapers(self) -> Sequence[Reaper]:
+        """The reapers of delayed requests."""
+
+    def start_storage(self, nursery: TaskStarter) -> None:
+        """Start the tasks that outlive all requests."""
+
+    async def metadata_ready(self) -> None:
+        """Wait until changes may be made."""
+
+    def start_ports(self, nursery: TaskStarter) -> None:
+        """Start the tasks that open ports beside those of `listeners`."""
+
+    def release_delayed(self) -> None:
+        """Complete every delayed request at shutdown, with the response of a timeout."""
+
+
 async def run_server(
-    server: BrokerServer,
+    server: Server,
     stop: trio.Event,
     *,
     task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run the nursery tree. Leaving a block stops its tasks."""
-    trio.lowlevel.add_instrument(server.loop_idle)
-    server.task_tree.begin()
-    server.update_bootstrap()
+    trio.lowlevel.add_instrument(server.server_views.loop_idle)
+    server.server_views.task_tree.begin()
+    server.server_views.update_bootstrap()
     stopped = trio.Event()
     async with open_supervisor() as storage:
-        storage.start_soon(server.writer.last_error.wait, name="fatal-errors")
-        start_storage(
-            storage,
-            server.log,
-            server.config.log,
-            server.socket_server.handlers,
-            server.background,
-            server.clock,
-        )
-        storage.start_soon(server.mover.run, name=LOG_MOVER)
+        storage.start_soon(server.metadata.writer.last_error.wait, name="fatal-errors")
+        server.start_storage(storage)
         async with open_supervisor() as timers:
             server.socket_server.throttling.start_reapers(timers)
             flush_waits = server.socket_server.handlers.flush_waits.reaper
             users = [each.users.reaper for each in server.socket_server.resources.values()]
-            for reaper in (*server.reapers, flush_waits, *users, server.telemetry_reaper):
+            for reaper in (*server.reapers, flush_waits, *users):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(server.socket_server.handlers.run_callbacks, name=CALLBACKS)
             timers.start_soon(server.socket_server.handlers.sliced.run, name=SLICED)
             timers.start_soon(server.events.run, name="event-writer")
-            timers.start_soon(server.push_reader.run, name=PUSHES)
-            if server.exporter is not None:
-                timers.start_soon(server.exporter.run, name=OTLP)
+            server.telemetry.start(timers)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
@@ -118,27 +167,30 @@ async def run_server(
                 server.socket_server.start_handlers(handlers)
                 async with open_supervisor() as console, open_supervisor() as processors:
                     server.socket_server.start_processors(processors)
-                    async with open_supervisor() as front:
-                        await server.socket_server.start_connection_quotas(front)
-                        server.socket_server.start_acceptors(front)
+                    async with open_supervisor() as acceptors:
+                        await server.socket_server.start_connection_quotas(acceptors)
+                        server.socket_server.start_acceptors(acceptors)
+                        server.start_ports(acceptors)
                         console_started = await _start_console(server, console, stop)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
-                            task_status.started(Started(server.place.bootstrap, console_started, stopped))
+                            task_status.started(
+                                Started(server.server_views.info.bootstrap, console_started, stopped)
+                            )
                             await stop.wait()
                         server.socket_server.stop_reconfiguring()
-                        front.cancel_scope.cancel()
+                        acceptors.cancel_scope.cancel()
                     await _drain(server)
                     processors.cancel_scope.cancel()
                     console.cancel_scope.cancel()
                 await server.socket_server.end_requests()
-            await server.events.write()
+            await server.events.finish()
             timers.cancel_scope.cancel()
         storage.cancel_scope.cancel()
     stopped.set()
 
 
-async def _drain(server: BrokerServer) -> None:
+async def _drain(server: Server) -> None:
     """Finish requests in progress; complete delayed operations with the response of a timeout."""
     server.release_delayed()
     with trio.move_on_after(server.config.broker.drain_timeout_ms / 1000) as deadline:
@@ -147,9 +199,7 @@ async def _drain(server: BrokerServer) -> None:
         logger.warning("the drain timed out with requests in progress")
 
 
-async def _start_console(
-    server: BrokerServer, nursery: Supervisor, stop: trio.Event
-) -> ConsoleStarted | None:
+async def _start_console(server: Server, nursery: Supervisor, stop: trio.Event) -> ConsoleStarted | None:
     settings = server.config.console
     if settings.listener is None:
         return None
@@ -160,22 +210,35 @@ async def _start_console(
         row = next((row for row in server.views.tokens() if row.name == TOKEN_NAME), None)
         return row if row is not None and links.redeem(code, now_ms) else None
 
+    knows_tokens = trio.Event()
+
+    def is_ready() -> bool:
+        return knows_tokens.is_set() and not stop.is_set()
+
     # Bind first: if this fails, no token has been issued, which is shown only once.
-    host, port = await start_console(nursery, stop, settings, server.control, server.views, page, redeem)
+    host, port = await start_console(nursery, is_ready, settings, server.control, server.views, page, redeem)
+    await server.metadata_ready()
     secret = server.config.security.admin_token
     made = secret is None and not server.control.image.tokens
     if made or secret is not None:
-        issued = await server.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
-        secret = issued.secret
+        command = IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret)
+        try:
+            secret = (await server.control.apply(command, BROKER_ITSELF)).secret
+        except ApiError as error:
+            if not server.is_replicated:
+                raise
+            made, secret = False, None
+            logger.warning("cannot issue the administrator's token", extra={"reason": error.message})
+    knows_tokens.set()
     url = browser_url(settings, host, port)
-    server.console_started(ConsoleLink(url, key))
+    server.server_views.console_started(ConsoleLink(url, key))
     address = program_url(settings, host, port)
     return ConsoleStarted(
         url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
     )
 
 
-async def _expire_quotas(server: BrokerServer) -> None:
+async def _expire_quotas(server: Server) -> None:
     while True:
         await trio.sleep(QUOTA_EXPIRY_SECONDS)
-        server.expire_sensors()
+        await run_in_slices(server.server_quotas.expire(server.clock.ms()))

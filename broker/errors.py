@@ -170,12 +170,18 @@ class ApiError(Exception):
 
 
 class ProtocolViolation(Exception):  # noqa: N818 - describes the peer's input
-    """The peer sent bytes that violate the protocol. The connection is closed with one log line.
+    """The peer sent bytes that violate the protocol. The connection is closed with one log line."""
 
-    `partial` is the decoded part of a large message, for `broker.protocol.dismantle`.
-    """
+    _partial: Any = None
 
-    partial: Any = None
+    def keep_partial(self, message: Any) -> None:
+        """Keep the decoded part of a large message, for `broker.protocol.dismantle`."""
+        self._partial = message
+
+    def take_partial(self) -> Any:
+        """Return the decoded part of the message, None for a small one, and release it."""
+        partial, self._partial = self._partial, None
+        return partial
 
 
 class UnreadableRegion(OSError):  # noqa: N818 - describes the disk
@@ -188,6 +194,10 @@ class UnreadableRegion(OSError):  # noqa: N818 - describes the disk
         self.region = region
 
 
+class HalfWritten(OSError):  # noqa: N818 - a state of the file
+    """An append failed and could not be undone: the segment's content is unknown."""
+
+
 class BrokerBug(Exception):  # noqa: N818
     """A state that the broker's own code must rule out."""
 
@@ -196,7 +206,7 @@ class FatalExitError(BaseException):
     """The broker cannot continue, and exits with `status`. (Kafka: FatalExitError)
 
     Not an Exception: handlers that contain the errors of one request or connection must not catch it. `task`
-    is the name of the failed task; the nearest supervisor sets it.
+    is the name of the failed task.
     """
 
     def __init__(self, reason: str, *, task: str | None = None, status: int = 1) -> None:
@@ -204,6 +214,10 @@ class FatalExitError(BaseException):
         self.reason = reason
         self.task = task
         self.status = status
+
+    def set_task(self, name: str) -> None:
+        """Name the failed task, unless an inner supervisor has named it."""
+        self.task = self.task or name
 
     def __str__(self) -> str:
         return f"{self.task} failed: {self.reason}" if self.task else self.reason
@@ -216,14 +230,20 @@ class ConfigError(ValueError):
     file and have not been logged yet.
     """
 
-    def __init__(self, key: str, value: object, allowed: str, place: str = "") -> None:
+    def __init__(
+        self, key: str, value: object, allowed: str, place: str = "", warnings: tuple[str, ...] = ()
+    ) -> None:
         shown = value if value is None or isinstance(value, str | bytes | int | float) else str(value)
         super().__init__(f"{key}={shown!r} is not allowed: {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed
         self.place = place
-        self.warnings: tuple[str, ...] = ()
+        self.warnings = warnings
+
+    def located(self, place: str, warnings: tuple[str, ...] = ()) -> "ConfigError":
+        """Return this error with a place."""
+        return type(self)(self.key, self.value, self.allowed, place, warnings)
 
     def __str__(self) -> str:
         sentence = super().__str__()

@@ -5,13 +5,16 @@
 
 from collections.abc import Callable, Generator, Iterable
 from heapq import heappush, heapreplace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Result]
 """Yields after each piece, and returns the result of all pieces."""
+
+FREED_AT_ONCE: Final = 256
+"""Objects that `freed` frees between two pauses; ours. One with its strings takes 0.3 to 1 microsecond."""
 
 MEASURED_AT_ONCE: Final = 8
 """Items that `nlargest_in_steps` measures between two pauses."""
@@ -25,6 +28,15 @@ def finished(steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def freed(objects: list[Any]) -> Steps[None]:
+    """Empty the list a few objects at a time. It should have the last references to them: Python frees
+    10,000 changes in 5 ms if the last reference to a tuple of them is dropped.
+    """
+    while objects:
+        del objects[-FREED_AT_ONCE:]
+        yield
 
 
 def nlargest_in_steps(count: int, items: Iterable[T], measure: Callable[[T], float]) -> Steps[list[T]]:

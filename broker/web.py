@@ -26,7 +26,7 @@ WEB_SERVER: Final = "admin-web-server"
 
 async def start_console(
     nursery: Supervisor,
-    stop: trio.Event,
+    is_ready: Callable[[], bool],
     settings: ConsoleConfig,
     control: Control,
     views: Views,
@@ -34,6 +34,8 @@ async def start_console(
     redeem: Callable[[str, int], TokenRow | None],
 ) -> tuple[str, int]:
     """Start the console and return the address it is bound to.
+
+    `is_ready` tells whether Kafka clients are served and all tokens are known.
 
     Raises ConfigError if it cannot be bound, or for unusable certificates. It serves until cancelled: during
     a drain, /readyz reports the drain and the pages show the remaining requests.
@@ -46,7 +48,7 @@ async def start_console(
         credentials_of=views.credentials_of,
         hash_password=hashed,
         metrics=metrics,
-        ready=lambda: not stop.is_set(),  # the console starts after the listeners
+        ready=is_ready,
     )
     tls = _encryption(settings)
     address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)

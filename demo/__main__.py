@@ -1,4 +1,5 @@
-"""`make demo`: five tenants on a broker, and what to look at meanwhile, for ten minutes or until Ctrl-C.
+"""`make demo`, `make demo-gateway`: five tenants on a broker or on gateways in front of Kafka, and what to
+look at meanwhile, for ten minutes or until Ctrl-C.
 
 For a while nobody is limited; then those are that take too much, through the REST API, as an operator's
 script would do it. What was made is removed again.
@@ -6,7 +7,7 @@ script would do it. What was made is removed again.
 
 import os
 import time
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 import click
@@ -27,22 +28,38 @@ LOOK_EVERY_S: Final = 2.0
     is_flag=True,
     help="The broker runs there already, and WEIR_ADMIN_TOKEN is an administrator's token of it.",
 )
+@click.option(
+    "--gateways",
+    is_flag=True,
+    help="Three brokers of Apache Kafka and two gateways in front of them (needs Java 17, Maven).",
+)
 @click.option("--free", default=20.0, show_default=True, help="For how many seconds nobody is limited.")
 @click.option("--seconds", default=600.0, show_default=True, help="When to end by itself.")
-def main(bootstrap: str, console: str, running: bool, free: float, seconds: float) -> None:
+def main(bootstrap: str, console: str, running: bool, gateways: bool, free: float, seconds: float) -> None:
     """A tenant that takes what it likes, one that waits when it is told to, a polite one, a consumer
     group, and one that reconnects in a storm, to look at in the console.
     """
     token = os.environ.get("WEIR_ADMIN_TOKEN", "")
     if running and not token:
         raise click.UsageError("--running needs the broker's token in WEIR_ADMIN_TOKEN")
-    place_of = nullcontext(Place(bootstrap, console, token)) if running else own_broker(bootstrap, console)
-    with suppress(KeyboardInterrupt), place_of as place:
+    with suppress(KeyboardInterrupt), _place(bootstrap, console, running, gateways, token) as place:
         place.wait_until_ready()
         with scene.topic(place), scene.asked_for_metrics(place):
             click.echo(f"Console: {place.url}\n")
             _play(place, free, time.monotonic() + seconds)
             click.echo("\nending")
+
+
+def _place(
+    bootstrap: str, console: str, running: bool, gateways: bool, token: str
+) -> AbstractContextManager[Place]:
+    if running:
+        return nullcontext(Place(bootstrap, console, token))
+    if gateways:
+        from demo.gateways import own_gateways  # it needs more than the other demo
+
+        return own_gateways(bootstrap, console)
+    return own_broker(bootstrap, console)
 
 
 def _play(place: Place, free_s: float, ends_at: float) -> None:

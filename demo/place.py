@@ -25,6 +25,7 @@ from broker.security.console_links import link_with, make_code, read_console_lin
 
 READY_WITHIN_S: Final = 15.0
 DRAINED_WITHIN_S: Final = 20.0
+NOT_READY: Final = 503
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ class Place:
             try:
                 self._ask("GET", "/readyz")
                 self._ask("GET", "/api/v1/overview")
-            except urllib.error.HTTPError as refusal:
-                raise click.ClickException(f"http://{self.console} answers {refusal}") from refusal
             except (urllib.error.URLError, ConnectionError) as error:
+                if isinstance(error, urllib.error.HTTPError) and error.code != NOT_READY:
+                    raise click.ClickException(f"http://{self.console} answers {error}") from error
                 if has_ended() is not None or time.monotonic() > deadline:
                     raise click.ClickException(
                         f"no broker answers at http://{self.console}: {error}"
@@ -113,15 +114,19 @@ class Place:
 
 
 @contextmanager
-def own_broker(bootstrap: str, console: str, *settings: str) -> Iterator[Place]:
-    """A broker in a temporary folder, which is gone afterwards; `settings` are more of its own."""
-    token = secrets.token_urlsafe(32)
+def own_broker(
+    bootstrap: str, console: str, *settings: str, command: str = "serve", token: str = ""
+) -> Iterator[Place]:
+    """A broker in a temporary folder, which is gone afterwards; `settings` are more of its own. With
+    `command="gateway"` it is a gateway.
+    """
+    token = token or secrets.token_urlsafe(32)
     with tempfile.TemporaryDirectory(prefix="weir-demo-") as data, tempfile.TemporaryFile() as log:
         place = Place(bootstrap, console, token, data)
         broker = subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
             [
                 str(Path(sys.executable).with_name("weir")),
-                "serve",
+                command,
                 f"--override=listeners=PLAINTEXT://{bootstrap}",
                 f"--override=console.listener={console}",
                 f"--override=log.dirs={data}",
@@ -141,4 +146,4 @@ def own_broker(bootstrap: str, console: str, *settings: str) -> Iterator[Place]:
         if broker.returncode:
             log.seek(0)
             said = log.read().decode(errors="replace")[-2_000:]
-            raise click.ClickException(f"the broker ended with status {broker.returncode}: {said}")
+            raise click.ClickException(f"weir {command} ended with status {broker.returncode}: {said}")

@@ -26,19 +26,19 @@ class HadoopFiles:
         self._root = root
 
     def exists(self, path: str) -> bool:
-        files, here = self._find(path)
-        return bool(files.exists(here))
+        files, hadoop_path = self._find(path)
+        return bool(files.exists(hadoop_path))
 
     def names(self, folder: str) -> list[str]:
         """Return the sorted names of the files in a folder; none if there is no folder."""
-        files, here = self._find(folder)
-        found = files.listStatus(here) if files.exists(here) else ()
+        files, hadoop_path = self._find(folder)
+        found = files.listStatus(hadoop_path) if files.exists(hadoop_path) else ()
         return sorted(str(each.getPath().getName()) for each in found)
 
     def create(self, path: str) -> None:
         """Create an empty file, or empty it."""
-        files, here = self._find(path)
-        files.create(here, True).close()
+        files, hadoop_path = self._find(path)
+        files.create(hadoop_path, True).close()
 
     def rename(self, old_path: str, new_path: str) -> None:
         files, old = self._find(old_path)
@@ -46,15 +46,15 @@ class HadoopFiles:
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens if there is none."""
-        files, here = self._find(path)
-        files.delete(here, False)
+        files, hadoop_path = self._find(path)
+        files.delete(hadoop_path, False)
 
     def read_text(self, path: str) -> str | None:
         """Return the content of a file, None if there is none."""
-        files, here = self._find(path)
-        if not files.exists(here):
+        files, hadoop_path = self._find(path)
+        if not files.exists(hadoop_path):
             return None
-        stream = files.open(here)
+        stream = files.open(hadoop_path)
         try:
             return str(self._context._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
@@ -62,8 +62,8 @@ class HadoopFiles:
 
     def _find(self, path: str) -> tuple[Any, Any]:
         """Return the file system and its path object."""
-        here = self._context._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{path}")
-        return here.getFileSystem(self._context._jsc.hadoopConfiguration()), here
+        hadoop_path = self._context._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{path}")
+        return hadoop_path.getFileSystem(self._context._jsc.hadoopConfiguration()), hadoop_path
 
 
 def newest_version(spark: SparkSession, path: str) -> int:

@@ -1,4 +1,4 @@
-"""What if: simulates the recorded load under a proposed quota file.
+"""Simulates the recorded load under a proposed quota file.
 
 Called by `command`. Spark finds and orders the records; the broker's own quota code (broker.simulation)
 decides on throttling, so the result is what the broker would have done.

@@ -23,11 +23,6 @@ class ControlService(Protocol):
     async def apply(self, command: Command[Answer], actor: Actor) -> Answer: ...
 
 
-def bootstrap_server(views: Views) -> str:
-    """Return an address for `--bootstrap-server` in the commands that the console shows."""
-    return next(iter(views.overview().bootstrap), "localhost:9092")
-
-
 class ListenAddress(Protocol):
     @property
     def host(self) -> str: ...
@@ -86,7 +81,7 @@ class Backend:
     `identify` returns the token of a secret as `views.tokens()` shows it, or None. `redeem` returns the token
     of a link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
     `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
-    in parts. `ready` tells whether Kafka clients are served.
+    in parts. `ready` tells whether Kafka clients are served and all tokens are known.
     """
 
     control: ControlService

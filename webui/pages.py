@@ -84,6 +84,7 @@ PAGES: Final = (
         "Clients",
         (*_PLAIN, "chart", "instance_panel", "listing", "subscription_editor"),
     ),
+    Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),
     Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
     Page(
@@ -91,7 +92,7 @@ PAGES: Final = (
         "/audit",
         "Audit",
         "Broker",
-        (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
+        (*_FRAME, "audit_text", "quota_preview", "table", "undo_panel"),
     ),
     Page(
         "insights",
@@ -109,11 +110,21 @@ PAGES: Final = (
 )
 
 
-def sections() -> dict[str, list[Page]]:
+UPSTREAMS: Final = ("topics", "groups")
+"""The pages of what a gateway's upstream cluster has and the gateway has not."""
+
+UPSTREAMS_OWN: Final = "upstreams_own"
+"""The template and script that a gateway has in their place."""
+
+
+def sections(*, is_gateway: bool) -> dict[str, list[Page]]:
     """Return the pages by sidebar section, in the order of `PAGES`."""
+    hidden = UPSTREAMS if is_gateway else ("upstream",)
     made: dict[str, list[Page]] = {}
     for page in PAGES:
-        made.setdefault(page.section, []).append(page)
+        if page.key not in hidden:
+            section = "Gateway" if is_gateway and page.section == "Broker" else page.section
+            made.setdefault(section, []).append(page)
     return made
 
 
@@ -186,7 +197,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._environment.globals.update(sections=sections(), static=static.address)
+        self._environment.globals.update(sections=sections, static=static.address)
         for name in self._environment.list_templates():
             if name.endswith(".html"):
                 self._environment.get_template(name)

@@ -104,7 +104,7 @@ MAX_CLIENTS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What quotas distinguish: one principal with one client id."""
+    """One principal with one client id: the unit that quotas distinguish."""
 
     principal: str
     client_id: str
@@ -113,7 +113,7 @@ class Client:
 @dataclass(slots=True)
 class Reach:
     """The effect on one key. `over` clients currently exceed the new limit; `unmeasured` clients have no
-    known usage. `falls_to` counts the clients of a removed limit by their new bound, None for no limit.
+    known usage. `new_bounds` counts the clients of a removed limit by their new bound, None for no limit.
     `outranked` clients match the entity, but a more specific rule applies to them. `shadow`: the limit would
     be measured, not enforced.
     """
@@ -122,7 +122,7 @@ class Reach:
     clients: int = 0
     over: int = 0
     unmeasured: int = 0
-    falls_to: dict[float | None, int] = field(default_factory=dict)
+    new_bounds: dict[float | None, int] = field(default_factory=dict)
     outranked: dict[EntityPairs, int] = field(default_factory=dict)
     shadow: bool = False
 
@@ -167,7 +167,7 @@ def _count(reach: Reach, now: ResolvedLimit, then: ResolvedLimit, wanted: Abstra
             reach.unmeasured += 1
     elif _is(now.matched, wanted):
         reach.clients += 1
-        reach.falls_to[then.bound] = reach.falls_to.get(then.bound, 0) + 1
+        reach.new_bounds[then.bound] = reach.new_bounds.get(then.bound, 0) + 1
     else:
         steps = [frozenset(probe.entity) for probe in then.probes]
         if then.matched is not None and not wanted.isdisjoint(steps[steps.index(frozenset(then.matched)) :]):

@@ -1,7 +1,7 @@
 """The console as one task of the broker.
 
-Started by broker.app in the front nursery. Binds at once, so that a port in use stops the start. Loads the
-web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already serves
+Started by broker.app in the nursery `acceptors`. Binds at once, so that a port in use stops the start. Loads
+the web framework, half a second and 20 MB of imports, in a thread afterwards, while the broker already serves
 Kafka clients and browsers wait in the backlog. To keep the start quick, import only this module from
 outside.
 """

@@ -12,10 +12,16 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.fetch_cache import FetchCache
+from broker.api.fetch_fast_path import FetchFastPath
 from broker.api.fetch_many import fetch_many
-from broker.api.fetch_pending import PendingFetch, PendingReplicaFetch, pending_fetch, replica_of
-from broker.api.fetch_wanted import makes_logs, wanted_by
+from broker.api.fetch_partitions import makes_logs, requested_partitions
+from broker.api.fetch_pending import (
+    PendingFetch,
+    PendingReplicaFetch,
+    pending_fetch,
+    refuse_unprivileged,
+    replica_of,
+)
 from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
 from broker.api.services import FetchServices
@@ -32,7 +38,7 @@ SOME_BYTES: Final = 512
 """The same limit, about 15 partitions, for requests that create logs: each takes a millisecond."""
 
 
-@api(ApiKey.FETCH, versions=(4, 18), services=FetchServices, request_cache=FetchCache)
+@api(ApiKey.FETCH, versions=(4, 18), services=FetchServices, fast_path=FetchFastPath)
 def handle(
     message: FetchRequest, context: RequestContext, services: FetchServices
 ) -> Outcome | Awaitable[Outcome]:
@@ -45,18 +51,21 @@ def handle(
     if context.size > SOME_BYTES and makes_logs(message, services.partitions):
         return in_slices(fetch_many(message, replica, context, services))
     try:
-        wanted, session, incremental = wanted_by(message, context, services)
+        requested, session, incremental = requested_partitions(message, context, services)
     except ApiError as error:
         return Response(FetchResponse(error_code=error.code))
-    kind = PendingReplicaFetch if replica >= 0 else PendingFetch
-    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
+    kind = PendingFetch
+    if replica >= 0:
+        kind = PendingReplicaFetch
+        refuse_unprivileged(requested, context, services)
+    pending = pending_fetch(kind, message, replica, requested, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if reading.read() >= min_bytes or reading.stop_waiting or message.max_wait_ms <= 0:
         return pending.response(fresh=True)
     reading.drop()
     operation = DelayedFetch(message.max_wait_ms, pending, min_bytes)
-    keys = [each.log for each in wanted if each.log is not None]
+    keys = [each.log for each in requested if each.log is not None]
     if services.fetches.try_complete_else_watch(operation, keys, context.now_ms):
         return pending.response()
     context.connection.waiting = operation

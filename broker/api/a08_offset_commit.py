@@ -50,7 +50,7 @@ def _commit(
         return Response(reply)
     entries = consumed(accepted, AT_ONCE)
 
-    def take(committed: CommitReply) -> None:
+    def on_reply(committed: CommitReply) -> None:
         for entry, error in zip(next(entries), committed.errors, strict=True):
             entry.error_code = error
 
@@ -68,7 +68,7 @@ def _commit(
         return services.groups.coordinator.commit(replace(request, offsets=some), token, now_of(context))
 
     calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
-    return DividedGroupRequest(context, calls, take, reply, services, offsets, accepted).begin()
+    return DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted).begin()
 
 
 def _refusal(message: OffsetCommitRequest, services: GroupServices) -> ErrorCode:

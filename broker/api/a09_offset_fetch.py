@@ -34,7 +34,7 @@ from broker.records.slices import Slices
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
-Found = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
+CommittedOffsets = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
 
 
 @api(ApiKey.OFFSET_FETCH, versions=(1, 9), services=GroupServices)
@@ -56,7 +56,7 @@ def _respond(
             if pace.spent():
                 yield None
         return Response(OffsetFetchResponse(groups=groups))
-    found: Found = iter(())
+    found: CommittedOffsets = iter(())
     if not error:
         found = _find(message.group_id, message.topics, services)
     elif context.api_version < 2:
@@ -95,7 +95,7 @@ def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitio
     return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
 
 
-def _find(group_id: str, topics: Topics, services: GroupServices) -> Found:
+def _find(group_id: str, topics: Topics, services: GroupServices) -> CommittedOffsets:
     """Return the requested partitions by topic, with their committed offsets."""
     committed = services.groups.coordinator.committed(group_id)
     if topics is None:
@@ -112,6 +112,6 @@ def _offsets_of(
     return ((index, offsets.get(index, NOTHING_COMMITTED)) for index in indexes)
 
 
-def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> Found:
+def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> CommittedOffsets:
     for topic in topics or ():
         yield topic.name, _offsets_of(topic.partition_indexes, {})

@@ -10,7 +10,8 @@ from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
-from broker.api.outcome import Outcome, Response
+from broker.api.outcome import Outcome, Response, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode
@@ -21,11 +22,12 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from broker.records.slices import Slices
 
-MAX_PROTOCOLS: Final = 512
+MAX_PROTOCOLS: Final = 16
 """Protocols of one member, which offers one for each of its assignors; our own limit.
 
-Each join and leave compares them with those of all other members.
+Each generation goes through those of all members.
 """
 
 
@@ -52,10 +54,31 @@ def handle(message: JoinGroupRequest, context: RequestContext, services: GroupSe
         requires_member_id=version >= 4,
         can_skip_assignment=version >= 9,
     )
-    group_request = GroupRequest(context, _response)
+    group_request = _JoinGroup(context, _response)
     return conclude(
         services.groups.coordinator.join(request, group_request, now_of(context)), group_request, services
     )
+
+
+class _JoinGroup(GroupRequest):
+    """A JoinGroup, whose response to the leader lists all members."""
+
+    __slots__ = ()
+
+    def outcome(self, reply: JoinReply) -> Outcome:
+        if not reply.members:
+            return super().outcome(reply)
+        return outcome_of(_respond(reply, self.context.api_version))
+
+
+def _respond(reply: JoinReply, version: int) -> Slices[Outcome]:
+    response = _response(reply, version)
+    response.members = yield from mapped(
+        lambda each: JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata),
+        reply.members,
+        Pace(),
+    )
+    return Response(response)
 
 
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
@@ -85,7 +108,4 @@ def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
         leader=reply.leader,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
-        members=[
-            JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata) for each in reply.members
-        ],
     )

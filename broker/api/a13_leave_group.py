@@ -40,7 +40,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
     response = LeaveGroupResponse()
     requested: Sequence[LeavingMember] = ()
 
-    def take(reply: LeaveReply) -> None:
+    def on_reply(reply: LeaveReply) -> None:
         response.error_code = reply.error
         if context.api_version < 3:
             response.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
@@ -54,4 +54,4 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupS
         return services.groups.coordinator.leave(message.group_id, some, token, now_of(context))
 
     calls = (partial(leave, some) for some in consumed(leaving))
-    return DividedGroupRequest(context, calls, take, response, services, leaving).begin()
+    return DividedGroupRequest(context, calls, on_reply, response, services, leaving).begin()

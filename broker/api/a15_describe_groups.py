@@ -1,19 +1,22 @@
 """DescribeGroups: the state and the members of groups.
 
 Versions 0-6. Every requested id has an entry (librdkafka aborts its process otherwise). An unknown group has
-state Dead, and from version 6 also GROUP_ID_NOT_FOUND (KIP-1043). Static members from 4. Left out: authorized
-operations (there is no authorizer; the field has its default).
+state Dead, and from version 6 also GROUP_ID_NOT_FOUND (KIP-1043). Static members from 4. An id that is
+repeated gets INVALID_REQUEST, because a request could name a group with many members 100,000 times; Kafka
+describes it again. Left out: authorized operations (there is no authorizer; the field has its default).
 """
 
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Distinct, Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode
 from broker.groups.messages import DescribedGroup as GroupDescription
+from broker.groups.messages import DescribedMember as MemberDescription
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -22,6 +25,8 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from broker.records.slices import Slices
+
+REPEATED: Final = "The request names the group more than once."
 
 
 @api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), services=GroupServices)
@@ -41,15 +46,21 @@ def _respond(
         return Response(DescribeGroupsResponse(groups=refused))
     coordinator, pace = services.groups.coordinator, Pace()
     groups = []
+    distinct: Distinct[str] = Distinct()
     for group_id in message.groups:
-        (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
-        groups.append(_group(described))
-        if pace.spent(2 + len(described.members)):
+        if distinct.add(group_id):
+            (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
+            members = yield from mapped(_member, described.members, pace)
+            groups.append(_group(described, members))
+        else:
+            groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
+        if pace.spent(2):
             yield None
+    yield from distinct.release()
     return Response(DescribeGroupsResponse(groups=groups))
 
 
-def _group(group: GroupDescription) -> DescribedGroup:
+def _group(group: GroupDescription, members: list[DescribedGroupMember]) -> DescribedGroup:
     return DescribedGroup(
         group.error,
         group.message,
@@ -57,15 +68,16 @@ def _group(group: GroupDescription) -> DescribedGroup:
         group.state,
         group.protocol_type,
         group.protocol,
-        [
-            DescribedGroupMember(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.metadata,
-                member.assignment,
-            )
-            for member in group.members
-        ],
+        members,
+    )
+
+
+def _member(member: MemberDescription) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.metadata,
+        member.assignment,
     )

@@ -9,9 +9,10 @@ from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.groups.coordinator import GROUPS_AT_ONCE
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from broker.records.slices import Slices
@@ -31,11 +32,13 @@ def _respond(message: ListGroupsRequest, services: GroupServices) -> Slices[Outc
     pace = Pace()
     states = yield from _filter(message.states_filter, pace)
     types = yield from _filter(message.types_filter, pace)
-    groups = yield from mapped(
-        lambda each: ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type),
-        services.groups.coordinator.listed(states, types),
-        pace,
-    )
+    groups: list[ListedGroup] = []
+    for some in services.groups.coordinator.listed_in_pieces(states, types):
+        groups += [
+            ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in some
+        ]
+        if pace.spent(GROUPS_AT_ONCE):
+            yield None
     return Response(ListGroupsResponse(groups=groups))
 
 

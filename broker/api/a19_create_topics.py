@@ -9,10 +9,10 @@ and the client is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, entries_of, refused
+from broker.api.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
@@ -46,21 +46,26 @@ def _read(
     wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
     if wanted is None:
         return (yield from refused(message.topics, _refused, lambda each: CreateTopicsResponse(topics=each)))
-    return _create(tuple(wanted), message.validate_only, context, services)
+    return _create(wanted, message.validate_only, context, services)
 
 
 async def _create(
-    wanted: tuple[NewTopic, ...], validate_only: bool, context: RequestContext, services: TopicServices
+    wanted: list[NewTopic], validate_only: bool, context: RequestContext, services: TopicServices
 ) -> Outcome:
     mutations = services.mutations.of(context, strict_from=6)
-    command = CreateTopics(wanted, validate_only, mutations.charge)
+    command = CreateTopics(tuple(wanted), validate_only, mutations.charge)
     outcomes = await services.control.apply(command, services.security.actor(context))
-    return outcome_of(_results(outcomes, mutations, services))
+    del command
+    return outcome_of(_results(outcomes, wanted, mutations, services))
 
 
-def _results(outcomes: list[TopicOutcome], mutations: Mutations, services: TopicServices) -> Slices[Outcome]:
+def _results(
+    outcomes: list[TopicOutcome], done: list[NewTopic], mutations: Mutations, services: TopicServices
+) -> Slices[Outcome]:
     described: Described = {}
-    topics = yield from mapped(lambda each: _result(each, services.control, described), outcomes, Pace())
+    topics = yield from results_of(
+        lambda each: _result(each, services.control, described), outcomes, done, Pace()
+    )
     throttle = mutations.throttle()
     return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
 

@@ -8,10 +8,10 @@ is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, entries_of, refused
+from broker.api.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
@@ -41,7 +41,7 @@ def _read(
     doomed = yield from entries_of(requested, _wanted, Pace())
     if doomed is None:
         return (yield from refused(requested, _refused, lambda each: DeleteTopicsResponse(responses=each)))
-    return _delete(tuple(doomed), context, services)
+    return _delete(doomed, context, services)
 
 
 def _wanted(topic: str | DeleteTopicState) -> TopicRef:
@@ -55,19 +55,23 @@ def _refused(topic: str | DeleteTopicState, error: ErrorCode, message: str) -> D
     return DeletableTopicResult(wanted.name, wanted.topic_id or ZERO_UUID, error, message)
 
 
-async def _delete(doomed: tuple[TopicRef, ...], context: RequestContext, services: TopicServices) -> Outcome:
+async def _delete(doomed: list[TopicRef], context: RequestContext, services: TopicServices) -> Outcome:
     mutations = services.mutations.of(context, strict_from=5)
-    command = DeleteTopics(doomed, mutations.charge)
+    command = DeleteTopics(tuple(doomed), mutations.charge)
     outcomes = await services.control.apply(command, services.security.actor(context))
-    return outcome_of(_results(outcomes, mutations, context))
+    del command
+    return outcome_of(_results(outcomes, doomed, mutations, context))
 
 
-def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: RequestContext) -> Slices[Outcome]:
-    results = yield from mapped(
+def _results(
+    outcomes: list[TopicOutcome], done: list[TopicRef], mutations: Mutations, context: RequestContext
+) -> Slices[Outcome]:
+    results = yield from results_of(
         lambda each: DeletableTopicResult(
             each.name, each.topic_id, _wire_code(each.error, context.api_version), each.message
         ),
         outcomes,
+        done,
         Pace(),
     )
     throttle = mutations.throttle()

@@ -25,11 +25,14 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
 HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
+
+WRITE_COST: Final = 128
+"""An advanced log start offset in elements of `Pace`, as it replaces a file; ours."""
 
 
 @api(ApiKey.DELETE_RECORDS, versions=(0, 2), services=PartitionServices)
@@ -49,10 +52,11 @@ def _respond(
         hosted = services.partitions.by_name.get(topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
-            response = partial(_refused, refusal)
+            responses = yield from mapped(partial(_refused, refusal), topic.partitions, pace)
         else:
-            response = partial(_delete, hosted)
-        responses = yield from mapped(response, topic.partitions, pace)
+            responses = []
+            for each in topic.partitions:
+                responses.append((yield from _delete(hosted, each, pace)))
         if pace.spent():
             yield None
         results.append(DeleteRecordsTopicResult(topic.name, responses))
@@ -71,8 +75,12 @@ def _refused(refusal: ErrorCode, requested: DeleteRecordsPartition) -> DeleteRec
     return DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK, refusal)
 
 
-def _delete(hosted: HostedTopic, requested: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    hosted: HostedTopic, requested: DeleteRecordsPartition, pace: Pace
+) -> Slices[DeleteRecordsPartitionResult]:
     response = DeleteRecordsPartitionResult(requested.partition_index, NO_LOW_WATERMARK)
+    if pace.spent(SLICE if hosted.makes_log(requested.partition_index) else 1):
+        yield None
     try:
         log = hosted.log(requested.partition_index)
         if log is None:
@@ -81,7 +89,10 @@ def _delete(hosted: HostedTopic, requested: DeleteRecordsPartition) -> DeleteRec
             response.error_code = ErrorCode.POLICY_VIOLATION
         else:
             offset = log.high_watermark if requested.offset == HIGH_WATERMARK else requested.offset
+            start = log.log_start_offset
             response.low_watermark = log.delete_records_before(offset)
+            if response.low_watermark != start and pace.spent(WRITE_COST):
+                yield None
     except ApiError as refused:
         response.error_code = refused.code
     return response

@@ -5,11 +5,10 @@ unknown: epoch -1 and offset -1 without an error, as in Kafka.
 """
 
 from collections.abc import Awaitable
-from functools import partial
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
@@ -21,9 +20,9 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.fetching import check_epoch
-from broker.services.partitions import LEADER_EPOCH
+from broker.services.partitions import LEADER_EPOCH, HostedTopic
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), services=PartitionServices)
@@ -37,16 +36,21 @@ def _respond(message: OffsetForLeaderEpochRequest, services: PartitionServices) 
     pace = Pace()
     topics = []
     for topic in message.topics:
-        ends = yield from mapped(partial(_end, services, topic.topic), topic.partitions, pace)
+        hosted = services.partitions.by_name.get(topic.topic)
+        ends = []
+        for each in topic.partitions:
+            if pace.spent(SLICE if hosted is not None and hosted.makes_log(each.partition) else 1):
+                yield None
+            ends.append(_end(hosted, each))
         topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
         if pace.spent():
             yield None
     return Response(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def _end(services: PartitionServices, topic: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(hosted: HostedTopic | None, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        log = services.partitions.log(topic, requested.partition)
+        log = None if hosted is None else hosted.log(requested.partition)
         if log is not None:
             log.check_usable()
     except ApiError as refused:

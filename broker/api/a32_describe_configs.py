@@ -50,16 +50,16 @@ def handle(
 def _respond(message: DescribeConfigsRequest, services: ControlServices) -> Slices[Outcome]:
     pace = Pace()
     results: list[DescribeConfigsResult] = []
-    told: Distinct[tuple[int, str]] = Distinct()
+    described: Distinct[tuple[int, str]] = Distinct()
     for resource in message.resources:
-        if not told.add((resource.resource_type, resource.resource_name)):
+        if not described.add((resource.resource_type, resource.resource_name)):
             if pace.spent():
                 yield None
             continue
         results.append((yield from _describe(resource, message, services, pace)))
         if pace.spent(COST.get(resource.resource_type, 1) if results[-1].configs else 3):
             yield None
-    yield from told.release()
+    yield from described.release()
     return Response(DescribeConfigsResponse(results=results))
 
 

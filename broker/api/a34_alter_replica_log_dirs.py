@@ -24,7 +24,8 @@ from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
+from broker.services.partitions import HostedTopic
 
 
 @api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2), services=PartitionServices)
@@ -43,12 +44,14 @@ def _respond(
     for requested in message.dirs:
         for topic in requested.topics:
             of_topic = results.setdefault(topic.name, {})
+            hosted = services.partitions.by_name.get(topic.name)
             for index in topic.partitions:
-                of_topic[index] = (
-                    _move(topic.name, index, requested.path, services)
-                    if allowed
-                    else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                )
+                if allowed:
+                    of_topic[index] = yield from _move(
+                        topic.name, hosted, index, requested.path, services, pace
+                    )
+                else:
+                    of_topic[index] = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 if pace.spent(2):
                     yield None
             if pace.spent():
@@ -66,15 +69,28 @@ def _respond(
     return Response(AlterReplicaLogDirsResponse(results=topics))
 
 
-def _move(topic: str, index: int, path: str, services: PartitionServices) -> ErrorCode:
+def _move(
+    topic: str,
+    hosted: HostedTopic | None,
+    index: int,
+    path: str,
+    services: PartitionServices,
+    pace: Pace,
+) -> Slices[ErrorCode]:
+    """Start or cancel a move; the creation of the log and that of the copy have a slice each."""
     store = services.partitions.store
     try:
         target = store.directories.named(path)
-        log = services.partitions.log(topic, index)
+        if hosted is not None and hosted.makes_log(index) and pace.spent(SLICE):
+            yield None
+        log = None if hosted is None else hosted.log(index)
         if log is None:
             store.directories.prefer(topic, index, target)
             return ErrorCode.REPLICA_NOT_AVAILABLE
+        running = store.moves.running.get(log)
         store.move(log, target)
+        if store.moves.running.get(log) is not running and pace.spent(SLICE):
+            yield None
     except ApiError as refused:
         return refused.code
     return ErrorCode.NONE

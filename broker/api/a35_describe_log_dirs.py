@@ -29,7 +29,7 @@ from broker.protocol.messages.describe_log_dirs import (
 )
 from broker.records.slices import Slices
 
-Wanted = Collection[tuple[str, int]] | None
+Requested = Collection[tuple[str, int]] | None
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
@@ -42,25 +42,25 @@ def handle(
 def _respond(message: DescribeLogDirsRequest, services: PartitionServices) -> Slices[Outcome]:
     pace = Pace()
     store = services.partitions.store
-    wanted: set[tuple[str, int]] | None = None
+    requested: set[tuple[str, int]] | None = None
     if message.topics is not None:
-        wanted = set()
+        requested = set()
         for each in message.topics:
             for index in each.partitions:
                 if store.partition(each.topic, index) is not None:
-                    wanted.add((each.topic, index))
+                    requested.add((each.topic, index))
                 if pace.spent():
                     yield None
             if pace.spent():
                 yield None
     results = []
     for directory in store.directories:
-        results.append((yield from _described(directory, store, wanted, pace)))
+        results.append((yield from _described(directory, store, requested, pace)))
     return Response(DescribeLogDirsResponse(results=results))
 
 
 def _described(
-    directory: LogDirectory, store: LogStore, wanted: Wanted, pace: Pace
+    directory: LogDirectory, store: LogStore, requested: Requested, pace: Pace
 ) -> Slices[DescribeLogDirsResult]:
     result = DescribeLogDirsResult(ErrorCode.NONE, directory.path)
     try:
@@ -71,11 +71,11 @@ def _described(
         for log in list(store):  # it may change between two slices
             if pace.spent():
                 yield None
-            if _is_wanted(log, wanted) and store.directories.of(log) is directory:
+            if _is_requested(log, requested) and store.directories.of(log) is directory:
                 described = DescribeLogDirsPartition(log.index, log.size, 0, False)
                 topics.setdefault(log.topic, []).append(described)
         for move in store.moves.running.values():
-            if _is_wanted(move.partition, wanted) and move.target is directory:
+            if _is_requested(move.partition, requested) and move.target is directory:
                 topics.setdefault(move.partition.topic, []).append(_future(move))
     except OSError:
         return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
@@ -83,8 +83,8 @@ def _described(
     return result
 
 
-def _is_wanted(log: PartitionLog, wanted: Wanted) -> bool:
-    return wanted is None or (log.topic, log.index) in wanted
+def _is_requested(log: PartitionLog, requested: Requested) -> bool:
+    return requested is None or (log.topic, log.index) in requested
 
 
 def _future(move: Move) -> DescribeLogDirsPartition:

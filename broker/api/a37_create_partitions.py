@@ -7,10 +7,10 @@ throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, entries_of, refused
+from broker.api.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
@@ -43,21 +43,24 @@ def _read(
                 lambda each: CreatePartitionsResponse(results=each),
             )
         )
-    return _create(tuple(wanted), message.validate_only, context, services)
+    return _create(wanted, message.validate_only, context, services)
 
 
 async def _create(
-    wanted: tuple[NewPartitions, ...], validate_only: bool, context: RequestContext, services: TopicServices
+    wanted: list[NewPartitions], validate_only: bool, context: RequestContext, services: TopicServices
 ) -> Outcome:
     mutations = services.mutations.of(context, strict_from=3)
-    command = CreatePartitions(wanted, validate_only, mutations.charge)
+    command = CreatePartitions(tuple(wanted), validate_only, mutations.charge)
     outcomes = await services.control.apply(command, services.security.actor(context))
-    return outcome_of(_results(outcomes, mutations))
+    del command
+    return outcome_of(_results(outcomes, wanted, mutations))
 
 
-def _results(outcomes: list[PartitionsOutcome], mutations: Mutations) -> Slices[Outcome]:
-    results = yield from mapped(
-        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, Pace()
+def _results(
+    outcomes: list[PartitionsOutcome], done: list[NewPartitions], mutations: Mutations
+) -> Slices[Outcome]:
+    results = yield from results_of(
+        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, done, Pace()
     )
     throttle = mutations.throttle()
     return Response(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)

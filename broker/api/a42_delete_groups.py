@@ -1,11 +1,14 @@
 """DeleteGroups: deletes empty groups and their offsets.
 
 Versions 0-2. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
-Requires the editor role; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist.
+Requires the editor role; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist. A group with many
+offsets is deleted in several steps, unlike in Kafka: if a member joins meanwhile, the answer is
+NON_EMPTY_GROUP, and the offsets deleted by then stay deleted.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import DividedGroupRequest, now_of
@@ -14,6 +17,7 @@ from broker.api.pacing import Distinct, Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode
+from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
 from broker.groups.messages import DeleteReply, Effects, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -23,6 +27,9 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from broker.records.slices import Slices
+
+GROUP_COST: Final = 1
+"""The cost of deleting a group without offsets, in offsets."""
 
 
 @api(ApiKey.DELETE_GROUPS, versions=(0, 2), services=GroupServices)
@@ -54,15 +61,61 @@ def _delete(
         return Response(DeleteGroupsResponse(results=refused))
     response = DeleteGroupsResponse()
 
-    requested: Sequence[str] = ()
+    deletion = _Deletion(names, response.results, context, services.groups.coordinator)
+    return DividedGroupRequest(
+        context, deletion.calls(), deletion.on_reply, response, services, names
+    ).begin()
 
-    def take(reply: DeleteReply) -> None:
-        response.results += map(DeletableGroupResult, requested, reply.errors)
 
-    def delete(some: Sequence[str], token: Token) -> Effects:
-        nonlocal requested
-        requested = some
-        return services.groups.coordinator.delete(some, token, now_of(context))
+class _Deletion:
+    """The calls that delete groups, in order. A call drops about OFFSETS_AT_ONCE offsets: a group with more
+    loses them in calls of its own before it is deleted.
+    """
 
-    calls = (partial(delete, some) for some in consumed(names))
-    return DividedGroupRequest(context, calls, take, response, services, names).begin()
+    def __init__(
+        self,
+        names: list[str],
+        results: list[DeletableGroupResult],
+        context: RequestContext,
+        coordinator: GroupCoordinator,
+    ) -> None:
+        self._names = names
+        self._results = results
+        self._context = context
+        self._coordinator = coordinator
+        self._requested: Sequence[str] = ()
+        self._errors: Sequence[ErrorCode] = ()
+
+    def calls(self) -> Iterator[Callable[[Token], Effects]]:
+        """Yield each call after the reply of the one before."""
+        piece: list[str] = []
+        cost = 0
+        for some in consumed(self._names):
+            for name in some:
+                size = self._coordinator.count_offsets(name, OFFSETS_AT_ONCE + 1)
+                if piece and cost + size > OFFSETS_AT_ONCE:
+                    yield partial(self._delete, piece)
+                    piece, cost = [], 0
+                while size > OFFSETS_AT_ONCE:
+                    yield partial(self._delete_some_offsets, name)
+                    if self._errors != (ErrorCode.NONE,):
+                        break
+                    size = self._coordinator.count_offsets(name, OFFSETS_AT_ONCE + 1)
+                if size > OFFSETS_AT_ONCE:
+                    self._results += map(DeletableGroupResult, (name,), self._errors)
+                    continue
+                piece.append(name)
+                cost += GROUP_COST + size
+        yield partial(self._delete, piece)
+
+    def on_reply(self, reply: DeleteReply) -> None:
+        self._errors = reply.errors
+        self._results += map(DeletableGroupResult, self._requested, reply.errors)
+
+    def _delete(self, names: Sequence[str], token: Token) -> Effects:
+        self._requested = names
+        return self._coordinator.delete(names, token, now_of(self._context))
+
+    def _delete_some_offsets(self, name: str, token: Token) -> Effects:
+        self._requested = ()
+        return self._coordinator.delete_some_offsets(name, token, now_of(self._context))

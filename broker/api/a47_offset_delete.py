@@ -16,6 +16,7 @@ from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.errors import ErrorCode
 from broker.groups.messages import Effects, OffsetDeleteReply, Token
+from broker.groups.subscriptions import SubscribedTopics
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
@@ -64,14 +65,25 @@ def _delete(
         if pace.spent():
             yield None
     remaining = consumed(entries)
+    coordinator, image = services.groups.coordinator, services.control.image
+    subscribed: SubscribedTopics | None = None
 
-    def take(reply: OffsetDeleteReply) -> None:
+    def read_subscribed() -> Slices[None]:
+        nonlocal subscribed
+        subscribed = yield from coordinator.subscribed_topics(group_id, image.topics, subscribed)
+
+    def on_reply(reply: OffsetDeleteReply) -> None:
         some = next(remaining)
         for entry, error in zip(some, reply.errors or repeat(reply.error), strict=False):
             entry.error_code = error  # the whole-request error if the group is deleted between two turns
 
     def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
-        return services.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))
+        assert subscribed is not None
+        return coordinator.delete_offsets(group_id, some, subscribed, token, now_of(context))
 
     calls = (partial(delete, some) for some in consumed(wanted))
-    return DividedGroupRequest(context, calls, take, response, services, wanted, entries).begin()
+    request = DividedGroupRequest(
+        context, calls, on_reply, response, services, wanted, entries, prepare=read_subscribed
+    )
+    yield from read_subscribed()
+    return request.begin()

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from broker.api.change_limits import entries_of, refused
+from broker.api.change_limits import entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
@@ -53,15 +53,21 @@ def _read(
                 lambda each: AlterClientQuotasResponse(entries=each),
             )
         )
-    return _alter(AlterClientQuotas(tuple(wanted), message.validate_only), context, services)
+    return _alter(wanted, message.validate_only, context, services)
 
 
-async def _alter(command: AlterClientQuotas, context: RequestContext, services: ControlServices) -> Outcome:
+async def _alter(
+    wanted: list[QuotaAlteration], validate_only: bool, context: RequestContext, services: ControlServices
+) -> Outcome:
+    command = AlterClientQuotas(tuple(wanted), validate_only)
     outcomes = await services.control.apply(command, services.security.actor(context))
-    return outcome_of(_results(outcomes, context))
+    del command
+    return outcome_of(_results(outcomes, wanted, context))
 
 
-def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Outcome]:
+def _results(
+    outcomes: list[QuotaOutcome], done: list[QuotaAlteration], context: RequestContext
+) -> Slices[Outcome]:
     for number, outcome in enumerate(outcomes):
         if number % WARNED_AT_ONCE == WARNED_AT_ONCE - 1:
             yield None
@@ -69,7 +75,7 @@ def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Ou
             logger.warning(
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )
-    entries = yield from mapped(_echo, outcomes, Pace())
+    entries = yield from results_of(_echo, outcomes, done, Pace())
     return Response(AlterClientQuotasResponse(entries=entries))
 
 

@@ -5,11 +5,12 @@ may alter a user once. A login in progress completes with the old credential.
 """
 
 from collections.abc import Awaitable
+from typing import Final
 
-from broker.api.change_limits import entries_of, refused
+from broker.api.change_limits import entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, consumed, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
@@ -22,6 +23,9 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from broker.records.slices import Slices
+
+COPY_COST: Final = 16
+"""Elements of a slice that an alteration counts as: its salt and its password may have 2,048 bytes."""
 
 
 @api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), services=ControlServices)
@@ -38,7 +42,7 @@ def _read(
         *message.deletions,
         *message.upsertions,
     ]
-    wanted = yield from entries_of(requested, _alteration, Pace())
+    wanted = yield from entries_of(requested, _alteration, Pace(), cost=COPY_COST)
     if wanted is None:
         return (
             yield from refused(
@@ -74,10 +78,10 @@ async def _alter(
 
 
 def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsertion]) -> Slices[Outcome]:
-    for number, _ in enumerate(consumed(done)):  # their salts and passwords may be 20 MB
-        if number:
-            yield None
-    results = yield from mapped(
-        lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
+    results = yield from results_of(
+        lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message),
+        outcomes,
+        done,
+        Pace(),
     )
     return Response(AlterUserScramCredentialsResponse(results=results))

@@ -28,20 +28,20 @@ NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 @api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), services=ClusterServices)
 def handle(message: DescribeClusterRequest, context: RequestContext, services: ClusterServices) -> Outcome:
     endpoint = services.endpoints[context.connection.listener]
-    here = CONTROLLERS if endpoint.is_controller else BROKERS
+    endpoint_type = CONTROLLERS if endpoint.is_controller else BROKERS
     if message.endpoint_type not in NAMES:
         return _refused(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {message.endpoint_type}"
         )
-    if message.endpoint_type != here:
+    if message.endpoint_type != endpoint_type:
         return _refused(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
-            f"{NAMES[message.endpoint_type]}",
+            f"The request was sent to an endpoint of type {NAMES[endpoint_type]}, "
+            f"but we wanted an endpoint of type {NAMES[message.endpoint_type]}",
         )
     node = services.node_id
     reply = DescribeClusterResponse(
-        endpoint_type=here,
+        endpoint_type=endpoint_type,
         cluster_id=services.control.image.cluster_id,
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],

@@ -9,7 +9,7 @@ from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
 from broker.errors import ApiError, ErrorCode
@@ -22,7 +22,8 @@ from broker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
+from broker.services.partitions import HostedTopic
 
 NO_COORDINATOR_EPOCH: Final = -1
 
@@ -38,27 +39,34 @@ def _respond(message: DescribeProducersRequest, services: PartitionServices) -> 
     pace = Pace()
     topics = []
     for topic in message.topics:
+        hosted = services.partitions.by_name.get(topic.name)
         partitions = []
         for index in topic.partition_indexes:
-            partitions.append((yield from _producers(topic.name, index, services, pace)))
-            if pace.spent():
+            if pace.spent(SLICE if hosted is not None and hosted.makes_log(index) else 1):
                 yield None
+            partitions.append((yield from _producers(hosted, index, pace)))
         topics.append(TopicResponse(topic.name, partitions))
         if pace.spent():
             yield None
     return Response(DescribeProducersResponse(topics=topics))
 
 
-def _producers(topic: str, index: int, services: PartitionServices, pace: Pace) -> Slices[PartitionResponse]:
+def _producers(hosted: HostedTopic | None, index: int, pace: Pace) -> Slices[PartitionResponse]:
     try:
-        log = services.partitions.log(topic, index)
+        log = None if hosted is None else hosted.log(index)
         if log is not None:
             log.check_usable()
     except ApiError as refused:
         return PartitionResponse(index, refused.code, refused.message)
     if log is None:
         return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    active = yield from mapped(lambda each: _state(*each), list(log.producers.items()), pace)
+    active = []
+    for producer_id in log.producers.ids():
+        if pace.spent():
+            yield None
+        producer = log.producers.get(producer_id)
+        if producer is not None:
+            active.append(_state(producer_id, producer))
     return PartitionResponse(index, ErrorCode.NONE, None, active)
 
 

@@ -6,10 +6,11 @@ subscription or compression. The wait is not in throttle_time_ms, which would pa
 requests too. Not announced if `telemetry.enabled` is false.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response
+from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.registry import api
 from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
@@ -19,6 +20,7 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsResponse,
 )
 from broker.records.compression import Codec
+from broker.records.slices import Slices
 from broker.telemetry.instance import Client
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
@@ -42,9 +44,15 @@ def telemetry_client(context: RequestContext) -> Client:
 @api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0), services=TelemetryServices)
 def handle(
     message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
-) -> Outcome:
-    manager = services.telemetry.manager
-    error, instance = manager.get(message.client_instance_id, telemetry_client(context), context.now_ms)
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: GetTelemetrySubscriptionsRequest, context: RequestContext, services: TelemetryServices
+) -> Slices[Outcome]:
+    manager, client = services.telemetry.manager, telemetry_client(context)
+    error, instance = yield from manager.get(message.client_instance_id, client, context.now_ms)
     services.expiry_moved()
     if error is not ErrorCode.NONE:
         return Response(GetTelemetrySubscriptionsResponse(error_code=error))

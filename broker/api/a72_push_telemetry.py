@@ -7,22 +7,33 @@ decompressed, THROTTLING_QUOTA_EXCEEDED if the queue of pushes is full. Not anno
 is false.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.a71_get_telemetry_subscriptions import telemetry_client
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, Outcome, Response
+from broker.api.outcome import DELAYED, Outcome, Response, in_slices
 from broker.api.registry import api
 from broker.api.services import TelemetryServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from broker.records.slices import Slices
 from broker.telemetry.state import Push
 
 
 @api(ApiKey.PUSH_TELEMETRY, versions=(0, 0), services=TelemetryServices)
-def handle(message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices) -> Outcome:
+def handle(
+    message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: PushTelemetryRequest, context: RequestContext, services: TelemetryServices
+) -> Slices[Outcome]:
     telemetry, client = services.telemetry, telemetry_client(context)
     size = len(message.metrics)
-    error, instance = telemetry.manager.push(
+    error, instance = yield from telemetry.manager.push(
         message.client_instance_id,
         client,
         context.now_ms,

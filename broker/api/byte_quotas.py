@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 from broker.api.context import RequestContext
 from broker.log.slice import FileSlice
-from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
 from broker.quotas.throttled import Throttle, longer
-from broker.services.fetching import Found
+from broker.services.fetching import FetchedPartition
 
 
-def record_produce(quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
+def record_produce(quotas: ClientQuotas | NodeQuotas, context: RequestContext) -> Throttle | None:
     """Record the request and return the longer throttle; of equal ones, the client's."""
     connection, size, now_ms = context.connection, context.size, context.now_ms
     throttle = quotas.produce.record(connection.principal, context.client_id, size, now_ms)
@@ -32,14 +32,14 @@ def fetch_max_bytes(quotas: ClientQuotas, context: RequestContext, max_bytes: in
 
 
 class RecordedFetch:
-    """A Fetch response of `size` bytes with the read partitions `found`, recorded at `now_ms`."""
+    """A Fetch response of `size` bytes recorded at `now_ms`, and whether it needs the disk (`is_slow`)."""
 
     __slots__ = ("_is_slow", "_now_ms", "_size")
 
-    def __init__(self, size: int, found: Iterable[Found], quotas: ClientQuotas, now_ms: int) -> None:
+    def __init__(self, size: int, now_ms: int, *, is_slow: bool) -> None:
         self._size = size
         self._now_ms = now_ms
-        self._is_slow = quotas.broker.measures_slow_fetches and needs_the_disk(found)
+        self._is_slow = is_slow
 
     def record(self, quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
         """Return the longer throttle; of equal ones, the client's.
@@ -67,18 +67,18 @@ class RecordedFetch:
             )
 
 
-def needs_the_disk(found: Iterable[Found]) -> bool:
+def needs_the_disk(found: Iterable[FetchedPartition]) -> bool:
     """Whether any data is outside the page cache.
 
     Data in a closed segment counts as outside if the file system cannot tell.
     """
     for each in found:
-        records, log = each.records, each.wanted.log
+        records, log = each.records, each.requested.log
         if not isinstance(records, FileSlice) or log is None:
             continue
         is_cached = records.is_cached()
         if is_cached is None:
-            is_cached = each.wanted.offset >= log.segments[-1].base_offset
+            is_cached = each.requested.offset >= log.segments[-1].base_offset
         if not is_cached:
             return True
     return False

@@ -6,8 +6,8 @@ RequestChannel.callbackQueue, sendCallbackRequest)
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
-from typing import Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Protocol
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
@@ -18,6 +18,10 @@ Callback = tuple[RequestContext, Callable[[], Outcome]]
 The handler calls the function when it takes the callback, so its cost and its errors belong to this request
 and not to the poster.
 """
+
+
+TOGETHER: Final = 16
+"""Callbacks posted together that are run in the same turn; each takes 10 to 20 microseconds; ours."""
 
 
 class CallbackQueue(Protocol):
@@ -32,13 +36,24 @@ class Callbacks:
     """At most `queued.max.requests` callbacks, as in Kafka.
 
     Posting to a full queue completes the oldest callback at once, so that callbacks cannot be posted faster
-    than they are completed.
+    than they are completed. Of more than TOGETHER callbacks that are posted together, each turn queues a few:
+    their responses would add to the time of the call that posted them.
 
     `recheck` has the keys with more ready operations than one turn completes; `blocked` counts the posts to a
     full queue.
     """
 
-    __slots__ = ("_conclude", "_rest", "_waiting", "blocked", "capacity", "peak", "queue", "recheck")
+    __slots__ = (
+        "_conclude",
+        "_later",
+        "_rest",
+        "_waiting",
+        "blocked",
+        "capacity",
+        "peak",
+        "queue",
+        "recheck",
+    )
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -46,6 +61,7 @@ class Callbacks:
         self.blocked = 0
         self._waiting: deque[Callback] = deque()
         self.queue: CallbackQueue = self._waiting
+        self._later: deque[Callback] = deque()
         self.recheck: dict[Hashable, None] = {}
 
     def serve(
@@ -67,6 +83,23 @@ class Callbacks:
         queue.append((context, outcome_of))
         if len(queue) > self.peak:
             self.peak = len(queue)
+
+    def post_together(self, callbacks: Sequence[Callback]) -> None:
+        """Post the callbacks of one call, in order."""
+        if len(callbacks) <= TOGETHER:
+            for context, outcome_of in callbacks:
+                self.post(context, outcome_of)
+        else:
+            self._later.extend(callbacks)
+            self._rest()
+
+    def queue_later(self, most: int) -> None:
+        """Queue up to `most` callbacks of those posted together, and the others in later turns."""
+        later = self._later
+        for _ in range(min(most, len(later), self.capacity - len(self.queue))):
+            self.post(*later.popleft())
+        if later:
+            self._rest()
 
     def check_again(self, key: Hashable) -> None:
         """Check the operations under `key` again in the next turn."""

@@ -1,4 +1,4 @@
-"""What limits requests that change many resources: the number of changes, and the controller mutation quota.
+"""Limits of requests that change many resources: the number of changes, and the controller mutation quota.
 
 Called by the handlers of CreateTopics, DeleteTopics, CreatePartitions, the AlterConfigs APIs,
 AlterClientQuotas and AlterUserScramCredentials. The mutation quota counts partitions created and deleted, by
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace, consumed, mapped
 from broker.clock import Clock
 from broker.control.commands import Charge
 from broker.errors import ErrorCode
@@ -29,6 +29,9 @@ MAX_ELEMENTS: Final = 10_000
 MAX_PARTS: Final = 1_000
 """Parts of one entry, such as the configs of a topic; our own limit, larger than the number of configs."""
 
+FREED_AT_ONCE: Final = 128
+"""Entries of a command freed in a slice; ours. SCRAM credentials have up to 2,048 bytes each."""
+
 TOO_MANY: Final = "Unable to perform excessively large batch operation."
 
 
@@ -37,10 +40,11 @@ def entries_of(
     read: Callable[[Entry], Part],
     pace: Pace,
     parts: Callable[[Entry], int] = lambda _entry: 0,
+    cost: int = 2,
 ) -> Slices[list[Part] | None]:
     """Return `read` of every entry, or None if the request exceeds the limits.
 
-    The caller then responds with `refused`.
+    The caller then responds with `refused`. An entry without its parts counts as `cost` elements of a slice.
     """
     if len(entries) > MAX_ELEMENTS:
         return None
@@ -52,9 +56,27 @@ def entries_of(
         if total > MAX_ELEMENTS or count > MAX_PARTS:
             return None
         made.append(read(entry))
-        if pace.spent(2 + count):
+        if pace.spent(cost + count):
             yield None
     return made
+
+
+def results_of(
+    result: Callable[[Part], Any], outcomes: list[Part], entries: list[Entry], pace: Pace
+) -> Slices[list[Any]]:
+    """Free the entries of a command that was applied, and return the result of each outcome, in order. Both
+    lists are empty then, so that neither is freed at once.
+    """
+    for number, _ in enumerate(consumed(entries, FREED_AT_ONCE)):
+        if number:
+            yield None
+    results: list[Any] = []
+    for piece in consumed(outcomes, FREED_AT_ONCE):
+        for outcome in piece:
+            results.append(result(outcome))
+            if pace.spent():
+                yield None
+    return results
 
 
 def refused(
@@ -78,8 +100,21 @@ class Mutations:
         self._quota = quota
         self._clock = clock
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the client has a quota."""
+        return self._quota.is_limited
+
     def charge(self, partitions: int) -> None:
         self._quota.record(partitions, self._clock.ms())
+
+    def charge_for(self, partitions: int) -> int:
+        """Charge, and return the partitions that were charged: none if there is no limit. Raises ApiError."""
+        return partitions if self._quota.record(partitions, self._clock.ms()) else 0
+
+    def correct(self, partitions: int) -> None:
+        """Charge more, or fewer if negative, now that the number of changes is known."""
+        self._quota.correct(partitions, self._clock.ms())
 
     def throttle(self) -> Throttle | None:
         """Return the remaining throttle; the request's own processing time counts towards it."""

@@ -7,10 +7,10 @@ slices.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-from broker.api.change_limits import entries_of, refused
+from broker.api.change_limits import entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.api.services import ControlServices
 from broker.control.commands import (
     ConfigAlteration,
@@ -70,25 +70,29 @@ def _read(
                 changes.reply,
             )
         )
-    command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
-    return _alter(changes, command, context, services)
+    return _alter(changes, wanted, validate_only, context, services)
 
 
 async def _alter(
     changes: ConfigChanges,
-    command: IncrementalAlterConfigs,
+    wanted: list[ConfigAlteration],
+    validate_only: bool,
     context: RequestContext,
     services: ControlServices,
 ) -> Outcome:
-    return outcome_of(
-        _results(changes, await services.control.apply(command, services.security.actor(context)))
-    )
+    command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
+    outcomes = await services.control.apply(command, services.security.actor(context))
+    del command
+    return outcome_of(_results(changes, outcomes, wanted))
 
 
-def _results(changes: ConfigChanges, outcomes: list[ResourceOutcome]) -> Slices[Outcome]:
-    responses = yield from mapped(
+def _results(
+    changes: ConfigChanges, outcomes: list[ResourceOutcome], done: list[ConfigAlteration]
+) -> Slices[Outcome]:
+    responses = yield from results_of(
         lambda each: changes.result(each.error, each.message, each.resource.type, each.resource.name),
         outcomes,
+        done,
         Pace(),
     )
     return Response(changes.reply(responses))

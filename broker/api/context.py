@@ -28,8 +28,8 @@ class Connection(Protocol):
     """The session of a login that expires; None if it does not expire."""
     software_name: str
     software_version: str
-    shape: int
-    """Position in the frame up to which the last cached request of this connection matches; 0 if none."""
+    prologue: int
+    """Position at which the prologue of the last usual request ends; 0 if there was none. (api.fast_path)"""
     waiting: DelayedOperation | None
     """The most recent delayed operation of this connection; it does not outlive the connection."""
     withheld_since_ms: int

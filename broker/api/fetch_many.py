@@ -9,23 +9,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.api.context import RequestContext
+from broker.api.fetch_partitions import requested_in_slices
 from broker.api.fetch_pending import (
     PendingFetch,
     PendingReplicaFetch,
-    UnsettledFetchResponse,
     pending_fetch,
+    refuse_unprivileged,
     reply_in_slices,
-    size_in_slices,
 )
-from broker.api.fetch_wanted import wanted_in_slices
 from broker.api.outcome import DELAYED, Outcome, Response, Sliced
 from broker.api.pacing import pieces
 from broker.api.services import FetchServices
 from broker.errors import ApiError
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
+from broker.protocol.schema import Struct
+from broker.quotas.throttled import Throttle
 from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION
-from broker.services.fetching import DelayedManyFetch, Found, Reading
+from broker.services.fetching import DelayedManyFetch, FetchedPartition, Reading
 
 MAX_WAITING: Final = 1_000_000
 """Partitions of all waiting large fetches; our own limit. Each takes about 250 bytes outside a session."""
@@ -34,12 +35,17 @@ MAX_WAITING: Final = 1_000_000
 def fetch_many(
     message: FetchRequest, replica: int, context: RequestContext, services: FetchServices
 ) -> Slices[Outcome]:
+    yield from services.sessions.freed()
     try:
-        wanted, session, incremental = yield from wanted_in_slices(message, context, services)
+        requested, session, incremental = yield from requested_in_slices(message, context, services)
     except ApiError as error:
         return Response(FetchResponse(error_code=error.code))
     kind = PendingManyReplicaFetch if replica >= 0 else PendingManyFetch
-    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, services)
+    if replica >= 0:
+        for some in pieces(requested):
+            refuse_unprivileged(some, context, services)
+            yield None
+    pending = pending_fetch(kind, message, replica, requested, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)
     if message.max_wait_ms <= 0 or min_bytes <= 0:
@@ -66,6 +72,23 @@ class PendingManyFetch(PendingFetch):
 
     __slots__ = ()
 
+    def without_records(self, throttle: Throttle, found: list[FetchedPartition]) -> Response:
+        """Leave the partitions of an unsent response to the session's next fetch, which includes them again,
+        in slices.
+        """
+        sessions, reading = self.services.sessions, self.reading
+        if self.session is not None and self.incremental:
+            self.session.unsent += found
+        else:
+            sessions.discard(found)
+        sessions.discard(reading.found)
+        assert isinstance(reading.requested, list)
+        sessions.discard(reading.requested)
+        return super().without_records(throttle, [])
+
+    def discard(self, reply: Struct) -> None:
+        self.services.sessions.discard(reply)
+
     def response(self, *, fresh: bool = False) -> Response | Sliced:
         return Sliced(_read_and_answer(self), None)
 
@@ -86,8 +109,8 @@ def _read_and_answer(pending: PendingFetch) -> Slices[Outcome]:
 
 def _prepare(operation: DelayedManyFetch, reading: Reading, services: FetchServices) -> Slices[None]:
     """Read all partitions after registering the operation, so that it sees every append."""
-    for some in pieces(reading.wanted):
-        operation.want(some)
+    for some in pieces(reading.requested):
+        operation.add(some)
         yield None
     operation.watched(services.fetches.watch_any(operation))
     yield from _read(reading)
@@ -99,35 +122,32 @@ def _prepare(operation: DelayedManyFetch, reading: Reading, services: FetchServi
 
 def _read(reading: Reading) -> Slices[None]:
     reading.begin()
-    for some in pieces(reading.wanted):
+    for some in pieces(reading.requested):
         reading.read(some)
         yield None
 
 
 def _response(pending: PendingFetch) -> Slices[Outcome]:
     """Build the response of `PendingFetch.response` in slices from a fresh read."""
-    reading, session, quotas = pending.reading, pending.session, pending.services.quotas
+    reading, session = pending.reading, pending.session
     found = reading.found
     if session is not None:
-        news: list[Found] = []
+        news: list[FetchedPartition] = []
         for some in pieces(found):
             news += session.news(list(some))
             yield None
         if pending.incremental:
             found = news
     reply = yield from reply_in_slices(found, NO_SESSION if session is None else session.id)
-    size = None
-    if quotas.fetch_active:
-        size = yield from size_in_slices(reply, pending.context.api_version)
-    response = pending.settle(reply, found, size)
+    read = reading.found
+    response = yield from pending.settle_in_slices(reply, found)
     if response.throttle is None:
-        for some in pieces(reading.found):
+        for some in pieces(read):
             reading.count_sent(some)
             yield None
-    if isinstance(response, UnsettledFetchResponse):
+    if response.withhold is not None:
         return response  # the request quota may still withhold the records
-    del found
-    for items in (reading.found, reading.wanted):
+    for items in (found, read, reading.requested):
         yield from _free(items)
     return response
 

@@ -9,7 +9,9 @@ throttled partitions. Fetching as a replica requires the admin role. (Kafka:
 ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
-from broker.api.byte_quotas import RecordedFetch, fetch_max_bytes
+from collections.abc import Sequence
+
+from broker.api.byte_quotas import RecordedFetch, fetch_max_bytes, needs_the_disk
 from broker.api.context import RequestContext
 from broker.api.outcome import Response, Sliced
 from broker.api.pacing import pieces
@@ -19,10 +21,11 @@ from broker.metadata.actor import Role
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from broker.protocol.schema import Struct
 from broker.quotas.throttled import Throttle
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
-from broker.services.fetching import Found, Reading, ReplicaReading, Wanted
+from broker.services.fetching import FetchedPartition, Reading, ReplicaReading, RequestedPartition
 
 
 class PendingFetch:
@@ -61,27 +64,39 @@ class PendingFetch:
             reading.count_sent()
         return response
 
-    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
-        """Record the response in the quotas at response time; a response with a throttle has no records.
-
-        `size` is the size of the whole frame, if known.
-        """
-        services, context = self.services, self.context
-        quotas = services.quotas
+    def settle(self, reply: FetchResponse, found: list[FetchedPartition]) -> Response:
+        """Record the response in the quotas at response time; a response with a throttle has no records."""
+        quotas = self.services.quotas
         recorded = None
         if quotas.fetch_active:
-            if size is None:
-                size = size_of(reply, context.api_version)
-            recorded = RecordedFetch(size, found, quotas, services.clock.ms())
-            throttle = recorded.record(quotas, context)
+            size = size_of(reply, self.context.api_version)
+            is_slow = quotas.broker.measures_slow_fetches and needs_the_disk(found)
+            recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
+            throttle = recorded.record(quotas, self.context)
             if throttle is not None:
-                recorded.unrecord(quotas, context)
+                recorded.unrecord(quotas, self.context)
                 return self.without_records(throttle, found)
         if quotas.request.active:
-            return UnsettledFetchResponse(reply, self, found, recorded)
+            return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
         return Response(reply)
 
-    def without_records(self, throttle: Throttle, found: list[Found]) -> Response:
+    def settle_in_slices(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Response]:
+        """`settle` for many partitions, in slices."""
+        quotas = self.services.quotas
+        recorded = None
+        if quotas.fetch_active:
+            size = yield from size_in_slices(reply, self.context.api_version)
+            is_slow = quotas.broker.measures_slow_fetches and (yield from _needs_the_disk_in_slices(found))
+            recorded = RecordedFetch(size, self.services.clock.ms(), is_slow=is_slow)
+            throttle = recorded.record(quotas, self.context)
+            if throttle is not None:
+                recorded.unrecord(quotas, self.context)
+                return (yield from self._without_records_in_slices(throttle, found))
+        if quotas.request.active:
+            return Response(reply, withhold=UnsettledFetch(self, found, recorded).withhold)
+        return Response(reply)
+
+    def without_records(self, throttle: Throttle, found: list[FetchedPartition]) -> Response:
         """Return the empty response of a throttled fetch. (Kafka: getThrottledResponse)
 
         The session continues as if nothing had been found; a session that this fetch created is closed.
@@ -97,9 +112,21 @@ class PendingFetch:
         self.reading.drop()
         return Response(empty_reply(throttle.throttle_ms, session_id), throttle)
 
+    def discard(self, reply: Struct) -> None:
+        """Free a reply whose records are withheld."""
 
-class UnsettledFetchResponse(Response):
-    """A consumer's response while a request quota is set, which may still withhold its records.
+    def _without_records_in_slices(
+        self, throttle: Throttle, found: list[FetchedPartition]
+    ) -> Slices[Response]:
+        if self.session is not None and self.incremental:
+            for at in range(len(found), 0, -SLICE):
+                self.session.untold(found[max(at - SLICE, 0) : at])
+                yield None
+        return self.without_records(throttle, [])
+
+
+class UnsettledFetch:
+    """A consumer's fetch while a request quota is set, which may still withhold its records.
 
     `recorded` is what the fetch quotas recorded, or None.
 
@@ -113,12 +140,10 @@ class UnsettledFetchResponse(Response):
 
     def __init__(
         self,
-        reply: FetchResponse,
         pending: PendingFetch,
-        found: list[Found],
+        found: list[FetchedPartition],
         recorded: RecordedFetch | None,
     ) -> None:
-        super().__init__(reply)
         self._pending = pending
         self._found = found
         self._recorded = recorded
@@ -127,7 +152,8 @@ class UnsettledFetchResponse(Response):
         if pending.reading.size:
             connection.withheld_since_ms = 0
 
-    def withheld(self, throttle: Throttle) -> Response:
+    def withhold(self, response: Response, throttle: Throttle) -> Response:
+        """Return the response to send instead of `response`, which has the records."""
         pending = self._pending
         context = pending.context
         connection = context.connection
@@ -136,11 +162,12 @@ class UnsettledFetchResponse(Response):
             now_ms, since_ms = services.clock.ms(), self._withheld_since_ms
             window = throttle.sensor.rate.window
             if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
-                return self
+                return response
             connection.withheld_since_ms = since_ms or now_ms
         if self._recorded is not None:
             self._recorded.unrecord(services.quotas, context)
         pending.reading.count_unsent()
+        pending.discard(response.reply)
         return pending.without_records(throttle, self._found)
 
 
@@ -150,18 +177,24 @@ def replica_of(message: FetchRequest) -> int:
     return message.replica_id if state is None or message.replica_id >= 0 else state.replica_id
 
 
-def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, services: FetchServices) -> Reading:
+def replica_reading(
+    replica: int, requested: list[RequestedPartition], max_bytes: int, services: FetchServices
+) -> Reading:
     """Return a reading that throttles every replica but this broker, the only one in sync."""
     if replica == services.node_id:
-        return Reading(wanted, max_bytes)
+        return Reading(requested, max_bytes)
     quota, clock = services.replication.leader, services.clock
-    return ReplicaReading(wanted, max_bytes, quota.is_marked, lambda: quota.is_exceeded(clock.ms()))
+    return ReplicaReading(requested, max_bytes, quota.is_marked, lambda: quota.is_exceeded(clock.ms()))
 
 
-def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, services: FetchServices) -> None:
-    """Set TOPIC_AUTHORIZATION_FAILED for every partition unless the principal administers the cluster."""
+def refuse_unprivileged(
+    requested: Sequence[RequestedPartition], context: RequestContext, services: FetchServices
+) -> None:
+    """Set TOPIC_AUTHORIZATION_FAILED for every partition of a replica's fetch, unless the principal
+    administers the cluster.
+    """
     if services.security.actor(context).role < Role.ADMIN:
-        for each in wanted:
+        for each in requested:
             each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -170,24 +203,39 @@ class PendingReplicaFetch(PendingFetch):
 
     __slots__ = ()
 
-    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Response:
+    def settle(self, reply: FetchResponse, found: list[FetchedPartition]) -> Response:
+        marked = self._marked(found)
+        if marked:
+            self._record(size_of(reply_for(marked, reply.session_id), self.context.api_version))
+        return Response(reply)
+
+    def settle_in_slices(self, reply: FetchResponse, found: list[FetchedPartition]) -> Slices[Response]:
+        marked: list[FetchedPartition] = []
+        for some in pieces(found):
+            marked += self._marked(some)
+            yield None
+        if marked:
+            counted = yield from reply_in_slices(marked, reply.session_id)
+            self._record((yield from size_in_slices(counted, self.context.api_version)))
+        return Response(reply)
+
+    def _marked(self, found: Sequence[FetchedPartition]) -> list[FetchedPartition]:
         quota = self.services.replication.leader
-        marked = [
+        return [
             each
             for each in found
-            if (log := each.wanted.log) is not None and quota.is_marked(log.topic, log.index)
+            if (log := each.requested.log) is not None and quota.is_marked(log.topic, log.index)
         ]
-        if marked:
-            size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
-            quota.record(size, self.services.clock.ms())
-        return Response(reply)
+
+    def _record(self, size: int) -> None:
+        self.services.replication.leader.record(size, self.services.clock.ms())
 
 
 def pending_fetch(
     kind: type[PendingFetch],
     message: FetchRequest,
     replica: int,
-    wanted: list[Wanted],
+    requested: list[RequestedPartition],
     session: FetchSession | None,
     incremental: bool,
     context: RequestContext,
@@ -199,27 +247,26 @@ def pending_fetch(
     """
     max_bytes = min(message.max_bytes, services.max_bytes)
     if replica >= 0:
-        refuse_unprivileged(wanted, context, services)
-        reading = replica_reading(replica, wanted, max_bytes, services)
+        reading = replica_reading(replica, requested, max_bytes, services)
     else:
         if services.quotas.fetch_active:
             max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-        reading = Reading(wanted, max_bytes)
+        reading = Reading(requested, max_bytes)
     return kind(services, context, reading, session, incremental)
 
 
-def reply_for(found: list[Found], session_id: int) -> FetchResponse:
+def reply_for(found: list[FetchedPartition], session_id: int) -> FetchResponse:
     """Return one entry per partition; consecutive partitions of a topic share one topic entry."""
     responses: list[FetchableTopicResponse] = []
     last: FetchableTopicResponse | None = None
     for each in found:
-        wanted = each.wanted
-        if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
-            last = FetchableTopicResponse(wanted.topic, wanted.topic_id, [])
+        requested = each.requested
+        if last is None or last.topic != requested.topic or last.topic_id != requested.topic_id:
+            last = FetchableTopicResponse(requested.topic, requested.topic_id, [])
             responses.append(last)
         last.partitions.append(
             PartitionData(
-                wanted.partition,
+                requested.partition,
                 each.error,
                 each.high_watermark,
                 each.high_watermark,
@@ -230,7 +277,7 @@ def reply_for(found: list[Found], session_id: int) -> FetchResponse:
     return FetchResponse(0, ErrorCode.NONE, session_id, responses)
 
 
-def reply_in_slices(found: list[Found], session_id: int) -> Slices[FetchResponse]:
+def reply_in_slices(found: list[FetchedPartition], session_id: int) -> Slices[FetchResponse]:
     """Build `reply_for` for many partitions, in slices."""
     whole = FetchResponse(0, ErrorCode.NONE, session_id, [])
     for some in pieces(found):
@@ -251,6 +298,14 @@ def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
         size += sum(map(len, some))
         yield None
     return size
+
+
+def _needs_the_disk_in_slices(found: list[FetchedPartition]) -> Slices[bool]:
+    for some in pieces(found):
+        if needs_the_disk(some):
+            return True
+        yield None
+    return False
 
 
 def empty_reply(throttle_ms: int, session_id: int) -> FetchResponse:

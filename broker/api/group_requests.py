@@ -5,16 +5,16 @@ handler passes a `GroupRequest` to the coordinator, which returns it with the re
 waiting request, from a later call. Responses are sent after the records of their call are committed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from broker.api.callbacks import Callback
 from broker.api.context import RequestContext
-from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
+from broker.api.outcome import DELAYED, Outcome, Response, Sliced, StagedAppends
 from broker.api.services import GroupServices
 from broker.groups.coordinator import OnTimerFailure
 from broker.groups.messages import Effects, Now, Token
-from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
 from broker.services.group_service import Writing
@@ -37,16 +37,21 @@ class GroupRequest:
         return Response(self.build_response(reply, self.context.api_version))
 
 
+def _unprepared() -> Slices[None]:
+    yield from ()
+
+
 class DividedGroupRequest(GroupRequest):
     """A request that may be too large for one coordinator call.
 
     Each call of `calls` starts after the records of the previous call are written. `take` receives the reply
     of each, and `response` is the final response. Each part has its own errors; a failed part does not undo
-    earlier parts. `rest` lists the parts that the calls have not consumed. Neither `calls` nor `take` may
-    reference the request's message, which is freed in slices after the first call.
+    earlier parts. `rest` lists the parts that the calls have not consumed. `prepare` runs in slices before
+    each call but the first, without a pause in between. None of them may reference the request's message,
+    which is freed in slices after the first call.
     """
 
-    __slots__ = ("_calls", "_reply", "_rest", "_services", "_take")
+    __slots__ = ("_calls", "_prepare", "_reply", "_rest", "_services", "_take")
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class DividedGroupRequest(GroupRequest):
         response: Struct,
         services: GroupServices,
         *rest: list[Any],
+        prepare: Callable[[], Slices[None]] = _unprepared,
     ) -> None:
         super().__init__(context, lambda _reply, _version: response)
         self._calls = calls
@@ -63,6 +69,7 @@ class DividedGroupRequest(GroupRequest):
         self._reply = response
         self._services = services
         self._rest = rest
+        self._prepare = prepare
 
     def begin(self) -> Outcome:
         """Make the first call; `calls` is not empty."""
@@ -76,7 +83,7 @@ class DividedGroupRequest(GroupRequest):
         return Sliced(self._turn(call), None, self._reply, *self._rest)
 
     def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
-        yield from ()
+        yield from self._prepare()
         return conclude(call(self), self, self._services)
 
 
@@ -89,7 +96,8 @@ def conclude(effects: Effects, request: GroupRequest, services: GroupServices) -
     if not effects.records:
         return _deliver(effects, request, services)
     writing = services.groups.write(effects, now_of(request.context))
-    return _Settling(writing, request, services)
+    logs = [log.log for log, _ in writing.written]
+    return StagedAppends(logs, partial(_settle, writing, request, services))
 
 
 def expire_groups(
@@ -122,31 +130,20 @@ def release_groups(services: GroupServices) -> None:
     _deliver(services.groups.coordinator.release(), None, services)
 
 
-class _Settling(AfterCommit):
-    """A coordinator call whose records are staged."""
-
-    __slots__ = ("request", "services", "writing")
-
-    def __init__(self, writing: Writing, request: GroupRequest, services: GroupServices) -> None:
-        self.writing = writing
-        self.request = request
-        self.services = services
-
-    @property
-    def logs(self) -> Sequence[PartitionLog]:
-        return [log.log for log, _ in self.writing.written]
-
-    def finish(self) -> Outcome:
-        effects = self.services.groups.settle(self.writing, now_of(self.request.context))
-        return _deliver(effects, self.request, self.services)
+def _settle(writing: Writing, request: GroupRequest, services: GroupServices) -> Outcome:
+    """Return the outcome of a coordinator call whose records were staged."""
+    return _deliver(services.groups.settle(writing, now_of(request.context)), request, services)
 
 
 def _deliver(effects: Effects, request: GroupRequest | None, services: GroupServices) -> Outcome:
     outcome: Outcome = DELAYED
+    others: list[Callback] = []
     for token, reply in effects.replies:
         assert isinstance(token, GroupRequest)
         if token is request:
             outcome = token.outcome(reply)
         else:
-            services.callbacks.post(token.context, partial(token.outcome, reply))
+            others.append((token.context, partial(token.outcome, reply)))
+    if others:
+        services.callbacks.post_together(others)
     return outcome

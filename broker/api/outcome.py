@@ -4,6 +4,7 @@ Expected errors are values in the reply. The throttle is separate from the reply
 marked as throttled before the response is enqueued (KIP-219: respond first, mute afterwards).
 """
 
+import struct
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
@@ -12,8 +13,10 @@ from typing import Any, Final
 from broker.api.context import Connection
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
-from broker.quotas.throttled import Throttle
+from broker.quotas.throttled import Throttle, longer
 from broker.records.slices import Slices, Unpack
+
+_INT32: Final = struct.Struct(">i")
 
 ConnectionUpdate = Callable[[Connection], None]
 
@@ -35,10 +38,11 @@ class Response:
 
     `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
     broker then caches the encoded response. `update_connection`, if set, applies the request's effect to the
-    connection each time the cached response is served. Only the SASL handlers set `login`.
+    connection each time the cached response is served. Only the SASL handlers set `login`. `withhold`, if
+    set, returns the response to send instead when the request quota throttles the client.
     """
 
-    __slots__ = ("cacheable", "login", "reply", "throttle", "update_connection")
+    __slots__ = ("cacheable", "login", "reply", "throttle", "update_connection", "withhold")
 
     def __init__(
         self,
@@ -48,33 +52,39 @@ class Response:
         cacheable: bool = False,
         update_connection: ConnectionUpdate | None = None,
         login: Login | None = None,
+        withhold: "Callable[[Response, Throttle], Response] | None" = None,
     ) -> None:
         self.reply = reply
         self.throttle = throttle
         self.cacheable = cacheable
         self.update_connection = update_connection
         self.login = login
-
-    def withheld(self, throttle: Throttle) -> "Response":
-        """Return the response to send when the request quota throttles the client.
-
-        The default is this response; `api.fetch_pending.UnsettledFetchResponse` drops the
-        records of a consumer's fetch.
-        """
-        return self
+        self.withhold = withhold
 
 
 class EncodedResponse:
     """A complete frame, ready to send: bytes, or a list of buffers and file slices.
 
-    The request caches return it instead of an `Response`, without building a message.
+    The fast paths return it instead of a `Response`, without building a message. `throttle_at` is the
+    negative position of the throttle time in `frame`, or 0 if the frame is a list.
     """
 
-    __slots__ = ("frame", "throttle")
+    __slots__ = ("frame", "throttle", "throttle_at")
 
-    def __init__(self, frame: Any, throttle: Throttle | None) -> None:
+    def __init__(self, frame: Any, throttle: Throttle | None, throttle_at: int = 0) -> None:
         self.frame = frame
         self.throttle = throttle
+        self.throttle_at = throttle_at
+
+    def lengthen(self, throttle: Throttle | None) -> None:
+        """Report the longer of `throttle` and the response's own."""
+        longest = longer(throttle, self.throttle)
+        if longest is not self.throttle:
+            assert longest is not None and self.throttle_at
+            self.throttle = longest
+            frame = bytearray(self.frame)
+            _INT32.pack_into(frame, len(frame) + self.throttle_at, longest.throttle_ms)
+            self.frame = bytes(frame)
 
 
 class NoResponse:
@@ -134,6 +144,47 @@ class AfterCommit:
     def fail(self) -> "Outcome":
         """Return the outcome if the flush fails or exceeds `timeout_ms`; called once, instead of `finish`."""
         return self.finish()
+
+
+class StagedAppends(AfterCommit):
+    """Appends to `logs`, of which `settle` returns the outcome."""
+
+    __slots__ = ("_logs", "_settle")
+
+    def __init__(self, logs: Sequence[PartitionLog], settle: "Callable[[], Outcome]") -> None:
+        self._logs = logs
+        self._settle = settle
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return self._logs
+
+    def finish(self) -> "Outcome":
+        return self._settle()
+
+
+class MappedCommit(AfterCommit):
+    """Appends of which `then` maps the outcome to another."""
+
+    __slots__ = ("_inner", "_then")
+
+    def __init__(self, inner: AfterCommit, then: "Callable[[Outcome], Outcome]") -> None:
+        self._inner = inner
+        self._then = then
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return self._inner.logs
+
+    @property
+    def timeout_ms(self) -> int:
+        return self._inner.timeout_ms
+
+    def finish(self) -> "Outcome":
+        return self._then(self._inner.finish())
+
+    def fail(self) -> "Outcome":
+        return self._then(self._inner.fail())
 
 
 class Sliced:

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 Name = TypeVar("Name", bound=Hashable)
 
 TABLES: Final = 64
-"""Of a `Distinct`; a power of two; our own.
+"""Initial size of a `Distinct`; a power of two; our own.
 
 The 100,000 elements of the largest request make 1,600 in each table.
 """

@@ -14,9 +14,12 @@ ZSTD_SINCE: Final = 7
 """First version of Produce that allows zstd. (KIP-110)"""
 
 
+ACKS: Final = (1, -1, 0)
+
+
 def refusal_of(message: ProduceRequest) -> ErrorCode:
     """Return why the whole request is refused, or NONE."""
-    if message.acks not in (1, -1, 0):
+    if message.acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if message.transactional_id is not None:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -43,6 +46,11 @@ def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int
     if acks == -1 and hosted.settings.min_insync_replicas > 1:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return ErrorCode.NONE
+
+
+def refuses_appends(hosted: HostedTopic) -> bool:
+    """Return whether `topic_refusal` depends on the request, or refuses all."""
+    return is_internal(hosted.name) or hosted.settings.min_insync_replicas > 1
 
 
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:

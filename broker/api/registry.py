@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from broker.api.context import RequestContext
+from broker.api.fast_path import FastPath
 from broker.api.outcome import Outcome
-from broker.api.request_cache import RequestCache
 from broker.protocol.api_key import ApiKey
 
 HANDLER_FILE: Final = re.compile(r"a\d\d_\w+")
@@ -42,7 +42,7 @@ class Api:
     before_login: bool
     advertised_min: int
     unknown_version: Handler[Any, Any, Outcome] | None
-    request_cache: Callable[[int, Any], RequestCache] | None
+    fast_path: Callable[[int, Any], FastPath] | None
     doc: str
 
 
@@ -86,7 +86,7 @@ def api(
     before_login: bool = False,
     advertised_min: int | None = None,
     unknown_version: Handler[Any, Services, Outcome] | None = None,
-    request_cache: Callable[[int, Services], RequestCache] | None = None,
+    fast_path: Callable[[int, Services], FastPath] | None = None,
 ) -> Callable[[Handler[Request, Services, Result]], Handler[Request, Services, Result]]:
     """Register a handler for `key`, versions min to max inclusive.
 
@@ -109,7 +109,7 @@ def api(
                 before_login=before_login,
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,
-                request_cache=request_cache,
+                fast_path=fast_path,
                 doc=(module and module.__doc__) or "",
             )
         )

@@ -14,12 +14,11 @@ from typing import Any, Final
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.delayed_operations import AT_ONCE
-from broker.api.outcome import DELAYED, AfterCommit, Outcome, Response, Sliced
+from broker.api.fast_path import FastPath
+from broker.api.outcome import DELAYED, AfterCommit, MappedCommit, Outcome, Response, Sliced
 from broker.api.registry import Api
-from broker.api.request_cache import RequestCache
 from broker.api.retry_errors import errors_of
 from broker.clock import Clock
-from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import DelayedOperation, Purgatory
 from broker.quotas.retry_storm import TRANSIENT, RetryStorm
@@ -91,19 +90,19 @@ class RetryStormGate:
 
         return gated
 
-    def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
-        """Wrap the request cache of `api`, because a cached append can fail too."""
-        return GatedRequestCache(request_cache, api.key, self)
+    def fast_path(self, api: Api, fast_path: FastPath) -> FastPath:
+        """Wrap the fast path of `api`, because its appends can fail too."""
+        return GatedFastPath(fast_path, api.key, self)
 
     def passed(
         self, outcome: Outcome, api: int, message: Any, context: RequestContext, now_ms: int = 0
     ) -> Outcome:
         """Return the outcome, or DELAYED if the response is delayed.
 
-        `message` is None for a cached request, whose response names its resources.
+        `message` is None on the fast path, whose response names its resources.
         """
         if isinstance(outcome, AfterCommit):
-            return GatedCommit(outcome, api, message, context, self)
+            return MappedCommit(outcome, partial(self.passed, api=api, message=message, context=context))
         if not isinstance(outcome, Response):
             return outcome
         errors = errors_of(api, message, outcome.reply)
@@ -132,53 +131,22 @@ class RetryStormGate:
         return self.passed(await outcome, api, message, context, self._clock.ms())
 
 
-class GatedCommit(AfterCommit):
-    """An append whose response passes the gate once it is complete."""
+class GatedFastPath:
+    """A `FastPath` behind the gate."""
 
-    __slots__ = ("_api", "_context", "_gate", "_inner", "_message")
+    __slots__ = ("_api", "_gate", "_inner", "is_charged")
 
-    def __init__(
-        self, inner: AfterCommit, api: int, message: Any, context: RequestContext, gate: RetryStormGate
-    ) -> None:
-        self._inner = inner
-        self._api = api
-        self._message = message
-        self._context = context
-        self._gate = gate
-
-    @property
-    def logs(self) -> Sequence[PartitionLog]:
-        return self._inner.logs
-
-    @property
-    def timeout_ms(self) -> int:
-        return self._inner.timeout_ms
-
-    def finish(self) -> Outcome:
-        return self._gate.passed(self._inner.finish(), self._api, self._message, self._context)
-
-    def fail(self) -> Outcome:
-        return self._gate.passed(self._inner.fail(), self._api, self._message, self._context)
-
-
-class GatedRequestCache:
-    """A `RequestCache` behind the gate."""
-
-    __slots__ = ("_api", "_gate", "_inner")
-
-    def __init__(self, inner: RequestCache, api: int, gate: RetryStormGate) -> None:
+    def __init__(self, inner: FastPath, api: int, gate: RetryStormGate) -> None:
         self._inner = inner
         self._api = api
         self._gate = gate
+        self.is_charged = inner.is_charged
 
     def serve(self, frame: Any, context: RequestContext) -> Outcome | None:
         outcome = self._inner.serve(frame, context)
         if isinstance(outcome, AfterCommit):
-            return GatedCommit(outcome, self._api, None, context, self._gate)
+            return self._gate.passed(outcome, self._api, None, context)
         return outcome
-
-    def learn(self, frame: Any, body: int, message: Any, context: RequestContext) -> None:
-        self._inner.learn(frame, body, message, context)
 
     def forget(self) -> None:
         self._inner.forget()

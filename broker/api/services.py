@@ -1,7 +1,7 @@
 """The services that handlers use, one class for each family of handlers.
 
-`registry.api` names the class of a handler. `handler_services` builds one object of each class; the routes of
-`network` pass it to the handlers. The objects have no behaviour.
+`registry.api` names the class of a handler. `control_services` and `log_services` build one object of each
+class; the routes of `network` pass it to the handlers. The objects have no behaviour.
 """
 
 from collections.abc import Callable, Mapping
@@ -144,26 +144,41 @@ class TelemetryServices:
     expiry_moved: Callable[[], None]
 
 
-def handler_services(
-    *,
-    clock: Clock,
-    config: BrokerConfig,
+def control_services(
+    node_id: int,
     endpoints: Endpoints,
     control: Control,
-    partitions: Partitions,
-    fetches: DelayedFetches,
-    groups: GroupServices,
-    quotas: ClientQuotas,
-    replication: ReplicationQuotas,
+    mutations: ControllerMutations,
     security: ClientSecurity,
     unknown_users: UnknownUsers,
     logins: Logins,
     callbacks: Callbacks,
     telemetry: TelemetryServices,
 ) -> HandlerServices:
-    """Build the services of every family. `config` is the configuration at the start."""
-    node_id = config.broker.node_id
-    mutations = ControllerMutations(quotas.mutation, clock)
+    """Build the services of the handlers that use neither logs nor groups."""
+    return {
+        ClusterServices: ClusterServices(node_id, endpoints, control),
+        TopicServices: TopicServices(control, mutations, security),
+        ControlServices: ControlServices(node_id, control, security),
+        ProducerIdServices: ProducerIdServices(control, ProducerIds()),
+        LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
+        TelemetryServices: telemetry,
+    }
+
+
+def log_services(
+    clock: Clock,
+    config: BrokerConfig,
+    endpoints: Endpoints,
+    mutations: ControllerMutations,
+    partitions: Partitions,
+    fetches: DelayedFetches,
+    groups: GroupServices,
+    quotas: ClientQuotas,
+    replication: ReplicationQuotas,
+) -> HandlerServices:
+    """Build the services of the handlers that use logs or groups. `config`: at the start."""
+    node_id, security = config.broker.node_id, groups.security
     sessions = FetchSessions(config.fetch.max_incremental_sessions)
     return {
         ProduceServices: ProduceServices(partitions, fetches, quotas),
@@ -179,14 +194,8 @@ def handler_services(
             security,
         ),
         PartitionServices: PartitionServices(partitions, security),
-        ClusterServices: ClusterServices(node_id, endpoints, control),
         MetadataServices: MetadataServices(
-            node_id, endpoints, control, partitions, groups.groups, mutations, security
+            node_id, endpoints, groups.control, partitions, groups.groups, mutations, security
         ),
-        TopicServices: TopicServices(control, mutations, security),
-        ControlServices: ControlServices(node_id, control, security),
-        ProducerIdServices: ProducerIdServices(control, ProducerIds()),
         GroupServices: groups,
-        LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
-        TelemetryServices: telemetry,
     }

@@ -100,8 +100,8 @@ def list_quotas(console: Console, as_json: bool) -> None:
 
 
 def _shadow_text(limit: Mapping[str, Any]) -> str:
-    would = limit.get("would_have")
-    return "" if would is None else f"{would['times']} times, {would['held_ms'] / 1000:.1f} s"
+    shadow = limit.get("shadow_throttles")
+    return "" if shadow is None else f"{shadow['times']} times, {shadow['throttle_ms'] / 1000:.1f} s"
 
 
 @quotas.command("set")

@@ -36,20 +36,29 @@ _File = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--check", is_flag=True, help=f"Exit with status {THROTTLED_STATUS} if the last quotas throttle a client."
 )
 @click.option(
-    "--most", default=MAX_EVENTS, show_default=True, help="Give up after this many simulated requests."
+    "--max-requests",
+    default=MAX_EVENTS,
+    show_default=True,
+    help="Give up after this many simulated requests.",
 )
 def simulate(
-    file: Path, quotas: Path | None, compare: Path | None, form: str, as_json: bool, check: bool, most: int
+    file: Path,
+    quotas: Path | None,
+    compare: Path | None,
+    form: str,
+    as_json: bool,
+    check: bool,
+    max_requests: int,
 ) -> None:
     """Show the effect of quotas on the load that FILE describes."""
     try:
         scenario = read_scenario(file)
         if quotas is not None:
             scenario = replace(scenario, limits=read_limits(quotas))
-        before = run_scenario(scenario, most)
+        before = run_scenario(scenario, max_requests)
         after = None
         if compare is not None:
-            after = run_scenario(replace(scenario, limits=read_limits(compare)), most)
+            after = run_scenario(replace(scenario, limits=read_limits(compare)), max_requests)
     except (BadFileError, TooManyEventsError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(FORMATS["json" if as_json else form](before, after))

@@ -3,20 +3,54 @@
 broker.__main__ calls `load` once; broker.server rebuilds the sections when a dynamic key changes. The command
 line wins over the file. An unknown key is a warning, because Kafka's files contain many. An invalid value
 stops the start with ConfigError, which names the key, the value and what is allowed.
+
+`parse` reads `server.properties` by the rules of java.util.Properties.load, with line numbers, from text that
+is decoded as UTF-8 where Java's loader expects Latin-1.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from broker.config.listeners import SecurityProtocol
-from broker.config.properties import Property, parse
 from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
 from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 from broker.principal import ANONYMOUS, Principal
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One assignment; `line` is its first line, counted from 1."""
+
+    key: str
+    value: str
+    line: int
+
+
+def parse(text: str) -> list[Property]:
+    """Return all assignments in order; for repeated keys, the last one counts. Raises ConfigError for a bad
+    `\\u` escape.
+    """
+    import javaproperties  # a start without a file does not need it
+
+    found: list[Property] = []
+    line = 1
+    try:
+        for element in javaproperties.parse(text):
+            if isinstance(element, javaproperties.KeyValue):
+                found.append(Property(element.key, element.value, line))
+            line += len(_LINE_END.findall(element.source))
+    except javaproperties.InvalidUEscapeError as error:
+        allowed = "four hexadecimal digits after \\u"
+        raise ConfigError("\\u", error.escape, allowed, f"line {line}") from error
+    return found
+
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
@@ -62,6 +96,11 @@ class Configuration:
             config, security=replace(config.security, admin_token=self.config.security.admin_token)
         )
 
+    def originals(self) -> dict[str, str]:
+        """Return the settings as text, for classes that an operator provides. (Kafka: originals)"""
+        node = str(self.config.broker.node_id)
+        return {"broker.id": node, "node.id": node, **self.static, **self.unknown}
+
 
 def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Configuration:
     """Load the configuration; `overrides` are `key=value`. Raises ConfigError, and OSError for the file."""
@@ -89,8 +128,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     try:
         config = build_config(static)
     except ConfigError as error:
-        error.place, error.warnings = place_of(error.key, set_at), (*warnings, *inert)
-        raise
+        raise error.located(place_of(error.key, set_at), (*warnings, *inert)) from error
     token = _admin_token(environ)
     if token is not None and len(token) < _MIN_TOKEN:
         source = f"the token in {_TOKEN_FILE}" if environ.get(_TOKEN_FILE) else _TOKEN
@@ -115,6 +153,7 @@ def build_config(values: Mapping[str, str]) -> BrokerConfig:
     config.automq.check()
     config.connections.check()
     config.groups.check()
+    config.upstream.check()
     local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
     return replace(config, security=replace(config.security, local_listeners=local))
 
@@ -168,8 +207,7 @@ def _read_file(path: Path) -> list[Property]:
         bad = error.object[error.start : error.end]
         raise ConfigError("byte", bad, "UTF-8 text", _place(path, line)) from error
     except ConfigError as error:
-        error.place = f"{path} {error.place}"
-        raise
+        raise error.located(f"{path} {error.place}") from error
 
 
 def _place(path: Path, line: int) -> str:
@@ -222,11 +260,11 @@ def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
         if role == "viewer":
             continue
         unauthenticated = "" if authenticates else " without authentication"
-        who = "every user who logs in" if authenticates else "every client"
+        affected = "every user who logs in" if authenticates else "every client"
         noun = "an administrator" if role == "admin" else "an editor of quotas and topics"
         yield (
             f"other machines can reach the listener {listener.name}{unauthenticated}, and {setting} makes "
-            f"{who} {noun}"
+            f"{affected} {noun}"
         )
 
 

@@ -29,6 +29,8 @@ _TITLES: Final = {
     "console": "The console and the REST API",
     "security": "Security",
     "tls": "TLS",
+    "upstream": "The gateway: the upstream cluster",
+    "gateway": "The gateway: its clients",
 }
 
 _HEAD: Final = """\

@@ -12,6 +12,7 @@ from broker.config.sections import (
     ConsoleConfig,
     EventConfig,
     FetchConfig,
+    GatewayConfig,
     GroupConfig,
     LogConfig,
     NetworkConfig,
@@ -24,6 +25,7 @@ from broker.config.sections import (
     TlsConfig,
     TopicDefaults,
     TopicSettings,
+    UpstreamConfig,
 )
 from broker.config.setting import Setting, settings_of, split_listener
 
@@ -50,6 +52,8 @@ class BrokerConfig:
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
+    upstream: UpstreamConfig = field(default_factory=UpstreamConfig)
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
 
 
 SECTION_TYPES: Final[dict[str, type]] = get_type_hints(BrokerConfig)

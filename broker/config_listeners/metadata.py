@@ -1,7 +1,10 @@
-"""Applies committed changes of quotas, topics and client metrics to the packages that they concern.
+"""Listeners that apply committed changes of quotas, topics, client metrics and users to the running server.
+(Kafka: MetadataPublisher)
+
+Each applies the image of the start when it is built.
 
 Called by control after each commit and before its response, so that the change is in force when the client
-receives the response.
+receives the response. `QuotaListener` and `ClientMetricsListener` need no logs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +15,7 @@ from broker.api.services import GroupServices
 from broker.clock import Clock
 from broker.config.sections.topics import topic_throttles
 from broker.metadata.image import Image
-from broker.metadata.publisher import Delta, QuotaChange, ShadowChange
+from broker.metadata.publisher import Delta, QuotaChange, ShadowChange, Subscriber
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
@@ -25,39 +28,24 @@ from broker.telemetry.manager import TelemetryManager
 from broker.telemetry.subscription import read_subscription
 
 
-class MetadataListener:
-    """Starts with the contents of the image at start."""
+class QuotaListener:
+    """Applies the limits of clients and addresses, and shows the topics to a quota callback."""
 
     def __init__(
         self,
         image: Image,
-        *,
         clock: Clock,
         node_id: int,
         server: SocketServer,
-        partitions: Partitions,
-        fetches: DelayedFetches,
-        groups: GroupServices,
         quotas: ClientQuotas,
-        connections: Sequence[ConnectionQuotas],
-        replication: ReplicationQuotas,
-        unknown_users: UnknownUsers,
-        telemetry: TelemetryManager,
+        connections: Iterable[ConnectionQuotas],
     ) -> None:
         self._clock = clock
         self._node_id = node_id
         self._server = server
-        self._partitions = partitions
-        self._fetches = fetches
-        self._groups = groups
         self._quotas = quotas
-        self._connections = connections
-        self._replication = replication
-        self._unknown_users = unknown_users
-        self._telemetry = telemetry
+        self._connections = tuple(connections)
         self._times_requests = False
-        partitions.begin(image)
-        self._mark_throttled(image, image.topics)
         changes = [
             QuotaChange(entry.entity, key, limit.value)
             for entry in image.quotas.values()
@@ -66,30 +54,13 @@ class MetadataListener:
         marks = [ShadowChange(entry.entity, True) for entry in image.quotas.values() if entry.shadow]
         finished(self._apply_quotas(changes, marks))
         self._update_topics(image)
-        finished(self._apply_subscriptions(image, image.client_metrics))
 
-    def prepare(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
-        """Create the topics and partitions of a commit before any client can see them."""
-        for name in delta.topics:
-            self._mark_throttled(new, (name,))
-            yield
-        yield from self._partitions.host_in_steps(new, delta.topics)
-
-    def follow(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
-        """Apply a commit: update quotas, delete topics, and invalidate cached responses.
-
-        Yields after each quota and each topic.
-        """
-        self._server.clear_caches()
+    def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Apply the changed limits, an address per step."""
         if delta.quotas or delta.shadows:
             yield from self._apply_quotas(delta.quotas, delta.shadows)
         if delta.topics:
-            yield from self._apply_topics(old, new, delta)
             self._update_topics(new)
-        if delta.client_metrics:
-            yield from self._apply_subscriptions(new, delta.client_metrics)
-        if delta.scram:
-            yield from self._unknown_users.follow(old.scram, new.scram, delta.scram)
 
     def _apply_quotas(self, quotas: Sequence[QuotaChange], marks: Sequence[ShadowChange]) -> Steps[None]:
         """Apply all client limits at once, and the limits of addresses one after the other."""
@@ -109,11 +80,6 @@ class MetadataListener:
         self._time_requests()
         yield from self._server.throttling.apply_rules(self._server.channels)
 
-    def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
-        for name in names:
-            topic = image.topics.get(name)
-            self._replication.mark(name, None if topic is None else topic_throttles(topic.configs))
-
     def _update_topics(self, image: Image) -> None:
         """A quota callback can return other limits after a change of topics."""
         quotas, now_ms = self._quotas, self._clock.ms()
@@ -123,31 +89,94 @@ class MetadataListener:
 
     def _time_requests(self) -> None:
         """Measure request times while a rule limits them."""
-        wanted = self._quotas.request.active
-        if wanted is not self._times_requests:
-            self._times_requests = wanted
-            self._server.time_requests(wanted)
+        is_limited = self._quotas.request.active
+        if is_limited is not self._times_requests:
+            self._times_requests = is_limited
+            self._server.time_requests(is_limited)
 
-    def _apply_subscriptions(self, image: Image, names: Iterable[str]) -> Steps[None]:
-        for name in names:
-            entry = image.client_metrics.get(name)
-            subscription = None if entry is None else read_subscription(name, entry.configs)
-            self._telemetry.follow({name: subscription})
+
+class TopicListener:
+    """Hosts the partitions of topics, and deletes those of deleted topics with their committed offsets."""
+
+    def __init__(
+        self,
+        image: Image,
+        clock: Clock,
+        server: SocketServer,
+        partitions: Partitions,
+        fetches: DelayedFetches,
+        groups: GroupServices,
+        replication: ReplicationQuotas,
+    ) -> None:
+        self._clock = clock
+        self._server = server
+        self._partitions = partitions
+        self._fetches = fetches
+        self._groups = groups
+        self._replication = replication
+        partitions.begin(image)
+        self._mark_throttled(image, image.topics)
+
+    def prepare(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Create the topics and partitions of a commit before any client can see them."""
+        for name in delta.topics:
+            self._mark_throttled(new, (name,))
             yield
+        if delta.topics:
+            yield from self._partitions.host_in_steps(new, delta.topics)
 
-    def _apply_topics(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
+    def on_metadata_update(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Delete topics and their committed offsets, a few per step."""
+        if not delta.topics:
+            return
         partitions, clock = self._partitions, self._clock
-        gone: list[tuple[str, int]] = []
+        gone: list[str] = []
+        forgotten: dict[str, int] = {}
         for name in delta.topics:
             topic = old.topics.get(name)
             if topic is not None and (name not in new.topics or new.topics[name].topic_id != topic.topic_id):
-                gone.append((name, topic.partitions))
+                gone.append(name)
+                if name not in new.topics:
+                    forgotten[name] = topic.partitions
             yield
         if gone:
-            names = [name for name, _ in gone]
-            yield from partitions.delete_in_steps(new, names, self._fetches.complete)
-            yield from partitions.host_in_steps(new, names)
-            forgotten = {name: count for name, count in gone if name not in new.topics}
+            yield from partitions.delete_in_steps(new, gone, self._fetches.complete)
+            yield from partitions.host_in_steps(new, gone)
             yield from forget_topics(self._groups, forgotten, clock.ms, clock.wall_ms)
             self._server.clear_caches()
+            yield
         self._server.handlers.deliver()
+
+    def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
+        for name in names:
+            topic = image.topics.get(name)
+            self._replication.mark(name, None if topic is None else topic_throttles(topic.configs))
+
+
+class ClientMetricsListener:
+    """Applies the subscriptions to client metrics."""
+
+    def __init__(self, image: Image, telemetry: TelemetryManager) -> None:
+        self._telemetry = telemetry
+        finished(self._apply(image, image.client_metrics))
+
+    def on_metadata_update(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Apply the changed subscriptions, one per step."""
+        return self._apply(new, delta.client_metrics)
+
+    def _apply(self, image: Image, names: Iterable[str]) -> Steps[None]:
+        for name in names:
+            entry = image.client_metrics.get(name)
+            subscription = None if entry is None else read_subscription(name, entry.configs)
+            self._telemetry.on_metadata_update({name: subscription})
+            yield
+
+
+def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:
+    """Return a listener that keeps the answers to unknown users like those to existing users."""
+
+    def on_metadata_update(old: Image, new: Image, delta: Delta) -> Steps[None]:
+        if delta.scram:
+            yield from unknown_users.on_metadata_update(old.scram, new.scram, delta.scram)
+
+    return on_metadata_update

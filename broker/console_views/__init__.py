@@ -1,7 +1,6 @@
 """The present state of the broker for readers: rows for the console, and the tree of its tasks.
 
     live         the rows of every page, collected from their packages
-    limits       addresses, connection counts, and the broker's own limits
     topics       partitions' contents, and groups' progress
     task_tree    the nursery tree: names, ages, idle shares
     task_stats   the resources of each of those tasks

@@ -3,26 +3,25 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, Protocol
 
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
 from broker.config.listeners import Server
-from broker.console_views.limits import address_uses, broker_limits, connection_limits, retry_storm_use
-from broker.console_views.topics import group_detail, group_rows, partition_rows
 from broker.control.commands import EntityPairs
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.connections import Flow, SelectorRow
 from broker.control.rows.quotas import BrokerLimit, RetryStormUse
 from broker.control.views import (
     AddressUse,
+    BrokerMetrics,
     ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
-    Figures,
     GroupDetail,
     GroupRow,
+    NodeUse,
     PartitionRow,
     PhaseRow,
     QueueRow,
@@ -32,6 +31,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from broker.metrics.quota import INT_MAX
 from broker.metrics.rate import CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
@@ -53,11 +53,82 @@ from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
-from broker.quotas.quota_metrics import rule_use, rule_use_of, shadow_rule_use
+from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
-from broker.services.group_service import GroupService
-from broker.services.partitions import Partitions
+from broker.quotas.throttled import ThrottledRow as MutedRow
+from broker.quotas.use_elsewhere import NOWHERE, Elsewhere
+from broker.steps import Steps
+
+
+def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
+    return [
+        AddressUse(
+            address,
+            each.rate.observed(now_ms),
+            quotas.counts.get(address, 0),
+            _limit(quotas.per_ip.of(address)),
+            each.accepted,
+            each.delayed,
+            each.refused,
+        )
+        for address, each in quotas.addresses
+    ]
+
+
+def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
+    """Return the server's own limits first, with the refusals of all its listeners, then each listener's."""
+    listeners = [
+        ConnectionLimitRow(
+            each.name,
+            each.count,
+            _limit(each.max_connections),
+            each.rate.observed(now_ms),
+            _limit(each.rate.bound),
+            tuple(sorted(each.rejected.items())),
+            server,
+        )
+        for each in quotas.listeners.values()
+    ]
+    rejected: dict[str, int] = {}
+    for row in listeners:
+        for rule, count in row.rejected:
+            rejected[rule] = rejected.get(rule, 0) + count
+    whole = ConnectionLimitRow(
+        "",
+        quotas.total,
+        _limit(quotas.max_connections),
+        quotas.rate.observed(now_ms),
+        _limit(quotas.rate.bound),
+        tuple(sorted(rejected.items())),
+        server,
+    )
+    return [whole, *listeners]
+
+
+def _limit(value: float) -> int | None:
+    return None if value == INT_MAX else int(value)
+
+
+def broker_limits(quotas: ClientQuotas, now_ms: int) -> list[BrokerLimit]:
+    return [
+        BrokerLimit(
+            use.kind,
+            use.key,
+            "requests/s" if use.kind is QuotaKind.BROKER_REQUEST_RATE else "bytes/s",
+            use.bound,
+            use.observed,
+            use.throttled,
+            use.throttles,
+            use.throttle_ms,
+        )
+        for use in quotas.broker.use(now_ms)
+    ]
+
+
+def retry_storm_use(gate: RetryStormGate) -> RetryStormUse:
+    totals = gate.storm.totals
+    return RetryStormUse(totals.delayed, totals.delayed_ms, gate.delayed.delayed)
 
 
 class FlowViews:
@@ -120,6 +191,28 @@ def _phases(metrics: ApiMetrics, now_ms: int) -> Iterator[PhaseRow]:
         yield PhaseRow(metrics.name, name, requests, *quantiles_ms(recent, (0.5, 0.99)))
 
 
+class TopicViewSource(Protocol):
+    """The topics and groups. All calls are fast; rows are built lazily."""
+
+    def offline_partitions(self) -> int: ...
+
+    def missing_offsets(self) -> int: ...
+
+    def topic_size(self, name: str) -> TopicSize: ...
+
+    def partitions(self, topic: str) -> Iterable[PartitionRow]: ...
+
+    def group_count(self) -> int: ...
+
+    def groups(self) -> Iterable[GroupRow | None]: ...
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]: ...
+
+
+UpstreamOf = Callable[[], Callable[[Channel], tuple[str, int | None]]]
+"""Returns a function that returns where a connection is forwarded to: address, "" for none, and node."""
+
+
 class LiveViews:
     """A `broker.control.views.LiveViewSource`."""
 
@@ -128,19 +221,22 @@ class LiveViews:
         clock: TrioClock,
         server: SocketServer,
         quotas: ClientQuotas,
-        partitions: Partitions,
-        groups: GroupService,
+        topics: TopicViewSource,
         loop: LoopIdle,
         tasks: Callable[[], list[TaskRow]],
         retry_storm: RetryStormGate,
         callbacks: Callbacks,
         pipeline_high: int,
+        upstream_of: UpstreamOf | None = None,
+        elsewhere: Callable[[], Elsewhere] = lambda: NOWHERE,
     ) -> None:
+        """`upstream_of` is a gateway's; `elsewhere` returns what other gateways use of shared limits."""
         self._clock = clock
         self._server = server
         self._quotas = quotas
-        self._partitions = partitions
-        self._groups = groups
+        self._upstream_of = upstream_of
+        self._elsewhere = elsewhere
+        self._topics = topics
         self._idle = IdleShare(loop)
         self.tasks = tasks
         self._retry_storm = retry_storm
@@ -150,7 +246,7 @@ class LiveViews:
         self._phases = PhaseRows()
         self._flow = FlowViews(server, callbacks, pipeline_high, self._started)
 
-    def figures(self) -> Figures:
+    def metrics(self) -> BrokerMetrics:
         server, now = self._server, self._clock.ns()
         metrics = list(server.metrics.once())
         selectors = [totals_of(each, now) for each in server.processors()]
@@ -163,7 +259,7 @@ class LiveViews:
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
         (blocked_rate,) = self._blocked.update(now, (blocked,))
         idle = self._idle.update(now)
-        return Figures(
+        return BrokerMetrics(
             uptime_ms=(now - self._started) // 1_000_000,
             bytes_in_total=bytes_in,
             bytes_out_total=bytes_out,
@@ -173,7 +269,7 @@ class LiveViews:
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
             throttled=sum(map(len, self._quotas.throttled_channels())),
-            groups=len(self._groups.coordinator.listed()),
+            groups=self._topics.group_count(),
             processor_idle=idle,
             handler_idle=idle,
             acceptor_blocked=min(blocked_rate / 1e9, 1.0),
@@ -194,30 +290,12 @@ class LiveViews:
             phases=self._phases.rows(metrics, self._clock.ms()),
             controller_memory_pool_used=controller_memory.used if controller_memory is not None else 0,
             controller_memory_pool_size=controller_memory.size if controller_memory is not None else None,
-            offline_partitions=len(self._partitions.store.offline),
-            missing_offsets=sum(log.missing for log in self._partitions.store.gapped),
+            offline_partitions=self._topics.offline_partitions(),
+            missing_offsets=self._topics.missing_offsets(),
         )
 
     def throttled(self) -> Iterator[ThrottledRow]:
-        return (
-            ThrottledRow(
-                connection_id=row.connection_id,
-                client_id=row.client_id,
-                principal=row.principal,
-                address=row.address,
-                quota_type=QuotaKind(row.quota_type.value),
-                entity=row.entity.pairs if isinstance(row.entity, Entity) else (),
-                tags=() if isinstance(row.entity, Entity) else row.entity.pairs,
-                observed=row.observed,
-                bound=row.bound,
-                throttle_ms=row.throttle_ms,
-                remaining_ms=row.remaining_ms,
-                since_ms=row.since_ms,
-                times=row.count,
-                obeys=row.obeys,
-            )
-            for row in self._quotas.each_row(self._clock.ms())
-        )
+        return map(throttled_row, self._quotas.each_row(self._clock.ms()))
 
     def broker_limits(self) -> list[BrokerLimit]:
         return broker_limits(self._quotas, self._clock.ms())
@@ -230,6 +308,7 @@ class LiveViews:
 
     def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}
+        upstream_of = None if self._upstream_of is None else self._upstream_of()
         return (
             ConnectionRow(
                 connection_id=channel.id,
@@ -247,26 +326,35 @@ class LiveViews:
                 mute_state=_mute_state(channel),
                 tls="" if channel.tls is None else " ".join(reversed(channel.tls)),
                 obeys=self._quotas.throttle_compliance.obeys(channel),
+                upstream=upstream[0],
+                upstream_node=upstream[1],
             )
             for channel in list(self._server.channels())
+            for upstream in (("", None) if upstream_of is None else upstream_of(channel),)
         )
 
     def quota_use(self) -> Iterator[QuotaUse | None]:
-        now_ms = self._clock.ms()
-        uses = chain(rule_use(self._quotas, now_ms), ip_rule_use(self._connection_quotas(), now_ms))
+        now_ms, elsewhere = self._clock.ms(), self._elsewhere()
+        uses = chain(
+            rule_use(self._quotas, now_ms, elsewhere),
+            ip_rule_use(self._connection_quotas(), now_ms, elsewhere),
+        )
         return (
-            None if use is None else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
+            None
+            if use is None
+            else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled, use.node, use.gateway)
             for use in uses
         )
 
     def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
-        now_ms, whom = self._clock.ms(), Entity.of(entity)
-        uses = (
-            rule_use_of(self._quotas, whom, now_ms)
-            if whom.ip is None
-            else (use for use in ip_rule_use(self._connection_quotas(), now_ms) if use and use.entity == whom)
-        )
-        return [QuotaUse(entity, use.key, use.observed, use.throttled) for use in uses]
+        now_ms, parsed, elsewhere = self._clock.ms(), Entity.of(entity), self._elsewhere()
+        uses: Iterable[RuleUse]
+        if parsed.ip is None:
+            uses = rule_use_of(self._quotas, parsed, now_ms, elsewhere)
+        else:
+            rules = ip_rule_use(self._connection_quotas(), now_ms, elsewhere)
+            uses = (use for use in rules if use is not None and use.entity == parsed)
+        return [QuotaUse(entity, use.key, use.observed, use.throttled, use.node, use.gateway) for use in uses]
 
     def shadow_use(self) -> Sequence[ShadowUse]:
         since_ms = self._clock.wall_ms() - self._clock.ms()
@@ -286,9 +374,7 @@ class LiveViews:
         decision = manager.decide(user, client_id)
         if decision is None:
             return None
-        sensor = manager.find(user, client_id)
-        observed = None if sensor is None else sensor.observed(self._clock.ms())
-        return Decided(decision.tags, decision.bound, observed)
+        return Decided(decision.tags, decision.bound, self.observed(key, user, client_id, ""))
 
     def addresses(self) -> Sequence[AddressUse]:
         return address_uses(self._server.gate.quotas, self._clock.ms())
@@ -315,8 +401,19 @@ class LiveViews:
         if key in IP_KEYS:
             sensors = (quotas.ips.sensors.get(ip) for quotas in self._connection_quotas())
             return max((each.observed(now_ms) for each in sensors if each is not None), default=None)
-        sensor = self._quotas.managers[CLIENT_KEYS[key].kind].find(user, client_id)
-        return None if sensor is None else sensor.observed(now_ms)
+        sensors_of = self._quotas.managers[CLIENT_KEYS[key].kind].sensors_of
+        return max((each.observed(now_ms) for each in sensors_of(user, client_id)), default=None)
+
+    def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
+        now_ms, manager = self._clock.ms(), self._quotas.managers[CLIENT_KEYS[key].kind]
+        uses = (
+            (each.node, each.observed(now_ms))
+            for each in (manager.sensors_of(user, client_id) if manager.parts else ())
+        )
+        return tuple(
+            NodeUse(node, observed, manager.wait_at(observed, bound))
+            for node, observed in sorted((node, observed) for node, observed in uses if node is not None)
+        )
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         if key in IP_KEYS:
@@ -332,11 +429,17 @@ class LiveViews:
 
     def _client_usage(self, account: Account, now_ms: int, since_ms: int) -> ClientUsage:
         bytes_in, bytes_out, requests, ns = account.per_second(now_ms)
-        limiting = (
-            KEY_OF[kind]
+        bounds = {
+            KEY_OF[kind]: manager.bound(account.user, account.client_id)
             for kind, manager in self._quotas.managers.items()
-            if manager.active and manager.bound(account.user, account.client_id) != UNLIMITED
-        )
+            if manager.active
+        }
+        limiting = {key: bound for key, bound in bounds.items() if bound != UNLIMITED}
+        nodes = {
+            key: uses
+            for key, bound in limiting.items()
+            if (uses := self.nodes(key, account.user, account.client_id, bound))
+        }
         return ClientUsage(
             account.user,
             account.client_id,
@@ -352,26 +455,40 @@ class LiveViews:
             account.last_active_ms + since_ms,
             tuple(limiting),
             partial(_history, account, now_ms),
+            nodes,
         )
 
     def topic_size(self, name: str) -> TopicSize:
-        topic = self._partitions.by_name.get(name)
-        if topic is None:
-            return TopicSize(name, 0, 0)
-        size = records = 0
-        for log in topic.opened():
-            size += log.size
-            records += log.high_watermark - log.log_start_offset
-        return TopicSize(name, size, records)
+        return self._topics.topic_size(name)
 
-    def partitions(self, topic: str) -> Iterator[PartitionRow]:
-        return partition_rows(self._partitions, topic)
+    def partitions(self, topic: str) -> Iterable[PartitionRow]:
+        return self._topics.partitions(topic)
 
-    def groups(self) -> Iterator[GroupRow]:
-        return group_rows(self._groups)
+    def groups(self) -> Iterable[GroupRow | None]:
+        return self._topics.groups()
 
-    def group(self, group_id: str) -> GroupDetail | None:
-        return group_detail(self._groups, self._partitions, group_id)
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        return self._topics.group(group_id)
+
+
+def throttled_row(row: MutedRow) -> ThrottledRow:
+    return ThrottledRow(
+        connection_id=row.connection_id,
+        client_id=row.client_id,
+        principal=row.principal,
+        address=row.address,
+        quota_type=QuotaKind(row.quota_type.value),
+        entity=row.entity.pairs if isinstance(row.entity, Entity) else (),
+        tags=() if isinstance(row.entity, Entity) else row.entity.pairs,
+        observed=row.observed,
+        bound=row.bound,
+        throttle_ms=row.throttle_ms,
+        remaining_ms=row.remaining_ms,
+        since_ms=row.since_ms,
+        times=row.count,
+        obeys=row.obeys,
+        upstream_node=row.node,
+    )
 
 
 def _mute_state(channel: Channel) -> str:

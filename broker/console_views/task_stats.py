@@ -43,10 +43,12 @@ class OwnedResources:
         purgatories: Sequence[Purgatory[Any]],
         retry_storm: RetryStormGate,
         quotas: ClientQuotas,
-        groups: GroupService,
-        partitions: Partitions,
         telemetry: Telemetry,
+        *,
+        groups: GroupService | None = None,
+        partitions: Partitions | None = None,
     ) -> None:
+        """A server without logs has neither `groups` nor `partitions`."""
         self._server = server
         self._loop = loop
         self._node_id = node_id
@@ -68,10 +70,10 @@ class OwnedResources:
         for listener in server.listeners:
             connections = sum(len(each.selector.channels) for each in listener.all_processors())
             stats[f"listener-{listener.name}"] = TaskStats((Owned("connections", connections),))
-            parked = Owned(
+            throttled = Owned(
                 "throttled sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.max_throttled
             )
-            stats[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
+            stats[f"{listener.acceptor_task}-throttled-sockets"] = TaskStats((throttled,))
         return stats
 
     def _handlers(self) -> Iterator[tuple[str, TaskStats]]:
@@ -108,10 +110,12 @@ class OwnedResources:
         for kind, manager in self._quotas.managers.items():
             yield REAPERS[kind], TaskStats((Owned("throttled connections", len(manager.throttled)),))
         yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(self._quotas.broker.throttled)),))
-        groups = len(self._groups.coordinator.listed())
-        yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
-        moves = Owned("moving partitions", len(self._partitions.store.moves.running))
-        yield LOG_MOVER, TaskStats((moves,))
+        if self._groups is not None:
+            groups = len(self._groups.coordinator)
+            yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
+        if self._partitions is not None:
+            moves = Owned("moving partitions", len(self._partitions.store.moves.running))
+            yield LOG_MOVER, TaskStats((moves,))
         telemetry = self._telemetry
         yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
         queue = telemetry.push_queue

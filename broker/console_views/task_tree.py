@@ -18,7 +18,7 @@ from broker.control.rows.broker import Owned, TaskRow
 from broker.metrics.rate import CounterRate
 from broker.network.clock import TrioClock
 
-NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
+NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "acceptors")
 """The nurseries of the broker's main task, from the outermost, which ends last."""
 
 ROOT: Final = "broker"
@@ -27,7 +27,7 @@ MAX_NAMES: Final = 1_000
 """Size of the caches for values that depend on names only."""
 
 KINDS: Final = (
-    ("quota", re.compile(r"^(controller-)?connection-quota|-parked$")),
+    ("quota", re.compile(r"^(controller-)?connection-quota|-throttled-sockets$")),
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),

@@ -1,17 +1,58 @@
 """The contents of a topic's partitions and the progress of groups. For `console_views.live`."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from heapq import merge
+from typing import Any, Final
 
-from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow
-from broker.errors import ApiError, ErrorCode, ProtocolViolation
-from broker.groups.messages import DescribedMember
+from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow, TopicSize
+from broker.errors import ErrorCode, ProtocolViolation
+from broker.groups.messages import CommittedOffset, DescribedMember
 from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.steps import Steps
 
 CONSUMER = "consumer"
 VERSION_BYTES = 2
+
+ROWS_AT_ONCE: Final = 128
+"""Topics sorted, or rows made, between two pauses."""
+
+
+class LogViews:
+    """A `broker.console_views.live.TopicViewSource` of the broker's own logs and groups."""
+
+    def __init__(self, partitions: Partitions, groups: GroupService) -> None:
+        self._partitions = partitions
+        self._groups = groups
+
+    def offline_partitions(self) -> int:
+        return len(self._partitions.store.offline)
+
+    def missing_offsets(self) -> int:
+        return sum(log.missing for log in self._partitions.store.gapped)
+
+    def topic_size(self, name: str) -> TopicSize:
+        topic = self._partitions.by_name.get(name)
+        if topic is None:
+            return TopicSize(name, 0, 0)
+        size = records = 0
+        for log in topic.opened():
+            size += log.size
+            records += log.high_watermark - log.log_start_offset
+        return TopicSize(name, size, records)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return partition_rows(self._partitions, topic)
+
+    def group_count(self) -> int:
+        return len(self._groups.coordinator)
+
+    def groups(self) -> Iterator[GroupRow | None]:
+        return group_rows(self._groups)
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        return group_detail(self._groups, self._partitions, group_id)
 
 
 def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]:
@@ -33,38 +74,49 @@ def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]
             )
 
 
-def group_rows(groups: GroupService) -> Iterator[GroupRow]:
-    """Yield the groups that exist at the call."""
-    return (
-        GroupRow(group.group_id, group.state, group.protocol_type, group.members, groups.lag(group.group_id))
-        for group in groups.coordinator.listed()
-    )
+def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
+    """Yield the groups that exist at the call, and None after work that produced no row."""
+    for some in groups.coordinator.listed_in_pieces():
+        for group in some:
+            lag = yield from groups.lag(group.group_id)
+            yield GroupRow(group.group_id, group.state, group.protocol_type, group.members, lag)
+        yield None
 
 
-def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> GroupDetail | None:
+def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> Steps[GroupDetail | None]:
+    """Return a group with its members and offsets, None if there is none. Pauses after every few of them."""
     (described,) = groups.coordinator.described([group_id], missing_is_error=True)
     if described.error is not ErrorCode.NONE:
         return None
-    members = tuple(_member(each, described.protocol_type) for each in described.members)
-    offsets = tuple(_offsets(groups, partitions, group_id))
-    row = GroupRow(group_id, described.state, described.protocol_type, len(members), groups.lag(group_id))
-    return GroupDetail(row, described.protocol, members, offsets)
+    members = []
+    for each in described.members:
+        members.append(_member(each, described.protocol_type))
+        yield
+    offsets = yield from _offsets(groups.coordinator.committed(group_id), partitions)
+    lag = sum(each.lag or 0 for each in offsets)
+    row = GroupRow(group_id, described.state, described.protocol_type, len(members), lag)
+    return GroupDetail(row, described.protocol, tuple(members), tuple(offsets))
 
 
-def _offsets(groups: GroupService, partitions: Partitions, group_id: str) -> Iterator[CommittedRow]:
-    for topic, committed in sorted(groups.coordinator.committed(group_id).items()):
-        for index, offset in sorted(committed.items()):
-            end = _end(partitions, topic, index)
+def _offsets(
+    committed: Mapping[str, Mapping[int, CommittedOffset]], partitions: Partitions
+) -> Steps[list[CommittedRow]]:
+    rows: list[CommittedRow] = []
+    names = list(committed)
+    pieces = []
+    for at in range(0, len(names), ROWS_AT_ONCE):
+        pieces.append(sorted(names[at : at + ROWS_AT_ONCE]))
+        yield
+    for number, topic in enumerate(merge(*pieces), 1):
+        if number % ROWS_AT_ONCE == 0:
+            yield
+        for index, offset in sorted(committed.get(topic, {}).items()):
+            end = partitions.end_offset(topic, index)
             lag = None if end is None else max(end - offset.offset, 0)
-            yield CommittedRow(topic, index, offset.offset, end, lag)
-
-
-def _end(partitions: Partitions, topic: str, index: int) -> int | None:
-    try:
-        log = partitions.log(topic, index)
-    except ApiError:
-        return None
-    return None if log is None else log.high_watermark
+            rows.append(CommittedRow(topic, index, offset.offset, end, lag))
+            if len(rows) % ROWS_AT_ONCE == 0:
+                yield
+    return rows
 
 
 def _member(member: DescribedMember, protocol_type: str) -> MemberRow:

@@ -5,16 +5,17 @@ Part of `views`. Every call builds its rows anew.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.metadata.image import Image
+from broker.metadata.image import Image, SubscriptionEntry
 from broker.metrics.rate import Meter
+from broker.steps import Steps
 from broker.telemetry.instance import ClientInstance, uuid_bytes, uuid_text
 from broker.telemetry.state import Telemetry
-from broker.telemetry.subscription import SETTINGS, read_subscription
+from broker.telemetry.subscription import SETTINGS, matching, read_subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class SubscriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientInstanceRow:
-    """A client instance. `subscriptions` are those that match it, `metrics` their prefixes. `pushes`,
-    `throttles` and `errors` are totals; `last_error` is Kafka's name of the last request's error, "" without
-    one. `series` counts its stored metrics.
+    """A client instance. `subscriptions` are those that match it, `metrics` their prefixes: all metrics if
+    `is_over_limit` says that there were too many. `pushes`, `throttles` and `errors` are totals; `last_error`
+    is Kafka's name of the last request's error, "" without one. `series` counts its stored metrics.
     """
 
     instance_id: str
@@ -49,6 +50,7 @@ class ClientInstanceRow:
     connection_id: str
     subscriptions: tuple[str, ...]
     metrics: tuple[str, ...]
+    is_over_limit: bool
     interval_ms: int
     pushes: int
     pushed_bytes: int
@@ -97,32 +99,48 @@ class ClientTelemetry:
         """Return the number of known client instances."""
         return len(self._telemetry.manager)
 
-    def subscriptions(self) -> list[SubscriptionRow]:
-        """Return all subscriptions, sorted by name."""
-        manager = self._telemetry.manager
-        counts = Counter(name for each in manager for name in manager.matched(each))
-        return [self._subscription(name, counts[name]) for name in sorted(self._image().client_metrics)]
+    def subscriptions(self) -> Iterator[SubscriptionRow | None]:
+        """Yield all subscriptions, sorted by name, and None after work that produced no row."""
+        manager, image = self._telemetry.manager, self._image()
+        counts: Counter[str] = Counter()
+        for each in list(manager):
+            matched = yield from manager.matched(each)
+            counts.update(matched)
+            yield None
+        for name in sorted(image.client_metrics):
+            yield _row(image.client_metrics[name], counts[name])
 
-    def subscription(self, name: str) -> SubscriptionRow | None:
+    def subscription(self, name: str) -> Steps[SubscriptionRow | None]:
         entry = self._image().client_metrics.get(name)
-        return None if entry is None else self._subscription(name, self.reach(name, entry.configs).clients)
+        if entry is None:
+            return None
+        return _row(entry, (yield from self.reach(name, entry.configs)).clients)
 
-    def reach(self, name: str, configs: Mapping[str, str]) -> MatchReach:
+    def reach(self, name: str, configs: Mapping[str, str]) -> Steps[MatchReach]:
         """Return the clients that these settings would match. Raises ApiError as a change to them would."""
         wanted = read_subscription(name, configs)
-        manager = self._telemetry.manager
-        found = [each for each in manager if wanted.matches(each.client.facts(each.id))]
-        examples = dict.fromkeys(each.client.client_id or "" for each in found)
-        return MatchReach(len(found), len(manager), tuple(examples)[:EXAMPLES])
+        instances = list(self._telemetry.manager)
+        count = 0
+        examples: dict[str, None] = {}
+        for each in instances:
+            if (yield from matching((wanted,), each.client.facts(each.id))):
+                count += 1
+                if len(examples) < EXAMPLES:
+                    examples[each.client.client_id or ""] = None
+            yield
+        return MatchReach(count, len(instances), tuple(examples))
 
-    def instances(self) -> list[ClientInstanceRow]:
-        """Return all client instances, by the time of their last request."""
-        return [self._instance(each) for each in self._telemetry.manager]
+    def instances(self) -> Iterator[ClientInstanceRow | None]:
+        """Yield all client instances, by the time of their last request, and None after work that produced no
+        row.
+        """
+        for each in list(self._telemetry.manager):
+            yield (yield from self._instance(each))
 
-    def instance(self, instance_id: str) -> ClientInstanceRow | None:
+    def instance(self, instance_id: str) -> Steps[ClientInstanceRow | None]:
         """Return one client instance; None also for an invalid id."""
         found = self._find(instance_id)
-        return None if found is None else self._instance(found)
+        return None if found is None else (yield from self._instance(found))
 
     def metrics_of(self, instance_id: str) -> list[ClientMetricRow]:
         """Return its metrics, sorted by name and attributes; empty if the instance is unknown."""
@@ -143,24 +161,8 @@ class ClientTelemetry:
         except ValueError:
             return None
 
-    def _subscription(self, name: str, matching: int) -> SubscriptionRow:
-        entry = self._image().client_metrics[name]
-        texts = {
-            key: entry.configs.get(key, setting.write(setting.default)) for key, setting in SETTINGS.items()
-        }
-        values = {key: SETTINGS[key].read(text or "") for key, text in texts.items()}
-        return SubscriptionRow(
-            name,
-            values["metrics"],
-            values["interval.ms"],
-            values["match"],
-            matching,
-            entry.version,
-            entry.changed_at_ms,
-            entry.changed_by,
-        )
-
-    def _instance(self, each: ClientInstance) -> ClientInstanceRow:
+    def _instance(self, each: ClientInstance) -> Steps[ClientInstanceRow]:
+        matched = yield from self._telemetry.manager.matched(each)
         client, error = each.client, each.last_error
         return ClientInstanceRow(
             instance_id=uuid_text(each.id),
@@ -170,8 +172,9 @@ class ClientTelemetry:
             software_name=client.software_name,
             software_version=client.software_version,
             connection_id=client.connection_id,
-            subscriptions=self._telemetry.manager.matched(each),
+            subscriptions=matched,
             metrics=each.effective.metrics,
+            is_over_limit=each.effective.is_over_limit,
             interval_ms=each.effective.interval_ms,
             pushes=_total(each.exports),
             pushed_bytes=each.pushed_bytes,
@@ -182,6 +185,21 @@ class ClientTelemetry:
             terminating=each.terminating,
             series=len(self._telemetry.latest.of(each.id)),
         )
+
+
+def _row(entry: SubscriptionEntry, clients: int) -> SubscriptionRow:
+    texts = {key: entry.configs.get(key, setting.write(setting.default)) for key, setting in SETTINGS.items()}
+    values = {key: SETTINGS[key].read(text or "") for key, text in texts.items()}
+    return SubscriptionRow(
+        entry.name,
+        values["metrics"],
+        values["interval.ms"],
+        values["match"],
+        clients,
+        entry.version,
+        entry.changed_at_ms,
+        entry.changed_by,
+    )
 
 
 def _total(meter: Meter | None) -> int:

@@ -15,11 +15,12 @@ from enum import IntEnum
 from typing import Generic, TypeVar
 
 from broker.errors import ErrorCode
-from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
+from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role
 from broker.quotas.entity import EntityPairs
 
 __all__ = [
     "BROKER_ITSELF",
+    "UPSTREAM_CLUSTER",
     "Actor",
     "AllocateProducerIds",
     "AlterClientQuotas",

@@ -42,6 +42,11 @@ from broker.telemetry.subscription import read_subscription, subscription_settin
 _LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
 _CONSOLE: Final = "console."
 
+CHARACTERS_AT_ONCE: Final = 16_384
+"""Characters of values that are planned between two yields, but at least one resource; ours. A list takes 40
+nanoseconds a character.
+"""
+
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
     duplicates = yield from repeated_in_steps(each.resource for each in command.resources)
@@ -49,9 +54,13 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
     effects: list[Effect] = []
+    characters = 0
     for alteration in command.resources:
-        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+        size = sum(len(op.value or "") for op in alteration.ops)
+        if outcomes and (len(outcomes) % PLANNED_AT_ONCE == 0 or characters + size > CHARACTERS_AT_ONCE):
+            characters = 0
             yield
+        characters += size
         resource = alteration.resource
         try:
             if resource in duplicates:

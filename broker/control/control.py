@@ -37,10 +37,10 @@ from broker.control.tokens import SetPassword, plan_issue_token, plan_revoke_tok
 from broker.control.topics import plan_create_partitions, plan_create_topics, plan_delete_topics
 from broker.control.undo import inverse_of, preceding_rows
 from broker.errors import ApiError, ErrorCode, FatalExitError
-from broker.metadata.changes import AuditFilter, AuditRow, Change
+from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, Publisher, Subscriber
-from broker.steps import Steps
+from broker.steps import Steps, freed
 
 Result = TypeVar("Result")
 
@@ -97,9 +97,13 @@ class Control:
         self._planners = dict(PLANNERS)
 
     def add_planner(
-        self, command: type[Command[Result]], planner: Callable[[Any, Situation], Plan[Result]]
+        self,
+        command: type[Command[Result]],
+        planner: Callable[[Any, Situation], Plan[Result] | Steps[Plan[Result]]],
     ) -> None:
-        """Register a planner of a command about state outside the metadata, such as connections."""
+        """Register a planner of a command about state outside the metadata, such as connections, or in place
+        of another one.
+        """
         self._planners[command] = planner
 
     @property
@@ -147,8 +151,13 @@ class Control:
             except ApiError as error:
                 refused: Result = _with_write_error(plan.result, error)
                 return refused
+            del at, planned  # they refer to the old image, which is freed in slices
             await self._publish(image, delta)
             await self._committer.in_slices(warn_of_inert_changes(plan.changes), to_the_end=True)
+            done: list[Any] = [*plan.changes, *delta.quotas]
+            plan = Plan(plan.result, effects=plan.effects)
+            del delta
+            await self._committer.in_slices(freed(done), to_the_end=True)
         for effect in plan.effects:
             effect()
         return plan.result
@@ -163,6 +172,31 @@ class Control:
             raise FatalExitError(
                 f"a committed metadata change could not be applied: {type(error).__name__}: {error}"
             ) from error
+
+    def check_adoptable(self, changes: Sequence[Change]) -> None:
+        """Raise ConfigError if `adopt` cannot put these changes into force, as far as they concern the
+        configuration of this process.
+        """
+        configs = {name: dict(found) for name, found in self.image.broker_configs.items()}
+        is_concerned = False
+        for change in changes:
+            if change.kind is Kind.BROKER_CONFIG:
+                is_concerned = True
+                found = configs.setdefault(change.entity, {})
+                if change.new is None:
+                    found.pop(change.key, None)
+                else:
+                    found[change.key] = change.new
+        if is_concerned:
+            own = configs.get(str(self._configuration.config.broker.node_id), {})
+            self.live.check(self._configuration.with_dynamic({**configs.get("", {}), **own}))
+
+    async def adopt(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
+        """Publish a change that the committer found in the log that it follows, and that it has stored.
+
+        The committer calls this inside `exclusive`, before the next change.
+        """
+        await self._publish(image, await self._committer.in_slices(Delta.in_steps(changes, actor)))
 
     async def _undo(self, command: Undo, actor: Actor) -> Outcome:
         rows = await self._committer.history(AuditFilter(seq=command.seq))

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from broker.control.commands import EntityPairs
 from broker.control.rows.broker import (
-    Figures,
+    BrokerMetrics,
     TaskRow,
 )
 from broker.control.rows.connections import (
@@ -19,11 +19,13 @@ from broker.control.rows.quotas import (
     BrokerLimit,
     ClientUsage,
     Decided,
+    NodeUse,
     QuotaUse,
     RetryStormUse,
     ShadowUse,
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.steps import Steps
 
 
 class LiveViewSource(Protocol):
@@ -31,7 +33,7 @@ class LiveViewSource(Protocol):
     state.
     """
 
-    def figures(self) -> Figures: ...
+    def metrics(self) -> BrokerMetrics: ...
 
     def broker_limits(self) -> Sequence[BrokerLimit]:
         """Return the four rates of the broker quota."""
@@ -70,7 +72,14 @@ class LiveViewSource(Protocol):
         """
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
-        """Return the value of the sensor of this client or address; None without a sensor."""
+        """Return the value of the sensor of this client or address, the highest of several nodes; None
+        without a sensor.
+        """
+
+    def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
+        """Return the use of a limit of this client at each upstream node, with the throttle time under
+        `bound`; empty unless limits hold at each node.
+        """
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         """Return the throttle time for this use over the whole window; 0 up to the bound."""
@@ -80,9 +89,9 @@ class LiveViewSource(Protocol):
     def partitions(self, topic: str) -> Iterable[PartitionRow]:
         """Yield rows by index, built lazily."""
 
-    def groups(self) -> Iterable[GroupRow]:
+    def groups(self) -> Iterable[GroupRow | None]:
         """Yield rows built lazily."""
 
-    def group(self, group_id: str) -> GroupDetail | None: ...
+    def group(self, group_id: str) -> Steps[GroupDetail | None]: ...
 
     def tasks(self) -> list[TaskRow]: ...

@@ -99,9 +99,11 @@ def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, Sh
     for key, limit in entry.limits.items():
         seen = uses.get(key)
         observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
+        node = None if seen is None else seen.upstream_node
         would = marks.get(key) if entry.shadow else None
         by, at_ms = limit.changed_by, limit.changed_at_ms
-        limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would))
+        gateway = "" if seen is None else seen.gateway
+        limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would, node, gateway))
     return QuotaRow(
         entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
     )

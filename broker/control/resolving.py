@@ -14,7 +14,14 @@ from typing import Final, NamedTuple
 from broker.control.client_quotas import Altered
 from broker.control.commands import EntityPairs
 from broker.control.live_views import LiveViewSource
-from broker.control.rows.quotas import ClientUsage, Decided, MeasuredBy, ProbeRow, ResolvedLimit
+from broker.control.rows.quotas import (
+    ClientUsage,
+    Decided,
+    MeasuredBy,
+    NodeUse,
+    ProbeRow,
+    ResolvedLimit,
+)
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
@@ -91,7 +98,7 @@ class Resolver:
         decided = None if key in IP_KEYS else self._live.decided(client.user, client.client_id, key)
         if decided is not None:
             before, after = (
-                self._callback_limit(key, steps, rules, decided) for rules in (self._now, self._then)
+                self._callback_limit(client, key, steps, rules, decided) for rules in (self._now, self._then)
             )
             return before, after
         current = self._now.match(steps, key)
@@ -102,7 +109,7 @@ class Resolver:
         return now, (yield from self._limit(client, key, steps, self._then, proposed_match, current))
 
     def _callback_limit(
-        self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided
+        self, client: Client, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided
     ) -> ResolvedLimit:
         """Return the limit that a callback decides. Its result under hypothetical rules is unknown."""
         found = [(step, rules.at(step, key)) for step in steps]
@@ -112,7 +119,8 @@ class Resolver:
         bound, observed = decided.bound, decided.observed
         by = None if observed is None else MeasuredBy.QUOTA
         wait_ms = None if bound is None or observed is None else self._live.wait_ms(key, observed, bound)
-        return ResolvedLimit(key, rows, None, bound, observed, by, False, wait_ms, decided)
+        nodes = () if bound is None else self._nodes(client, key, bound)
+        return ResolvedLimit(key, rows, None, bound, observed, by, False, wait_ms, decided, nodes)
 
     def _limit(
         self,
@@ -133,9 +141,21 @@ class Resolver:
         if matched is None:
             return ResolvedLimit(key, tuple(rows), None, None, observed, by)
         wait_ms = None if observed is None else self._live.wait_ms(key, observed, matched.bound)
+        nodes = self._nodes(client, key, matched.bound) if by is MeasuredBy.QUOTA else ()
         return ResolvedLimit(
-            key, tuple(rows), matched.entity, matched.bound, observed, by, matched.shadow, wait_ms
+            key,
+            tuple(rows),
+            matched.entity,
+            matched.bound,
+            observed,
+            by,
+            matched.shadow,
+            wait_ms,
+            nodes=nodes,
         )
+
+    def _nodes(self, client: Client, key: str, bound: float) -> tuple[NodeUse, ...]:
+        return () if key in IP_KEYS else self._live.nodes(key, client.user, client.client_id, bound)
 
     def _observed(
         self, client: Client, key: str, rules: Rules, matched: Matched | None, current: Matched | None

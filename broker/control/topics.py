@@ -169,14 +169,14 @@ def _counted(topic: NewTopic, at: Situation) -> tuple[int, int]:
 
 
 def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:
-    for value, what in (
+    for value, field in (
         (topic.replication_factor, "replication factor"),
         (topic.partitions, "numPartitions"),
     ):
         if value != -1:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"A manual partition assignment was specified, but {what} was not set to -1.",
+                f"A manual partition assignment was specified, but {field} was not set to -1.",
             )
     indexes = [index for index, _ in topic.assignments]
     for index in repeated(indexes):

@@ -10,11 +10,13 @@ wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quot
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
+from itertools import chain
 from typing import Final
 
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
+from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
 from broker.control.control import Committer, Control
 from broker.control.describe import describe_in_steps
 from broker.control.live_views import LiveViewSource
@@ -22,13 +24,13 @@ from broker.control.quota_rows import QuotaRows, address_key, address_rows, brok
 from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved
 from broker.control.rows.broker import (
     AuditEntry,
+    BrokerMetrics,
     ConfigRow,
     ConfigSynonym,
-    Figures,
     Overview,
     PhaseRow,
-    Place,
     QueueRow,
+    ServerInfo,
     TaskRow,
     TokenRow,
 )
@@ -48,6 +50,7 @@ from broker.control.rows.quotas import (
     Decided,
     MatchType,
     MeasuredBy,
+    NodeUse,
     ProbeRow,
     QuotaFilter,
     QuotaLimit,
@@ -58,8 +61,10 @@ from broker.control.rows.quotas import (
     ShadowUse,
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
+from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow
 from broker.control.tokens import Credentials, identify
 from broker.control.undo import inverse_of
+from broker.control.upstream_views import UpstreamViewSource
 from broker.errors import ApiError
 from broker.metadata.changes import AuditFilter, AuditRow, Kind
 from broker.metadata.image import AdminToken, Image, Topic
@@ -79,6 +84,7 @@ __all__ = [
     "AuditFilter",
     "AuditRow",
     "BrokerLimit",
+    "BrokerMetrics",
     "BrokerQuotas",
     "ClientUsage",
     "ConfigRow",
@@ -86,17 +92,16 @@ __all__ = [
     "ConnectionLimitRow",
     "ConnectionRow",
     "Decided",
-    "Figures",
     "Flow",
     "GroupDetail",
     "GroupRow",
     "LiveViewSource",
     "MatchType",
     "MeasuredBy",
+    "NodeUse",
     "Overview",
     "PartitionRow",
     "PhaseRow",
-    "Place",
     "ProbeRow",
     "QueueRow",
     "QuotaFilter",
@@ -107,12 +112,14 @@ __all__ = [
     "ResolvedLimit",
     "RetryStormUse",
     "SelectorRow",
+    "ServerInfo",
     "ShadowUse",
     "ThrottledRow",
     "TokenRow",
     "TopicRow",
     "TopicSize",
     "Views",
+    "all_gateways",
 ]
 
 _MATCHES: Final = {
@@ -134,15 +141,23 @@ class Views:
         control: Control,
         live: LiveViewSource,
         committer: Committer,
-        place: Callable[[], Place],
+        server_info: Callable[[], ServerInfo],
         telemetry: Telemetry,
+        upstream: UpstreamViewSource | None = None,
     ) -> None:
+        """`upstream` is a gateway's; a broker has none."""
         self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live
         self._rules = QuotaRows(live)
         self._committer = committer
-        self._place = place
+        self.server_info = server_info
+        self._upstream = upstream
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether topics and groups are those of an upstream cluster, which are not shown."""
+        return self._upstream is not None
 
     @property
     def version(self) -> int:
@@ -155,26 +170,57 @@ class Views:
         return self._control.config.quotas.callback_class
 
     def overview(self) -> Overview:
-        image, place = self._control.image, self._place()
+        image, info, metrics = self._control.image, self.server_info(), self._live.metrics()
+        others = self.others()
         return Overview(
             cluster_id=image.cluster_id,
-            node_id=self._control.config.broker.node_id,
-            software_version=place.software_version,
-            bootstrap=place.bootstrap,
-            console=place.console,
+            node_id=info.node_id,
+            software_version=info.software_version,
+            bootstrap=info.bootstrap,
+            console=info.console,
             topics=len(image.topics),
             partitions=sum(topic.partitions for topic in image.topics.values()),
             quota_rules=len(image.quotas),
-            figures=self._live.figures(),
+            metrics=metrics,
+            upstream=None if self._upstream is None else self._upstream.summary(),
+            gateways=None if others is None else all_gateways(metrics, others),
         )
 
+    def upstream(self) -> UpstreamRow | None:
+        """Return the upstream cluster of a gateway; None for a broker."""
+        return None if self._upstream is None else self._upstream.row()
+
+    def gateways(self) -> list[GatewayRow]:
+        """Return the gateways of the upstream cluster that share limits; empty for a broker."""
+        found = () if self._upstream is None else self._upstream.shares.gateways()
+        return sorted(found, key=lambda row: row.gateway_id)
+
+    def others(self) -> GatewaySums | None:
+        """Return the sums of the other gateways that share limits; None if no limits are shared."""
+        return None if self._upstream is None else self._upstream.shares.others()
+
+    def each_share(self) -> Iterator[ShareRow]:
+        """Yield the shares of all gateways, in no order, built lazily; none for a broker."""
+        return iter(() if self._upstream is None else self._upstream.shares.shares())
+
     def throttled(self) -> list[ThrottledRow]:
-        """Return throttled connections, the longest remaining time first."""
-        return sorted(self._live.throttled(), key=lambda row: -row.remaining_ms)
+        """Return throttled connections, the longest remaining time first. At a gateway that shares limits
+        also those of the other gateways, as far as their reports list them.
+        """
+        return sorted(self.each_throttled(), key=lambda row: -row.remaining_ms)
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         """As `throttled`, in no order, built lazily."""
-        return iter(self._live.throttled())
+        others = () if self._upstream is None else self._upstream.shares.throttled()
+        return chain(self._live.throttled(), others)
+
+    def unlisted_throttled(self) -> int:
+        """Return how many throttled connections of other gateways `throttled` leaves out."""
+        return 0 if self._upstream is None else self._upstream.shares.unlisted_throttled()
+
+    def unlisted_use(self) -> int:
+        """Return how many limits that other gateways use are missing in the use of the rules."""
+        return 0 if self._upstream is None else self._upstream.shares.unlisted_use()
 
     def broker_quotas(self) -> BrokerQuotas:
         """Return the limits of the whole broker and of the cluster, with their use."""
@@ -256,6 +302,12 @@ class Views:
         """As `usage`, in no order, built lazily."""
         return iter(self._live.usage())
 
+    async def connections_elsewhere(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+        """Return the connections of the other gateways that share limits, which takes two seconds at most."""
+        if self._upstream is None:
+            return ConnectionsElsewhere()
+        return await self._upstream.shares.connections(query)
+
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
 
@@ -300,14 +352,14 @@ class Views:
         """Yield rows by index, built lazily; empty for an unknown topic."""
         return iter(self._live.partitions(topic))
 
-    def group(self, group_id: str) -> GroupDetail | None:
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
         return self._live.group(group_id)
 
     def groups(self) -> list[GroupRow]:
-        return sorted(self._live.groups(), key=lambda row: row.group_id)
+        return sorted(filter(None, self._live.groups()), key=lambda row: row.group_id)
 
-    def each_group(self) -> Iterator[GroupRow]:
-        """As `groups`, in no order, built lazily."""
+    def each_group(self) -> Iterator[GroupRow | None]:
+        """As `groups`, in no order, built lazily, with None after work that produced no row."""
         return iter(self._live.groups())
 
     def tasks(self) -> list[TaskRow]:
@@ -347,6 +399,18 @@ class Views:
         image = self._control.image
         others = yield from proposed(alterations, image, self._ipv6_prefix)
         return Resolver(image.quotas, others, self._live)
+
+
+def all_gateways(own: BrokerMetrics, others: GatewaySums) -> GatewaySums:
+    """Return the sums of all gateways, the one with the metrics `own` included."""
+    return GatewaySums(
+        others.gateways + 1,
+        others.connections + own.connections,
+        others.throttled + own.throttled,
+        others.bytes_in_per_s + own.bytes_in_per_s,
+        others.bytes_out_per_s + own.bytes_out_per_s,
+        others.requests_per_s + own.requests_per_s,
+    )
 
 
 def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:

@@ -1,6 +1,6 @@
 """The writer of the metadata log: commits in a thread, and runs long changes in slices.
 
-Made by `server` and used by broker.control as its committer.
+Made by `server` and used by broker.control as its committer. `run_in_slices` serves periodic tasks too.
 """
 
 import time
@@ -48,12 +48,16 @@ class MetadataWriter:
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """Return the image after the change. Cancellation does not abandon a running thread."""
-        return await trio.to_thread.run_sync(self._store.commit, changes, actor, self._clock.wall_ms())
+        return await self.commit_at(changes, actor, self._clock.wall_ms())
+
+    async def commit_at(self, changes: Sequence[Change], actor: Actor, wall_ms: int) -> Image:
+        """As `commit`, for a change that was made at `wall_ms`, by another gateway."""
+        return await trio.to_thread.run_sync(self._store.commit, changes, actor, wall_ms)
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
         """Run `steps` in slices and return their result. A small change runs without a pause."""
         with trio.CancelScope(shield=to_the_end):
-            return await _in_slices(steps)
+            return await run_in_slices(steps)
         raise AssertionError("unreachable: this scope is never cancelled")
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
@@ -61,7 +65,8 @@ class MetadataWriter:
             return await trio.to_thread.run_sync(self._store.history, wanted)
 
 
-async def _in_slices(steps: Steps[Result]) -> Result:
+async def run_in_slices(steps: Steps[Result]) -> Result:
+    """Run the steps and return their result, with a checkpoint after each millisecond of work."""
     until = time.perf_counter() + SLICE_S
     was_long = False
     while True:

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from broker.config.sections import LogConfig
+from broker.disk.metadata_writer import run_in_slices
 from broker.log.background_jobs import BackgroundJob
 from broker.log.store import LogStore
 from broker.network.clock import TrioClock
@@ -69,7 +70,8 @@ def start_storage(
     """Start the tasks that run as long as the broker."""
 
     async def retain() -> None:
-        await _finish(log.retention(clock.wall_ms(), clock.ms()), "cannot remove files", threads.run)
+        jobs = await run_in_slices(log.retention_in_steps(clock.wall_ms(), clock.ms()))
+        await _finish(jobs, "cannot remove files", threads.run)
 
     async def flush() -> None:
         await _finish(log.due_flushes(clock.wall_ms()), "cannot flush", threads.run)
@@ -78,7 +80,7 @@ def start_storage(
         await _finish([log.checkpoint()], "cannot write the recovery points", threads.run)
 
     async def expire_producers() -> None:
-        log.expire_producers(clock.wall_ms())
+        await run_in_slices(log.expire_producers(clock.wall_ms()))
 
     log.note_clock(clock.wall_ms(), clock.ms())
     expiration_ms = config.producer_id_expiration_check_interval_ms

@@ -3,12 +3,14 @@
 The requests are read from the network's `ClientUsage`; requests that processors serve from a request cache
 are counted by API only. The network's `Throttling` reports throttles; the socket server and the connection
 gate report connections.
+
+`Source` and `encode` are shared by all kinds of event.
 """
 
+import json
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from broker.events.source import encode
 from broker.metadata.image import OUR_TOPICS
 from broker.metrics.histogram import top_of
 from broker.network.connection.channel import Channel
@@ -19,6 +21,39 @@ from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle
+
+VERSION: Final = 1
+"""The version of most formats, `v` in every record. New fields do not change the version."""
+
+
+class Event(NamedTuple):
+    """One record. Events with the same key go to the same partition, in order."""
+
+    key: bytes | None
+    value: bytes
+
+
+def client_key(principal: str, client_id: str) -> bytes:
+    """Return the key of the events of a client."""
+    return f"{principal}/{client_id}".encode("utf-8", "replace")
+
+
+class Source(Protocol):
+    """Collects events of one kind. `left_out` counts the events that exceeded the maximum number of rows."""
+
+    topic: str
+    left_out: int
+
+    def drain(self, time_ms: int) -> Iterator[Event]:
+        """Return the records for the time since the last call, which ends at `time_ms`."""
+
+
+def encode(time_ms: int, fields: dict[str, object], version: int = VERSION) -> bytes:
+    """Return a record's value: JSON with the end of its interval."""
+    return json.dumps(
+        {"v": version, "time_ms": time_ms, **fields}, separators=(",", ":"), ensure_ascii=False
+    ).encode("utf-8", "replace")
+
 
 REQUESTS_VERSION: Final = 2
 """Version 1 called the source `cached` "by_heart"."""
@@ -42,19 +77,21 @@ class RequestEvents:
 
     def begin(self) -> None:
         """Discard what was counted before; it belongs to no row."""
-        for _ in self._usage.take(0):
+        for _ in self._usage.drain(0):
             pass
         self._cached = {api.name: sum(part.cached for part in api.parts) for api in self._metrics.once()}
 
-    def take(self, time_ms: int) -> Iterator[bytes]:
-        for client, use in self._usage.take(self._max_rows):
-            yield encode(time_ms, _request_row(client, use), REQUESTS_VERSION)
+    def drain(self, time_ms: int) -> Iterator[Event]:
+        for client, use in self._usage.drain(self._max_rows):
+            key = None if client is None else client_key(client.principal, client.client_id)
+            yield Event(key, encode(time_ms, _request_row(client, use), REQUESTS_VERSION))
         for api in self._metrics.once():
             total = sum(part.cached for part in api.parts)
             more = total - self._cached.get(api.name, 0)
             if more:
                 self._cached[api.name] = total
-                yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more}, REQUESTS_VERSION)
+                row: dict[str, object] = {"source": CACHED, "api": api.name, "requests": more}
+                yield Event(None, encode(time_ms, row, REQUESTS_VERSION))
 
 
 def _request_row(client: ApiClient | None, use: ApiUsage) -> dict[str, object]:
@@ -115,12 +152,12 @@ class ThrottleEvents:
             row = self._rows[key] = _Throttled(channel, throttle)
         row.add(throttle)
 
-    def take(self, time_ms: int) -> Iterator[bytes]:
+    def drain(self, time_ms: int) -> Iterator[Event]:
         rows, self._rows = self._rows, {}
         for row in rows.values():
             channel, last = row.channel, row.last
             seen = self._throttle_compliance.take_observations(channel)
-            yield encode(
+            value = encode(
                 time_ms,
                 {
                     "kind": last.kind,
@@ -132,6 +169,7 @@ class ThrottleEvents:
                     "address": channel.address,
                     "software_name": channel.software_name,
                     "software_version": channel.software_version,
+                    "upstream_node": last.sensor.node,
                     "observed": last.observed,
                     "bound": last.bound,
                     "count": row.count,
@@ -142,6 +180,7 @@ class ThrottleEvents:
                     "sent_early": seen.sent_early,
                 },
             )
+            yield Event(client_key(channel.principal, channel.client_id or ""), value)
 
 
 class _ConnectionRow(NamedTuple):
@@ -207,13 +246,13 @@ class ConnectionEvents:
         if sums is not None:
             sums.delay_ms += throttle_ms
 
-    def take(self, time_ms: int) -> Iterator[bytes]:
+    def drain(self, time_ms: int) -> Iterator[Event]:
         rows, self._rows = self._rows, {}
         closed, self._closed = self._closed, []
         for sums, opened_ms in closed:
             sums.lived_ms += max(time_ms - opened_ms, 0)
         for row, sums in rows.items():
-            yield encode(
+            value = encode(
                 time_ms,
                 {
                     **row._asdict(),
@@ -226,6 +265,7 @@ class ConnectionEvents:
                     "delay_ms": sums.delay_ms,
                 },
             )
+            yield Event(row.address.encode(), value)
 
     def _count(self, row: _ConnectionRow, connection: str | None = None) -> _ConnectionSums | None:
         sums = self._rows.get(row)

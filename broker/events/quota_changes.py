@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
-from broker.events.source import encode
+from broker.events.activity import Event, encode
 from broker.metadata.actor import Actor
 from broker.metadata.changes import EntityPairs
 from broker.metadata.image import OUR_TOPICS, Image, QuotaEntry
@@ -21,6 +21,9 @@ VERSION: Final = 2
 """The version of quota changes and snapshots. Version 1 has no `event`, no shadow marks and no snapshots, and
 calls the field `origin` "door".
 """
+
+KEY: Final = b"quotas"
+"""One key for all, because a reader needs changes and snapshots in their order."""
 
 MAX_PARTS: Final = 1_000
 """The maximum number of parts in one second."""
@@ -57,7 +60,7 @@ class QuotaSnapshots:
         """Schedule another snapshot, because records of the topic were lost."""
         self._wait_ms = RETRY_MS
 
-    def take(self, image: Image, time_ms: int, max_rows: int) -> Iterator[bytes]:
+    def drain(self, image: Image, time_ms: int, max_rows: int) -> Iterator[bytes]:
         """Yield the next parts, at most `max_rows`; a snapshot that starts here is of `image`."""
         if self._repeat_ms is None:
             return iter(())
@@ -124,7 +127,7 @@ class QuotaChangeEvents:
             self._snapshots.begin(retention_ms)
 
     def end(self) -> None:
-        """Stop collecting. Collected changes remain to be taken; a snapshot is not continued."""
+        """Stop collecting. Collected changes can still be drained; a snapshot is not continued."""
         self._is_on = False
         self._snapshots.end()
 
@@ -132,7 +135,7 @@ class QuotaChangeEvents:
         """Write all rules again, because records of the topic were lost."""
         self._snapshots.repeat_soon()
 
-    def on_commit(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
+    def on_metadata_update(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
         """Collect the quota changes of a commit. A subscriber of control; yields after each quota."""
         if not self._is_on:
             return
@@ -152,11 +155,11 @@ class QuotaChangeEvents:
         if self.topic in delta.topics and self.topic not in new.topics:
             self.on_loss()
 
-    def take(self, time_ms: int) -> Iterator[bytes]:
+    def drain(self, time_ms: int) -> Iterator[Event]:
         """Return the records; changes and snapshot reflect the same image."""
         rows, self._rows = self._rows, []
-        parts = self._snapshots.take(self._image(), time_ms, self._max_rows - len(rows))
-        return chain((encode(time_ms, row, VERSION) for row in rows), parts)
+        parts = self._snapshots.drain(self._image(), time_ms, self._max_rows - len(rows))
+        return (Event(KEY, value) for value in chain((encode(time_ms, row, VERSION) for row in rows), parts))
 
     def _add(self, event: str, fields: Mapping[str, object], actor: Actor, version: int) -> None:
         if len(self._rows) >= self._max_rows:

@@ -1,11 +1,12 @@
 """The task that writes the broker's events to their topics, once a second.
 
-Made by `server`, started by `app`. Takes the sources' events in portions with checkpoints in between,
-creates missing topics, appends, and completes delayed fetches. No request waits for it.
+Made by `server`, started by `app`. Takes the sources' events in portions with checkpoints in between, and has
+them appended: by `LocalTopics` to the broker's own logs, by `gateway.event_topics` to the upstream cluster's.
+No request waits for it.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import trio
@@ -16,46 +17,72 @@ from broker.clock import Clock
 from broker.config.sections import EventConfig
 from broker.control.commands import CreateTopics
 from broker.control.control import Control
-from broker.events.activity import ConnectionEvents, RequestEvents, ThrottleEvents
+from broker.events.activity import ConnectionEvents, RequestEvents, Source, ThrottleEvents
 from broker.events.quota_changes import QuotaChangeEvents
-from broker.events.source import Source
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle
 from broker.records.build import NewRecord
-from broker.services.event_log import EventLog
+from broker.services.event_log import EventBuffer, EventLog
 
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 1.0
 
+FINISHED_WITHIN_S: Final = 2.0
+FINISH_PAUSE_S: Final = 0.1
+"""How long, and how often, a shutdown tries to write what is left; ours."""
+
 ROWS_PER_CHECKPOINT: Final = 100
 """Rows encoded between two checkpoints, about a millisecond of work."""
+
+
+class LocalTopics:
+    """The event topics of this broker: created when missing, appended to, and their waiting fetches
+    completed.
+    """
+
+    def __init__(
+        self, log: EventLog, control: Control, fetches: DelayedFetches, deliver: Callable[[], None]
+    ) -> None:
+        self._log = log
+        self._control = control
+        self._fetches = fetches
+        self._deliver = deliver
+
+    async def append(self, wall_ms: int) -> None:
+        """Append all buffered records."""
+        missing = self._log.missing()
+        if missing:
+            topics = tuple(automatic_topic(name, self._control.config) for name in missing)
+            await self._control.apply(CreateTopics(topics), BROKER_ITSELF)
+        for log in self._log.write(wall_ms):
+            self._fetches.complete(log)
+        self._deliver()
 
 
 class EventWriter:
     """Writes the events of its sources. A watcher of the network for the enabled sources.
 
-    `log` also accepts records of other packages (pushed telemetry).
+    `log` also accepts records of other packages (pushed telemetry). `append(wall_ms)` writes what it holds.
     """
 
     def __init__(
         self,
-        log: EventLog,
+        log: EventBuffer,
+        append: Callable[[int], Awaitable[None]],
         node_id: int,
         clock: Clock,
         control: Control,
-        fetches: DelayedFetches,
         throttle_compliance: ThrottleCompliance,
         server: SocketServer,
         config: EventConfig,
     ) -> None:
         self.log = log
+        self._append = append
         self._clock = clock
-        self._control = control
-        self._fetches = fetches
         self._server = server
         self._node = str(node_id).encode()
         max_rows = config.max_rows_per_second
@@ -66,7 +93,7 @@ class EventWriter:
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.observers.all.append(self)
-        control.subscribe(self._quota_changes.on_commit)
+        control.subscribe(self._quota_changes.on_metadata_update)
         self.apply_config(config)
 
     @property
@@ -96,21 +123,20 @@ class EventWriter:
         wall_ms = self._clock.wall_ms()
         headers = (("node", self._node),)
         for source in self._due():
-            for number, value in enumerate(source.take(wall_ms), 1):
-                self.log.offer(source.topic, NewRecord(None, value, wall_ms, headers))
+            for number, (key, value) in enumerate(source.drain(wall_ms), 1):
+                self.log.offer(source.topic, NewRecord(key, value, wall_ms, headers))
                 if not number % ROWS_PER_CHECKPOINT:
                     await trio.lowlevel.checkpoint()
             if source.left_out:
                 self.log.drop(source.topic, source.left_out)
                 source.left_out = 0
-        missing = self.log.missing()
-        if missing:
-            topics = tuple(automatic_topic(name, self._control.config) for name in missing)
-            await self._control.apply(CreateTopics(topics), BROKER_ITSELF)
-        for log in self.log.write(wall_ms):
-            self._fetches.complete(log)
+        await self._append(wall_ms)
         self._check_lost_changes()
-        self._server.handlers.deliver()
+
+    async def finish(self) -> None:
+        """Write the collected events at shutdown, and for FINISHED_WITHIN_S what could not be written yet."""
+        await self.write()
+        await append_rest(self.log, lambda: self._append(self._clock.wall_ms()))
 
     def _due(self) -> Iterable[Source]:
         """Return the sources to read, without requests while they are not counted: cache hits always are."""
@@ -143,3 +169,11 @@ class EventWriter:
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
         if "throttles" in self._wanted:
             self._throttles.throttled(channel, throttle)
+
+
+async def append_rest(log: EventBuffer, append: Callable[[], Awaitable[None]]) -> None:
+    """Call `append` every FINISH_PAUSE_S until nothing waits, for FINISHED_WITHIN_S at most."""
+    deadline = trio.current_time() + FINISHED_WITHIN_S
+    while any(waiting.records for waiting in log.topics.values()) and trio.current_time() < deadline:
+        await trio.sleep(FINISH_PAUSE_S)
+        await append()

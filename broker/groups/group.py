@@ -4,9 +4,8 @@ ClassicGroupState)
 Used by the transitions of this package. Independent of records and timeouts.
 """
 
-import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -53,24 +52,34 @@ def protocols_of(pairs: Iterable[tuple[str, Buffer]]) -> Protocols:
     return protocols
 
 
+def size_of(protocols: Iterable[tuple[str, Buffer]]) -> int:
+    """Return the bytes of the names and of the metadata."""
+    return sum(len(name.encode()) + len(metadata) for name, metadata in protocols)
+
+
 class Member:
     """A member.
 
     `is_new` until the first generation includes it; a pending request does not keep a new member's session
-    alive.
+    alive. `preference` are the names of its protocols, in its order. `size` is the number of bytes of its
+    names and of its metadata for all protocols. `encoded` caches its unchanging part of the group's record,
+    None until it is needed.
     """
 
     __slots__ = (
         "assignment",
         "client_host",
         "client_id",
+        "encoded",
         "instance_id",
         "is_new",
         "member_id",
+        "preference",
         "protocols",
         "rebalance_timeout_ms",
         "session",
         "session_timeout_ms",
+        "size",
     )
 
     def __init__(
@@ -90,56 +99,35 @@ class Member:
         self.client_host = client_host
         self.session_timeout_ms = session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.protocols = protocols
+        self.protocols: Protocols = {}
+        self.preference: tuple[str, ...] = ()
+        self.size = sum(len(each.encode()) for each in (member_id, instance_id or "", client_id, client_host))
+        self.set_protocols(protocols)
         self.assignment = b""
+        self.encoded: bytes | None = None
         self.is_new = False
         self.session = Timer(Kind.SESSION, group_id, member_id)
+
+    def set_protocols(self, protocols: Protocols) -> None:
+        self.size += size_of(protocols.items()) - size_of(self.protocols.items())
+        self.protocols = protocols
+        self.preference = tuple(protocols)
+
+    def set_timeouts(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
+        if (session_timeout_ms, rebalance_timeout_ms) != (self.session_timeout_ms, self.rebalance_timeout_ms):
+            self.session_timeout_ms = session_timeout_ms
+            self.rebalance_timeout_ms = rebalance_timeout_ms
+            self.encoded = None
 
     def prefers(self, protocols: Protocols) -> bool:
         """Return whether these are the member's protocols, in the same order."""
         return list(protocols.items()) == list(self.protocols.items())
 
-    def vote(self, candidates: Set[str]) -> str:
-        for name in self.protocols:
-            if name in candidates:
-                return name
-        raise BrokerBug(f"member {self.member_id} supports none of {sorted(candidates)}")
-
-
-MAX_TOPICS = 10_000
-"""Maximum topics read from one subscription; ours. A longer one counts as unreadable.
-
-Each topic takes a third of a microsecond and is read at every rebalance.
-"""
-
-_INT16 = struct.Struct(">h")
-_INT32 = struct.Struct(">i")
-
-
-def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return a consumer's subscribed topics; None for other metadata, which is not an error.
-
-    Reads only the start of ConsumerProtocolSubscription, which all versions share.
-    """
-    try:
-        (count,) = _INT32.unpack_from(metadata, _INT16.size)
-        at = _INT16.size + _INT32.size
-        # Every name takes at least two bytes, so an invalid count fails here instead of causing a long loop.
-        if not 0 <= count <= min((len(metadata) - at) // _INT16.size, MAX_TOPICS):
-            return None
-        topics = set()
-        for _ in range(count):
-            (size,) = _INT16.unpack_from(metadata, at)
-            start, at = at + _INT16.size, at + _INT16.size + size
-            if size < 0 or at > len(metadata):
-                return None
-            topics.add(metadata[start:at].decode())
-    except (ValueError, struct.error):
-        return None
-    return frozenset(topics)
-
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+
+Subscriptions = tuple[bytes, ...]
+"""The metadata of a generation's members for its protocol."""
 
 
 class InitialDelay:
@@ -158,10 +146,15 @@ class Group:
 
     `joining` and `syncing` are the members with pending requests. `pending_join` are assigned ids that are
     not used yet. `pending_sync` are the members of this generation that have not sent SyncGroup. `state_ms`
-    is the epoch time of the last state change, None if unknown.
+    is the epoch time of the last state change, None if unknown. `subscriptions` are those of the last
+    generation, None before the first one and for groups of another type than consumers. `size` is that of
+    the members in bytes. `preferences` counts the members with the same protocols in the same order: most
+    groups have one, and removing a member takes as long however many protocols it has. `_common` caches the
+    protocols of all members, None if unknown.
     """
 
     __slots__ = (
+        "_common",
         "generation_id",
         "group_id",
         "initial",
@@ -172,13 +165,14 @@ class Group:
         "offsets",
         "pending_join",
         "pending_sync",
+        "preferences",
         "protocol",
         "protocol_type",
+        "size",
         "state",
         "state_ms",
         "static_ids",
         "subscriptions",
-        "support",
         "sync_timer",
         "syncing",
     )
@@ -192,9 +186,11 @@ class Group:
         self.protocol: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
+        self.size = 0
         self.static_ids: dict[str, str] = {}
-        self.support: Counter[str] = Counter()
-        self.subscriptions: frozenset[str] | None = None
+        self.preferences: Counter[tuple[str, ...]] = Counter()
+        self._common: set[str] | None = None
+        self.subscriptions: Subscriptions | None = None
         self.joining: PendingTokens = {}
         self.syncing: PendingTokens = {}
         self.pending_join: dict[str, Timer] = {}
@@ -233,10 +229,10 @@ class Group:
         """Return whether a member with these protocols is compatible with every member of the group."""
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
-        member_count = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self.support[name] == member_count for name in names
-        )
+        if protocol_type != self.protocol_type:
+            return False
+        common = self._common_protocols()
+        return bool(names) if common is None else not common.isdisjoint(names)
 
     def add(self, member: Member, protocol_type: str) -> None:
         """Add a member. The first one sets the protocol type and becomes leader."""
@@ -247,17 +243,21 @@ class Group:
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self.members[member.member_id] = member
-        self.support.update(member.protocols.keys())
+        self.size += member.size
+        self._count_preference(member)
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
-        self._withdraw_support(member)
-        member.protocols = protocols
-        self.support.update(protocols.keys())
+        self._withdraw_preference(member)
+        self.size -= member.size
+        member.set_protocols(protocols)
+        self.size += member.size
+        self._count_preference(member)
 
     def remove(self, member: Member) -> None:
         """Remove a member. If it was the leader, the next member becomes leader."""
         del self.members[member.member_id]
-        self._withdraw_support(member)
+        self.size -= member.size
+        self._withdraw_preference(member)
         if member.instance_id is not None:
             del self.static_ids[member.instance_id]
         if self.leader_id == member.member_id:
@@ -286,9 +286,15 @@ class Group:
 
     def select_protocol(self) -> str:
         """Return the protocol that every member supports with most votes; ties go to the first vote."""
-        member_count = len(self.members)
-        candidates = {name for name, count in self.support.items() if count == member_count}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
+        common = self._common_protocols()
+        if not common:
+            raise BrokerBug(f"group {self.group_id}: the members have no common protocol")
+        if len(common) == 1:
+            return next(iter(common))
+        votes_of = {
+            preference: next(name for name in preference if name in common) for preference in self.preferences
+        }
+        votes = Counter(votes_of[member.preference] for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def begin_generation(self, wall_ms: int) -> None:
@@ -296,25 +302,17 @@ class Group:
         self.generation_id += 1
         self.pending_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self.subscriptions = self.read_subscriptions()
+        self.keep_subscriptions()
         self.enter(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
-    def read_subscriptions(self) -> frozenset[str] | None:
-        """Return the topics that the members consume; None if any metadata cannot be read."""
-        if not self.is_consumer_group:
-            return None
-        topics: frozenset[str] = frozenset()
-        for member in self.members.values():
-            metadata = member.protocols.get(self.protocol or "")
-            found = None if metadata is None else subscribed_topics(metadata)
-            if found is None:
-                return None
-            topics |= found
-        return topics
-
-    def consumes(self, topic: str) -> bool:
-        """Return whether the topic's offsets are in use; if unknown, True for a consumer group."""
-        return self.is_consumer_group if self.subscriptions is None else topic in self.subscriptions
+    def keep_subscriptions(self) -> None:
+        """Keep the metadata of this generation's members, unread; None for other types than consumers."""
+        protocol = self.protocol or ""
+        self.subscriptions = (
+            tuple(member.protocols[protocol] for member in self.members.values())
+            if self.is_consumer_group
+            else None
+        )
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return NONE for a member under its current id."""
@@ -326,8 +324,25 @@ class Group:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _withdraw_support(self, member: Member) -> None:
-        self.support.subtract(member.protocols.keys())
-        for name in member.protocols:
-            if not self.support[name]:
-                del self.support[name]
+    def _common_protocols(self) -> set[str] | None:
+        """Return the protocols that every member supports; None without members."""
+        common = self._common
+        if common is None:
+            for preference in self.preferences:
+                if common is None:
+                    common = set(preference)
+                else:
+                    common.intersection_update(preference)
+            self._common = common
+        return common
+
+    def _count_preference(self, member: Member) -> None:
+        self.preferences[member.preference] += 1
+        if self._common is not None:
+            self._common.intersection_update(member.preference)
+
+    def _withdraw_preference(self, member: Member) -> None:
+        self.preferences[member.preference] -= 1
+        if not self.preferences[member.preference]:
+            del self.preferences[member.preference]
+            self._common = None

@@ -1,16 +1,17 @@
-"""What members request: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Handles the requests of members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
 Called by `coordinator` with an existing group. Replies to the request or keeps it pending in the group.
 (Kafka: GroupCoordinator.handleJoinGroup, doSyncGroup, handleHeartbeat and handleLeaveGroup; KIP-394 member
 ids, KIP-345 static members and batches of leaving members, KIP-814 skipped assignment.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.groups.group import Group, Member, Protocols, State, protocols_of
+from broker.groups.group import Group, Member, Protocols, State, protocols_of, size_of
 from broker.groups.messages import (
+    Buffer,
     JoinReply,
     JoinRequest,
     LeaveReply,
@@ -35,18 +36,24 @@ from broker.groups.rebalance import (
 from broker.groups.timers import Kind, Timer
 from broker.groups.transition import Transition
 
+MAX_PENDING_IDS: Final = 10_000
+"""Assigned ids of one group that are not used yet; ours. Each is kept for the session timeout, and all are
+freed at once with the group, which takes a millisecond.
+"""
+
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """Maximum wait of a new member's first JoinGroup (Kafka: NewMemberJoinTimeoutMs, a constant there too)."""
 
 
 def join(transition: Transition, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
     """Handle a JoinGroup. `new_id` is assigned to a member without an id."""
-    protocols = protocols_of(request.protocols)
     member_id = request.member_id
-    if not _has_space(transition, group, member_id):
+    if not (_has_space(transition, group, request) and _has_bytes(transition, group, request)):
         _reject_member(transition, group, member_id)
         transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    elif not group.supports(request.protocol_type, protocols):
+        return
+    protocols = protocols_of(request.protocols)
+    if not group.supports(request.protocol_type, protocols):
         transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif not member_id:
         _join_without_id(transition, group, request, protocols, token, new_id)
@@ -59,16 +66,39 @@ def join(transition: Transition, group: Group, request: JoinRequest, token: Toke
         _join_again(transition, group, request, protocols, token, group.members[member_id])
 
 
-def _has_space(transition: Transition, group: Group, member_id: str) -> bool:
-    """Apply Kafka's group.max.size: during a rebalance the first members to join get the slots."""
+def _has_space(transition: Transition, group: Group, request: JoinRequest) -> bool:
+    """Apply Kafka's group.max.size: during a rebalance the first members to join get the slots.
+
+    Static members keep their slot until their session expires, and a known instance that rejoins without its
+    id takes that of its old id. Kafka counts only the members that have joined, so that static members exceed
+    its limit, and refuses a known instance of a full group.
+    """
     max_size = transition.config.max_size
+    member_id = request.member_id
+    is_known = member_id in group.members or request.instance_id in group.static_ids
     match group.state:
         case State.PREPARING_REBALANCE:
-            return member_id in group.joining or len(group.joining) < max_size
+            if member_id in group.joining:
+                return True
+            joined = len(group.joining)
+            return joined < max_size and (is_known or joined + _absent_static(group) < max_size)
         case State.COMPLETING_REBALANCE | State.STABLE:
-            return member_id in group.members or len(group.members) < max_size
+            return is_known or len(group.members) < max_size
         case _:
             return True
+
+
+def _absent_static(group: Group) -> int:
+    """Return the number of static members that have not joined the rebalance."""
+    return sum(member_id not in group.joining for member_id in group.static_ids.values())
+
+
+def _has_bytes(transition: Transition, group: Group, request: JoinRequest) -> bool:
+    """Apply group.max.bytes, before the metadata is copied."""
+    member_id = request.member_id or group.static_ids.get(request.instance_id or "")
+    before = group.members.get(member_id or "")
+    size = group.size - (0 if before is None else before.size)
+    return size + size_of(request.protocols) <= transition.config.max_group_bytes
 
 
 def _reject_member(transition: Transition, group: Group, member_id: str) -> None:
@@ -95,6 +125,9 @@ def _join_without_id(
         old = group.members[group.static_ids[instance_id]]
         _replace_static(transition, group, request, protocols, token, old, new_id)
     elif instance_id is None and request.requires_member_id:
+        if len(group.pending_join) >= MAX_PENDING_IDS:
+            transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+            return
         timer = group.pending_join[new_id] = Timer(Kind.SESSION, group.group_id, new_id)
         transition.set_timer(timer, request.session_timeout_ms)
         transition.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
@@ -205,8 +238,7 @@ def _member(group: Group, request: JoinRequest, protocols: Protocols, member_id:
 
 def _update(group: Group, member: Member, request: JoinRequest, protocols: Protocols) -> None:
     group.change_protocols(member, protocols)
-    member.session_timeout_ms = request.session_timeout_ms
-    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.set_timeouts(request.session_timeout_ms, request.rebalance_timeout_ms)
 
 
 def _add_pending(transition: Transition, group: Group, member: Member, token: Token) -> None:
@@ -230,11 +262,22 @@ def sync(transition: Transition, group: Group, request: SyncRequest, token: Toke
         return
     transition.add_pending(group.syncing, member.member_id, token, REBALANCING)
     if member.member_id == group.leader_id:
-        assigned = request.assignments
-        assignments = {each: bytes(assigned[each]) for each in group.members if each in assigned}
-        group.enter(State.STABLE, transition.wall_ms)
-        hand_out_assignments(transition, group, assignments)
-        transition.record(record_of(group))
+        _assign(transition, group, request.assignments)
+
+
+def _assign(transition: Transition, group: Group, requested: Mapping[str, Buffer]) -> None:
+    """Begin to consume with the leader's assignments.
+
+    If these are larger than group.max.bytes, all members get UNKNOWN_SERVER_ERROR and rejoin, as in Kafka if
+    the group's record is larger than message.max.bytes.
+    """
+    if sum(map(len, requested.values())) > transition.config.max_group_bytes:
+        hand_out_assignments(transition, group, {}, ErrorCode.UNKNOWN_SERVER_ERROR)
+        prepare(transition, group)
+        return
+    group.enter(State.STABLE, transition.wall_ms)
+    hand_out_assignments(transition, group, requested)
+    transition.record(record_of(group))
 
 
 def heartbeat(

@@ -137,8 +137,7 @@ Record = tuple[bytes, bytes | None]
 """Key and value of one record of __consumer_offsets; a value of None is a tombstone."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """A member as the leader sees it: `metadata` is its subscription in the selected protocol."""
 
     member_id: str
@@ -146,8 +145,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinReply:
+class JoinReply(NamedTuple):
     """`members` is set for the leader only. `skip_assignment`: the leader keeps the existing assignment."""
 
     error: ErrorCode
@@ -160,8 +158,7 @@ class JoinReply:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReply:
+class SyncReply(NamedTuple):
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -214,8 +211,7 @@ class Effects:
     overwritten: list[tuple[str, str, int, CommittedOffset | None]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedMember:
+class DescribedMember(NamedTuple):
     """`metadata` is empty unless the group is stable."""
 
     member_id: str

@@ -3,9 +3,10 @@
 Called by `coordinator`. Independent of the group's type. (Kafka: OffsetMetadataManager.)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
-from broker.errors import ErrorCode
+from broker.errors import BrokerBug, ErrorCode
 from broker.groups.group import Group, State
 from broker.groups.messages import (
     CommitReply,
@@ -16,6 +17,7 @@ from broker.groups.messages import (
     Token,
 )
 from broker.groups.rebalance import start_session
+from broker.groups.subscriptions import SubscribedTopics
 from broker.groups.transition import Transition
 
 
@@ -61,12 +63,22 @@ def _commit_one(
     return ErrorCode.NONE
 
 
-def delete(transition: Transition, group: Group, partitions: Sequence[tuple[str, int]], token: Token) -> None:
-    """Delete offsets of topics that no member consumes."""
+def delete(
+    transition: Transition,
+    group: Group,
+    partitions: Sequence[tuple[str, int]],
+    subscribed: SubscribedTopics,
+    token: Token,
+) -> None:
+    """Delete offsets of topics that no member consumes. `subscribed` is of the present generation."""
     if error := check_delete(group):
         transition.reply(token, OffsetDeleteReply(error))
         return
-    errors = tuple(_delete_one(transition, group, topic, partition) for topic, partition in partitions)
+    if not subscribed.is_of(group):
+        raise BrokerBug(f"group {group.group_id}: the subscribed topics are of an earlier generation")
+    errors = tuple(
+        _delete_one(transition, group, topic, partition, subscribed) for topic, partition in partitions
+    )
     transition.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
 
 
@@ -75,8 +87,10 @@ def check_delete(group: Group) -> ErrorCode:
     return ErrorCode.NON_EMPTY_GROUP if group.members and not group.is_consumer_group else ErrorCode.NONE
 
 
-def _delete_one(transition: Transition, group: Group, topic: str, partition: int) -> ErrorCode:
-    if group.members and group.consumes(topic):
+def _delete_one(
+    transition: Transition, group: Group, topic: str, partition: int, subscribed: SubscribedTopics
+) -> ErrorCode:
+    if group.members and topic in subscribed:
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     transition.drop_offset(group.group_id, group.offsets, topic, partition)
     return ErrorCode.NONE
@@ -88,27 +102,67 @@ def drop(transition: Transition, group: Group, partitions: Iterable[tuple[str, i
         transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 
-def partitions_of(group: Group) -> list[tuple[str, int]]:
-    """Return every partition with a committed offset."""
-    return [(topic, partition) for topic, by_partition in group.offsets.items() for partition in by_partition]
+def partitions_of(group: Group) -> Iterator[tuple[str, int]]:
+    """Yield every partition with a committed offset. Offsets may be dropped and added meanwhile."""
+    for topic in list(group.offsets):
+        for partition in list(group.offsets.get(topic, ())):
+            yield topic, partition
 
 
-def expire(transition: Transition, group: Group) -> None:
-    """Remove expired offsets (KIP-211).
+def count_of(group: Group, most: int) -> int:
+    """Return the number of committed offsets, or `most` if there are more."""
+    count = 0
+    for by_partition in group.offsets.values():
+        count += len(by_partition)
+        if count >= most:
+            return most
+    return count
+
+
+def drop_first(transition: Transition, group: Group, count: int) -> None:
+    """Remove the first `count` offsets, of a group that is to be deleted."""
+    pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
+    drop(transition, group, list(islice(pairs, count)))
+
+
+def any_expired(group: Group, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int) -> bool:
+    """Return whether an offset of these partitions expires if the group no longer consumes its topic."""
+    return next(_expired(group, partitions, wall_ms, retention_ms), None) is not None
+
+
+def expire(
+    transition: Transition,
+    group: Group,
+    partitions: Iterable[tuple[str, int]],
+    subscribed: SubscribedTopics | None,
+) -> None:
+    """Remove the expired offsets of these partitions (KIP-211).
 
     The retention runs from when the group became empty, or from the commit if a stable group no longer
-    consumes the topic or the group never had members. Nothing expires during a rebalance.
+    consumes the topic or the group never had members. Nothing expires during a rebalance, nor without the
+    `subscribed` topics of a group with members.
     """
-    simple = group.protocol_type is None
-    empty = group.state is State.EMPTY
-    if not (simple or empty or (group.state is State.STABLE and group.subscriptions is not None)):
+    if group.state is State.EMPTY:
+        subscribed = None
+    elif subscribed is None or not (
+        group.state is State.STABLE and subscribed.is_known and subscribed.is_of(group)
+    ):
         return
-    since_ms = group.state_ms if empty and not simple else None
     retention_ms = transition.config.offsets_retention_ms
-    for topic, partition in partitions_of(group):
-        if not empty and group.consumes(topic):
-            continue
-        committed = group.offsets[topic][partition]
-        kept_since_ms = committed.commit_ms if since_ms is None else since_ms
-        if committed.is_expired(transition.wall_ms, retention_ms, kept_since_ms):
+    for topic, partition in _expired(group, partitions, transition.wall_ms, retention_ms):
+        if subscribed is None or topic not in subscribed:
             transition.drop_offset(group.group_id, group.offsets, topic, partition)
+
+
+def _expired(
+    group: Group, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
+) -> Iterator[tuple[str, int]]:
+    simple = group.protocol_type is None
+    since_ms = group.state_ms if group.state is State.EMPTY and not simple else None
+    for topic, partition in partitions:
+        committed = group.offsets.get(topic, {}).get(partition)
+        if committed is None:
+            continue
+        kept_since_ms = committed.commit_ms if since_ms is None else since_ms
+        if committed.is_expired(wall_ms, retention_ms, kept_since_ms):
+            yield topic, partition

@@ -10,46 +10,47 @@ from broker.groups.records import (
     GroupKey,
     OffsetKey,
     StoredGroup,
-    StoredMember,
     decode_group_value,
     decode_key,
     decode_offset_value,
     encode_group_key,
     encode_group_value,
+    encode_member,
 )
 
 
 def record_of(group: Group) -> Record:
-    return encode_group_key(group.group_id), encode_group_value(_stored(group))
+    """Return the group's record, with each member's metadata for the selected protocol only."""
+    protocol = group.protocol or ""
+    members = [
+        (member.encoded or _encode(member), member.protocols[protocol], member.assignment)
+        for member in group.members.values()
+    ]
+    stored = StoredGroup(
+        group.protocol_type or "",
+        group.generation_id,
+        group.protocol,
+        group.leader_id,
+        -1 if group.state_ms is None else group.state_ms,
+        (),
+    )
+    return encode_group_key(group.group_id), encode_group_value(stored, members)
 
 
 def tombstone_of(group: Group) -> Record:
     return encode_group_key(group.group_id), None
 
 
-def _stored(group: Group) -> StoredGroup:
-    """Return the group's persistent state, with each member's metadata for the selected protocol only."""
-    members = tuple(
-        StoredMember(
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            member.protocols[group.protocol or ""],
-            member.assignment,
-        )
-        for member in group.members.values()
+def _encode(member: Member) -> bytes:
+    member.encoded = encoded = encode_member(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
     )
-    return StoredGroup(
-        group.protocol_type or "",
-        group.generation_id,
-        group.protocol,
-        group.leader_id,
-        -1 if group.state_ms is None else group.state_ms,
-        members,
-    )
+    return encoded
 
 
 def _restore(group: Group, value: StoredGroup) -> None:
@@ -73,7 +74,7 @@ def _restore(group: Group, value: StoredGroup) -> None:
     group.protocol_type = value.protocol_type or None
     group.protocol = value.protocol
     group.leader_id = value.leader
-    group.subscriptions = group.read_subscriptions()
+    group.keep_subscriptions()
 
 
 Groups = dict[str, Group]

@@ -4,13 +4,17 @@ Called by `membership` and, when a timer expires, by `coordinator`. (Kafka: Dela
 InitialDelayedJoin, DelayedSync, DelayedHeartbeat.)
 """
 
+from collections.abc import Mapping
+
 from broker.errors import ErrorCode
 from broker.groups.group import Group, InitialDelay, Member, State
-from broker.groups.messages import JoinedMember, JoinReply, SyncReply
+from broker.groups.messages import Buffer, JoinedMember, JoinReply, SyncReply
 from broker.groups.persistence import record_of
 from broker.groups.transition import Transition
 
 REBALANCING = SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
+REMOVED_JOINING = JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, "")
+REMOVED_SYNCING = SyncReply(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def rebalance(transition: Transition, group: Group) -> None:
@@ -94,18 +98,23 @@ def remove(transition: Transition, group: Group, member: Member) -> None:
     """Remove the member and complete its pending requests. The caller decides whether to rebalance."""
     member_id = member.member_id
     transition.timers.cancel(member.session)
-    transition.complete_pending(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
-    transition.complete_pending(group.syncing, member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    transition.complete_pending(group.joining, member_id, REMOVED_JOINING)
+    transition.complete_pending(group.syncing, member_id, REMOVED_SYNCING)
     group.remove(member)
 
 
 def hand_out_assignments(
-    transition: Transition, group: Group, assignments: dict[str, bytes], error: ErrorCode = ErrorCode.NONE
+    transition: Transition,
+    group: Group,
+    assignments: Mapping[str, Buffer],
+    error: ErrorCode = ErrorCode.NONE,
 ) -> None:
     """Set every member's assignment, or the error, and complete pending SyncGroup requests."""
-    for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
-        if transition.complete_pending(group.syncing, member.member_id, sync_reply(group, member, error)):
+    syncing = group.syncing
+    for member_id, member in group.members.items():
+        member.assignment = bytes(assignments.get(member_id, b""))
+        if member_id in syncing:
+            transition.complete_pending(syncing, member_id, sync_reply(group, member, error))
             start_session(transition, member)
 
 
@@ -150,9 +159,10 @@ def _complete(transition: Transition, group: Group) -> None:
     if not group.members:
         transition.record(record_of(group))
         return
-    for member in group.members.values():
-        transition.complete_pending(group.joining, member.member_id, join_reply(group, member.member_id))
+    for member_id, member in group.members.items():
+        if member_id in group.joining:
+            transition.complete_pending(group.joining, member_id, join_reply(group, member_id))
         start_session(transition, member)
         member.is_new = False
-        group.pending_sync.add(member.member_id)
+        group.pending_sync.add(member_id)
     transition.set_timer(group.sync_timer, group.rebalance_timeout_ms)

@@ -4,8 +4,10 @@ Used by `transition` to write and by `loading` to read. (Kafka: OffsetCommitKey 
 GroupMetadataKey 2, GroupMetadataValue 3.)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from broker.groups.messages import NO_EPOCH, CommittedOffset
 
@@ -35,8 +37,7 @@ class GroupKey:
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMember:
+class StoredMember(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -45,6 +46,10 @@ class StoredMember:
     session_timeout_ms: int
     subscription: bytes
     assignment: bytes
+
+
+EncodedMember = tuple[bytes, bytes, bytes]
+"""The result of `encode_member`, the subscription and the assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,8 @@ def encode_group_key(group_id: str) -> bytes:
     return _INT16.pack(GROUP_KEY_VERSION) + _string(group_id)
 
 
-def encode_group_value(group: StoredGroup) -> bytes:
+def encode_group_value(group: StoredGroup, members: Sequence[EncodedMember]) -> bytes:
+    """Encode the group with these members in place of its own, which `encode_member` has encoded."""
     parts = [
         _INT16.pack(3),
         _string(group.protocol_type),
@@ -86,22 +92,38 @@ def encode_group_value(group: StoredGroup) -> bytes:
         _string(group.protocol),
         _string(group.leader),
         _INT64.pack(group.state_ms),
-        _INT32.pack(len(group.members)),
+        _INT32.pack(len(members)),
     ]
-    for member in group.members:
+    for member, subscription, assignment in members:
         parts += (
-            _string(member.member_id),
-            _string(member.instance_id),
-            _string(member.client_id),
-            _string(member.client_host),
-            _INT32.pack(member.rebalance_timeout_ms),
-            _INT32.pack(member.session_timeout_ms),
-            _INT32.pack(len(member.subscription)),
-            member.subscription,
-            _INT32.pack(len(member.assignment)),
-            member.assignment,
+            member,
+            _INT32.pack(len(subscription)),
+            subscription,
+            _INT32.pack(len(assignment)),
+            assignment,
         )
     return b"".join(parts)
+
+
+def encode_member(
+    member_id: str,
+    instance_id: str | None,
+    client_id: str,
+    client_host: str,
+    rebalance_timeout_ms: int,
+    session_timeout_ms: int,
+) -> bytes:
+    """Encode what a member keeps from one generation to the next."""
+    return b"".join(
+        (
+            _string(member_id),
+            _string(instance_id),
+            _string(client_id),
+            _string(client_host),
+            _INT32.pack(rebalance_timeout_ms),
+            _INT32.pack(session_timeout_ms),
+        )
+    )
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:

@@ -10,7 +10,7 @@ thread, for every job:
 
 import contextlib
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
 from broker.log import disk
@@ -131,16 +131,16 @@ class Removal:
 
 
 class Checkpoint:
-    """Replaces small files atomically."""
+    """Replaces files atomically. `contents` has a function by path, which formats the file in the thread."""
 
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
-        self.contents = contents
+    def __init__(self, contents: Mapping[str, Callable[[], bytes]]) -> None:
+        self._contents = contents
         self.error: OSError | None = None
 
     def run(self) -> None:
         try:
-            for path, content in self.contents.items():
-                disk.replace_file(path, content, flushed=True)
+            for path, content in self._contents.items():
+                disk.replace_file(path, content(), flushed=True)
         except OSError as error:
             self.error = error
 

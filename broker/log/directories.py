@@ -33,6 +33,7 @@ from broker.log.recovery import (
     load,
 )
 from broker.log.segment import Segment
+from broker.steps import Steps, finished
 
 NO_TOPIC_ID: Final = bytes(16)
 """Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
@@ -43,7 +44,10 @@ MAX_PREFERRED: Final = 10_000
 An administrator may name any partition.
 """
 
-Found = dict[tuple[str, int], PartitionLog]
+POINTS_AT_ONCE: Final = 128
+"""Recovery points formatted between two pauses; each takes a microsecond."""
+
+OpenedLogs = dict[tuple[str, int], PartitionLog]
 
 
 class PartitionFolder(NamedTuple):
@@ -180,7 +184,7 @@ class LogDirectory:
         """Create a partition; records before `first_offset` count as missing. Raises OSError."""
         path = self._file(layout.partition_directory(topic, index))
         self.starts.drop((topic, index))
-        self.recovery_points.offsets.pop((topic, index), None)
+        self.recovery_points.forget((topic, index))
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
         disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
@@ -204,20 +208,26 @@ class LogDirectory:
         self.count -= 1
         self.starts.drop((partition.topic, partition.index))
 
-    def recovery_points_text(self, partitions: Iterable[PartitionLog]) -> bytes:
-        points = {
-            (each.topic, each.index): each.recovery_point
-            for each in partitions
-            if os.path.dirname(each.directory) == self.path
-        }
-        return checkpoints.offsets_text(points)
+    def recovery_points_in_steps(self, partitions: Sequence[PartitionLog]) -> Steps[bytes]:
+        """Return the text of the recovery points, pausing after every few partitions.
 
-    def write_recovery_points(self, partitions: Iterable[PartitionLog]) -> None:
+        May run in any thread: it reads attributes only, and a recovery point never decreases.
+        """
+        lines: list[bytes] = []
+        for number, each in enumerate(partitions):
+            if not each.deleted and os.path.dirname(each.directory) == self.path:
+                lines.append(checkpoints.offset_line((each.topic, each.index), each.recovery_point))
+            if number % POINTS_AT_ONCE == POINTS_AT_ONCE - 1:
+                yield
+        return checkpoints.lines_text(lines)
+
+    def write_recovery_points(self, partitions: Sequence[PartitionLog]) -> Steps[None]:
         """Write the recovery points, so that a removed folder is not missed after a kill.
 
         Does not flush. Raises OSError.
         """
-        disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions))
+        text = yield from self.recovery_points_in_steps(partitions)
+        disk.replace_file(self.recovery_points.path, text)
 
     def close(self, partitions: Sequence[PartitionLog]) -> list[OSError]:
         """Flush the partitions and mark the shutdown as clean; return the errors and never raise.
@@ -237,7 +247,8 @@ class LogDirectory:
                 disk.flush_file_system(self.path)
             for partition in unflushed:
                 partition.flushed(partition.high_watermark, 0, names_too=True)
-            disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions), flushed=True)
+            text = finished(self.recovery_points_in_steps(partitions))
+            disk.replace_file(self.recovery_points.path, text, flushed=True)
             if not errors:
                 marker = self._file(layout.CLEAN_SHUTDOWN)
                 disk.replace_file(marker, checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True)
@@ -270,13 +281,13 @@ class LogDirectories:
         """A directory that cannot be read, or None."""
         return next((each for each in self._all if each.offline is not None), None)
 
-    def open(self, settings: TopicSettings, recovery: Recovery) -> Found:
+    def open(self, settings: TopicSettings, recovery: Recovery) -> OpenedLogs:
         """Open every directory and return all partitions.
 
         A directory that cannot be read goes offline. Raises OSError when no directory is usable, or another
         broker uses one.
         """
-        found: Found = {}
+        found: OpenedLogs = {}
         for directory in self._all:
             try:
                 partitions = list(directory.open(settings, recovery))

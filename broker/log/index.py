@@ -129,7 +129,7 @@ class SparseIndex:
         if unwritten and unwritten[0][0] <= key:
             return unwritten[bisect_right(unwritten, key, key=_first) - 1]
         stored = len(self) - len(unwritten)
-        found = bisect_right(self, key, hi=stored, key=_first)
+        found = bisect_right(range(stored), key, key=lambda at: self[at][0])
         return self[found - 1] if found else None
 
     def around(self, key: int) -> tuple[int, int | None]:

@@ -65,13 +65,15 @@ class LogContext(Generic[Partition]):
     flush, with the time of the oldest. `overdue`: partitions with more unflushed records than the topic
     allows. `rolled`: partitions with a closed, unflushed segment. `offline`: partitions that are unusable
     until the next start; the `offline_listeners` are called once for each. `gapped`: partitions with missing
-    records. `inspected`: records read since the last commit by checks before staging.
+    records. `inspected`: records read since the last commit by checks before staging. `rolls`: segments
+    rolled since the start. `failures`: how often staged batches were lost, or a partition went offline.
     """
 
     __slots__ = (
         "appended_positions",
         "dirty",
         "failed",
+        "failures",
         "files",
         "gapped",
         "inspected",
@@ -80,6 +82,7 @@ class LogContext(Generic[Partition]):
         "overdue",
         "read_positions",
         "rolled",
+        "rolls",
         "transfer",
         "unflushed",
     )
@@ -98,6 +101,8 @@ class LogContext(Generic[Partition]):
         self.read_positions = PositionLimit(MAX_READ_POSITIONS)
         self.appended_positions = PositionLimit(MAX_APPENDED_POSITIONS)
         self.inspected = 0
+        self.rolls = 0
+        self.failures = 0
 
     def forget(self, partition: Partition) -> None:
         """Remove a deleted or offline partition from the work lists."""

@@ -17,7 +17,7 @@ import os
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode
@@ -41,7 +41,6 @@ from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
 
 _base_offset = attrgetter("base_offset")
-_position = itemgetter(1)
 
 
 class Step:
@@ -130,8 +129,9 @@ class Move:
             return segments[at + 1].base_offset if at + 1 < len(segments) else self.partition.high_watermark
         # The batch of the last entry may be partly copied; the one before is complete.
         try:
-            before = bisect_right(segment.offsets, self._position, key=_position) - 2
-            return self._base + segment.offsets[before][0] + 1 if before >= 0 else self._base
+            index = segment.offsets
+            before = bisect_right(range(len(index)), self._position, key=lambda at: index[at][1]) - 2
+            return self._base + index[before][0] + 1 if before >= 0 else self._base
         except OSError:
             return self._base
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from broker.config.sections.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, HalfWritten
 from broker.log import disk, retention, timestamps
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
@@ -25,7 +25,7 @@ from broker.log.layout import DELETED, SNAPSHOT, segment_file
 from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
-from broker.log.segment import HalfWritten, Segment
+from broker.log.segment import Segment
 from broker.log.slice import EMPTY, MAX_UNCHECKED_BYTES, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
@@ -51,6 +51,9 @@ _UNKNOWN: Final = -2
 
 MAX_INSPECTED_RECORDS: Final = 2_048
 """Records read between two commits without a pause; ours. They take a millisecond."""
+
+RETIRED_AT_ONCE: Final = 16
+"""Segments that `retire` removes at once; each has three files to rename."""
 
 BYTES_PER_RECORD: Final = 128
 """Compressed bytes that take as long to decompress as one record takes to read; ours."""
@@ -194,11 +197,10 @@ class PartitionLog:
     def stage(
         self,
         records: memoryview,
-        *,
         now_wall_ms: int,
-        leader_epoch: int = 0,
-        internal: bool = False,
         inspected: bool = False,
+        internal: bool = False,
+        leader_epoch: int = 0,
     ) -> Staged:
         """Queue one batch for the next commit.
 
@@ -255,6 +257,10 @@ class PartitionLog:
         self._staged_end += size
         self.next_offset = last_offset + 1
         return staged
+
+    def may_roll(self, size: int, now_wall_ms: int) -> bool:
+        """Return whether staging `size` bytes now may close the active segment."""
+        return self._staged_end + size > self._roll_bytes or now_wall_ms > self._roll_ms
 
     def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
         """Check every record of a batch before `stage`.
@@ -341,6 +347,7 @@ class PartitionLog:
         return True
 
     def _roll_back(self, staged: list[Staged], error: OSError) -> None:
+        self._context.failures += 1
         for each in (*staged, *self._duplicates):
             each.error = ErrorCode.KAFKA_STORAGE_ERROR
         self._duplicates = []
@@ -399,6 +406,7 @@ class PartitionLog:
         except OSError as error:
             raise storage_error(error) from error
         self.segments.append(fresh)
+        self._context.rolls += 1
         self.has_new_names = True
         self._context.rolled[self] = None
         self._staged_end = 0
@@ -472,8 +480,9 @@ class PartitionLog:
                     f"the records from {gap.start} to {gap.end} are missing",
                 )
         segments = self.segments
+        first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         try:
-            for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
+            for segment in segments[first:]:
                 found = segment.locate(offset)
                 if found is not None:
                     cached = CachedPosition(segment, *found)
@@ -552,15 +561,19 @@ class PartitionLog:
         return self.log_start_offset
 
     def retire(self, now_wall_ms: int) -> list[str]:
-        """Remove the segments that retention no longer keeps, and return their renamed files for removal.
+        """Remove segments that retention no longer keeps, and return their renamed files for removal.
 
-        Raises ApiError KAFKA_STORAGE_ERROR.
+        Removes the oldest first, at most RETIRED_AT_ONCE. Raises ApiError KAFKA_STORAGE_ERROR.
         """
         if self.offline is not None:
             return []
         try:
             count = retention.expired(
-                self.segments, self.settings, log_start_offset=self.log_start_offset, now_wall_ms=now_wall_ms
+                self.segments,
+                self.settings,
+                log_start_offset=self.log_start_offset,
+                now_wall_ms=now_wall_ms,
+                most=RETIRED_AT_ONCE,
             )
         except OSError as error:
             raise self.unreadable(error) from error
@@ -666,6 +679,7 @@ class PartitionLog:
             self._forget_files(segment)
 
     def _fail_staged(self, code: ErrorCode) -> None:
+        self._context.failures += 1
         for each in (*self._staged, *self._duplicates):
             each.error = code
         self._staged, self._buffers, self._duplicates = [], [], []

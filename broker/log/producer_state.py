@@ -11,12 +11,25 @@ which is written when a segment is rolled and at a clean shutdown, and read at s
 It stores only the last batch of each producer, as Kafka's; recovery restores earlier ones from the log.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
+from broker.idle import idlest
+from broker.steps import Steps
+
+MAX_PRODUCERS: Final = 2_048
+"""Producers of a partition; one more evicts the eighth of them that was idle longest. Ours, as clients choose
+their producer ids, and a snapshot of all is written with each roll, in two milliseconds. A producer that was
+evicted goes on like a new one: only a batch that it repeats is not recognized.
+"""
+
+PRODUCERS_AT_ONCE: Final = 512
+"""Producers checked between two pauses."""
 
 RETAINED_BATCHES: Final = 5
 """Batches kept per producer to recognise retries: the most that a producer has in flight.
@@ -58,6 +71,9 @@ class ProducerStateEntry(NamedTuple):
     batches: tuple[BatchMetadata, ...]
 
 
+_seen_ms: Callable[[ProducerStateEntry], int] = attrgetter("seen_ms")
+
+
 def sequence_after(first: int, delta: int) -> int:
     """Return the sequence `delta` after `first`; sequences wrap from 2^31 - 1 to 0."""
     return (first + delta) & _SEQUENCE_MAX
@@ -74,6 +90,10 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def ids(self) -> list[int]:
+        """Return the producer ids, in no order."""
+        return list(self._producers)
 
     def items(self) -> list[tuple[int, ProducerStateEntry]]:
         return sorted(self._producers.items())
@@ -124,6 +144,8 @@ class ProducerStates:
     def add(self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int) -> None:
         """Record a staged batch that passed `check`. `undo` reverts it until `settle`."""
         known = self._producers.get(producer_id)
+        if known is None and len(self._producers) >= MAX_PRODUCERS:
+            self._evict()
         if producer_id not in self._before:
             self._before[producer_id] = known
         if known is None or known.epoch != epoch:
@@ -141,17 +163,23 @@ class ProducerStates:
         """Revert every `add` since the last `settle`."""
         for producer_id, producer in self._before.items():
             if producer is None:
-                del self._producers[producer_id]
+                self._producers.pop(producer_id, None)
             else:
                 self._producers[producer_id] = producer
         self._before = {}
 
-    def expire(self, before_ms: int) -> int:
-        """Remove producers last seen at `before_ms` or earlier and return their number."""
-        expired = [each for each, producer in self._producers.items() if producer.seen_ms <= before_ms]
-        for producer_id in expired:
+    def _evict(self) -> None:
+        for producer_id in idlest(self._producers, _seen_ms):
             del self._producers[producer_id]
-        return len(expired)
+
+    def expire(self, before_ms: int) -> Steps[None]:
+        """Remove producers last seen at `before_ms` or earlier. Pauses after every few."""
+        for number, producer_id in enumerate(list(self._producers), 1):
+            producer = self._producers.get(producer_id)
+            if producer is not None and producer.seen_ms <= before_ms:
+                del self._producers[producer_id]
+            if number % PRODUCERS_AT_ONCE == 0:
+                yield
 
 
 def snapshot(producers: ProducerStates) -> bytes:

@@ -22,8 +22,9 @@ def expired(
     *,
     log_start_offset: int,
     now_wall_ms: int,
+    most: int,
 ) -> int:
-    """Return how many of the oldest segments may be deleted.
+    """Return how many of the oldest segments may be deleted, at most `most`.
 
     Raises OSError.
 
@@ -32,19 +33,22 @@ def expired(
     count = 0
     if settings.deletes:
         count = max(
-            _too_old(segments, settings.retention_ms, now_wall_ms),
+            _too_old(segments, settings.retention_ms, now_wall_ms, most),
             _too_many(segments, settings.retention_bytes),
         )
-    while count < len(segments) - 1 and segments[count + 1].base_offset <= log_start_offset:
+    count = min(count, most)
+    while count < min(len(segments) - 1, most) and segments[count + 1].base_offset <= log_start_offset:
         count += 1
     return count
 
 
-def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int) -> int:
+def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int, most: int) -> int:
     if retention_ms == UNLIMITED:
         return 0
     count = 0
     for segment in segments:
+        if count == most:
+            break
         if segment is segments[-1] and segment.size == 0:
             break
         timestamp, _ = segment.newest()

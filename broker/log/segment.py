@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from broker.errors import HalfWritten
 from broker.log import disk
 from broker.log.disk import OpenFile, OpenFiles
 from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
@@ -32,15 +33,11 @@ _READ_AHEAD: Final = 4_096
 _read_extent = EXTENT.unpack_from
 
 
-class Found(NamedTuple):
+class BatchPosition(NamedTuple):
     """A batch in a segment."""
 
     position: int
     header: BatchHeader
-
-
-class HalfWritten(OSError):  # noqa: N818 - a state of the file
-    """An append failed and could not be undone: the file's content is unknown."""
 
 
 class Segment:
@@ -296,7 +293,7 @@ class Segment:
             return None
         return base_offset, base_offset + delta, size
 
-    def batches(self, position: int = 0) -> Iterator[Found]:
+    def batches(self, position: int = 0) -> Iterator[BatchPosition]:
         """Yield the headers from a batch's position on, skipping damaged ranges. Raises OSError."""
         file = self._files.get(self.path)
         start, chunk = position, b""
@@ -310,9 +307,9 @@ class Segment:
                 start, at = position, 0
                 chunk = disk.read_at(file, position, min(_READ_AHEAD, self.size - position))
             header = header_at(chunk, at)
-            yield Found(position, header)
+            yield BatchPosition(position, header)
             position += header.size
 
-    def batch(self, found: Found) -> bytes:
+    def batch(self, found: BatchPosition) -> bytes:
         """Return the batch's bytes. Raises OSError."""
         return disk.read_at(self._files.get(self.path), found.position, found.header.size)

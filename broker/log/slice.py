@@ -150,7 +150,9 @@ class FileSlice:
         """
         file, position = self._file, self.position
         end = position + self.remaining
-        sample = cached = position
+        # The kernel reads a small slice in one run.
+        sample = position if self.remaining > MAX_UNCHECKED_BYTES else end - 1
+        cached = position
         while disk.is_cached(file, sample) is not False:
             if sample == end - 1:
                 return

@@ -3,7 +3,7 @@
 Created by PartitionLog, read by the Produce handler and by internal appenders.
 """
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from broker.errors import ErrorCode
 
@@ -48,9 +48,12 @@ class Staged:
         self.error: ErrorCode | None = None
 
 
-class FailedAppend(NamedTuple, Generic[Partition]):
+class FailedAppend(Generic[Partition]):
     """Staged batches that a commit could not write and rolled back."""
 
-    partition: Partition
-    staged: list[Staged]
-    error: OSError
+    __slots__ = ("error", "partition", "staged")
+
+    def __init__(self, partition: Partition, staged: list[Staged], error: OSError) -> None:
+        self.partition = partition
+        self.staged = staged
+        self.error = error

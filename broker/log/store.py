@@ -14,7 +14,7 @@ from broker.config.sections.log import LogConfig
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
-from broker.log.directories import NO_TOPIC_ID, Found, LogDirectories, LogDirectory
+from broker.log.directories import NO_TOPIC_ID, LogDirectories, LogDirectory, OpenedLogs
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.log_context import LogContext
@@ -24,6 +24,10 @@ from broker.log.recovery import Missing, Recovery
 from broker.log.retention import ClockSteps
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
+from broker.steps import Steps, finished
+
+PARTITIONS_AT_ONCE: Final = 32
+"""Partitions that a periodic task checks between two pauses; each takes one to two microseconds."""
 
 _NONE_FAILED: Final[tuple[FailedAppend[PartitionLog], ...]] = ()
 
@@ -46,7 +50,7 @@ class LogStore:
             max_files = min(max_files, descriptors // 2)
         self._context: LogContext[PartitionLog] = LogContext(OpenFiles(max_files), transfer)
         self.directories = LogDirectories(config.dirs, self._context)
-        self._partitions: Found = {}
+        self._partitions: OpenedLogs = {}
         self._removable: list[tuple[int, list[str]]] = []
         self._clock_steps = ClockSteps()
         self.moves = Moves(lambda paths, due_ms: self._removable.append((due_ms, paths)))
@@ -172,14 +176,16 @@ class LogStore:
                 missing.append(Missing(topic, index, 0, end))
         return missing
 
-    def forget_deleted(self) -> None:
+    def forget_deleted(self) -> Steps[None]:
         """Remove deleted partitions from the recovery points, with one file write per directory.
 
-        Otherwise a new topic of the same name would look like one that has lost its folders.
+        Otherwise a new topic of the same name would look like one that has lost its folders. Pauses after
+        every few partitions.
         """
+        partitions = list(self)
         for directory in self.directories.online:
             with contextlib.suppress(OSError):
-                directory.write_recovery_points(self)
+                yield from directory.write_recovery_points(partitions)
 
     def move(self, partition: PartitionLog, target: LogDirectory) -> None:
         """Start moving the partition to `target`, or cancel a move if the partition is already there.
@@ -238,6 +244,16 @@ class LogStore:
         return reported
 
     @property
+    def rolls(self) -> int:
+        """The number of segments rolled since the start."""
+        return self._context.rolls
+
+    @property
+    def failures(self) -> int:
+        """How often staged batches were lost, or a partition went offline, since the start."""
+        return self._context.failures
+
+    @property
     def has_overdue_flushes(self) -> bool:
         """Whether responses to committed appends must wait for `overdue_flushes`."""
         return bool(self._context.overdue)
@@ -260,49 +276,58 @@ class LogStore:
         context.rolled.clear()
         return due
 
-    def expire_producers(self, now_wall_ms: int) -> None:
-        """Remove producers that were idle for `producer.id.expiration.ms`."""
+    def expire_producers(self, now_wall_ms: int) -> Steps[None]:
+        """Remove producers that were idle for `producer.id.expiration.ms`. Pauses after every few."""
         before_ms = now_wall_ms - self.config.producer_id_expiration_ms
-        for partition in self._partitions.values():
+        for number, partition in enumerate(list(self)):
             if partition.adopted:
-                partition.producers.expire(before_ms)
+                yield from partition.producers.expire(before_ms)
+            if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                yield
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
         """Set the reference for detecting clock steps, before the first round of retention."""
         self._clock_steps.is_trusted(now_wall_ms, now_ms, 0)
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
+        """`retention_in_steps` without pauses."""
+        return finished(self.retention_in_steps(now_wall_ms, now_ms))
+
+    def retention_in_steps(self, now_wall_ms: int, now_ms: int | None = None) -> Steps[list[BackgroundJob]]:
         """Delete expired segments and return jobs that remove files whose delay is over.
 
-        Call again after the shortest file.delete.delay.ms. `now_ms` is monotonic: after a large forward step
-        of the wall clock, nothing is deleted for log.retention.check.interval.ms. Without `now_ms` the wall
-        clock is trusted.
+        Pauses after every few partitions, and after each that had expired segments. Call again after the
+        shortest file.delete.delay.ms. `now_ms` is monotonic: after a large forward step of the wall clock,
+        nothing is deleted for log.retention.check.interval.ms. Without `now_ms` the wall clock is trusted.
         """
         self._context.files.recover()
         wait_ms = self.config.retention_check_interval_ms
         is_trusted = now_ms is None or self._clock_steps.is_trusted(now_wall_ms, now_ms, wait_ms)
-        for partition in self._partitions.values():
-            if not partition.adopted or not is_trusted:
-                continue
-            try:
-                paths = partition.retire(now_wall_ms)
-            except ApiError:
-                # The disk is full, or cannot be read: the next round retries.
-                continue
-            if paths:
+        for number, partition in enumerate(list(self) if is_trusted else ()):
+            if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                yield
+            while partition.adopted and not partition.deleted:
+                try:
+                    paths = partition.retire(now_wall_ms)
+                except ApiError:
+                    # The disk is full, or cannot be read: the next round retries.
+                    break
+                if not paths:
+                    break
                 self._removable.append((now_wall_ms + partition.settings.file_delete_delay_ms, paths))
+                yield
         due = [paths for due_ms, paths in self._removable if due_ms <= now_wall_ms]
         self._removable = [each for each in self._removable if each[0] > now_wall_ms]
         return [Removal(paths) for paths in due]
 
     def checkpoint(self) -> Checkpoint:
         """Return a job that writes the recovery points of all partitions."""
-        return Checkpoint(
-            {
-                directory.recovery_points.path: directory.recovery_points_text(self)
-                for directory in self.directories.online
-            }
-        )
+        partitions = list(self)
+
+        def text_of(directory: LogDirectory) -> Callable[[], bytes]:
+            return lambda: finished(directory.recovery_points_in_steps(partitions))
+
+        return Checkpoint({each.recovery_points.path: text_of(each) for each in self.directories.online})
 
     def close(self) -> list[OSError]:
         """Write and flush everything, and mark the shutdown as clean if that succeeded. Blocks."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.errors import ApiError
-from broker.log.segment import Found, Segment
+from broker.log.segment import BatchPosition, Segment
 from broker.records.inspect import first_record
 from broker.records.slices import SLICE, Slices
 
@@ -50,7 +50,9 @@ def first_at_or_after(
     return None
 
 
-def _next(segment: Segment, position: int, timestamp: int, start: int) -> tuple[Found | None, int | None]:
+def _next(
+    segment: Segment, position: int, timestamp: int, start: int
+) -> tuple[BatchPosition | None, int | None]:
     """Return the next batch that may hold the record, and the position after the batches read.
 
     Reads at most `SLICE` batches. The position is None at the end of the segment. Keeps no file in use.
@@ -85,7 +87,9 @@ def newest(segments: Sequence[Segment]) -> Slices[tuple[int, int] | None]:
     return None if found is None else (yield from _record(segment, found, timestamp, 0))
 
 
-def _record(segment: Segment, found: Found, timestamp: int, start: int) -> Slices[tuple[int, int] | None]:
+def _record(
+    segment: Segment, found: BatchPosition, timestamp: int, start: int
+) -> Slices[tuple[int, int] | None]:
     """Find the record in the batch; falls back to the batch if its records cannot be decoded."""
     header = found.header
     if header.uses_append_time:

@@ -1,13 +1,13 @@
-"""Two ways to send fetched records from the page cache to a socket: mapped windows and sendfile.
+"""Two ways to send fetched records from the page cache to a socket: sendfile and mapped windows.
 
 `log.transfer` selects the implementation that a FileSlice uses. Works on files, positions and sockets, not on
 records.
 
-Sending from a mapping takes half the time of sendfile for large slices, because the kernel copies into large
-socket buffers instead of lending single pages. Only the kernel may read a mapping: for a page that the disk
-cannot read, or one beyond the end of a truncated file, the kernel's system call fails with EFAULT, while a
-process that reads such a page itself is killed by SIGBUS. TLS encrypts in the process, so `FileSlice.copies`
-makes its slices use read calls.
+sendfile copies nothing: the socket refers to the pages. It needs a send buffer with which the receiver keeps
+up (`network.acceptor.acceptor`); with one of megabytes, mappings are faster. Only the kernel may read a
+mapping: for a page that the disk cannot read, or one beyond the end of a truncated file, the kernel's system
+call fails with EFAULT, while a process that reads such a page itself is killed by SIGBUS. TLS encrypts in the
+process, so `FileSlice.copies` makes its slices use read calls.
 """
 
 import contextlib

@@ -17,13 +17,16 @@ class Role(IntEnum):
 
 
 class ChangeOrigin(StrEnum):
-    """The interfaces for changes. `BROKER` is the broker itself: its first start, its own topics."""
+    """The interfaces for changes. `BROKER` is the broker itself: its first start, its own topics. `UPSTREAM`
+    is the cluster behind a gateway, whose changes the gateway follows.
+    """
 
     WIRE = "wire"
     REST = "rest"
     PAGE = "page"
     COMMAND_LINE = "command-line"
     BROKER = "broker"
+    UPSTREAM = "upstream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Actor:
 
 
 BROKER_ITSELF = Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER)
+
+UPSTREAM_CLUSTER = Actor("upstream cluster", Role.ADMIN, "", ChangeOrigin.UPSTREAM)
 
 COMMAND_LINE = Actor("operator", Role.ADMIN, "", ChangeOrigin.COMMAND_LINE)
 """The operator who starts the broker, who can also modify its files."""

@@ -253,8 +253,8 @@ def _subscription(name: str, stamps: Mapping[str, Stamp]) -> SubscriptionEntry |
 
 
 def _token(name: str, stamps: Mapping[str, Stamp]) -> AdminToken | None:
-    stamp = stamps["token"]
-    if stamp.value is None:
+    stamp = stamps.get("token")
+    if stamp is None or stamp.value is None:
         return None
     parts = json.loads(stamp.value)
     salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])

@@ -4,13 +4,14 @@ broker.control owns the Publisher and publishes each commit before its response.
 quotas, the partitions and the caches of responses that depend on the image.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
 from broker.metadata.image import Image
-from broker.steps import Steps, finished
+from broker.steps import Steps, finished, freed
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,10 @@ class Publisher:
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
-    def publish(self, image: Image, changes: Sequence[Change], actor: Actor = BROKER_ITSELF) -> None:
-        """Replace the current image and call all subscribers with it."""
-        finished(self.in_steps(image, Delta.of(changes, actor)))
-
     def in_steps(self, image: Image, delta: Delta) -> Steps[None]:
-        """As `publish`, in steps: other tasks can see a partial result. Each step ends after a change to one
-        entity; the image is replaced within one step.
+        """Replace the current image and call all subscribers with it, in steps: other tasks can see a partial
+        result. Each step ends after a change to one entity; the image is replaced within one step. The last
+        steps free what only the old image has.
         """
         old = self.image
         for subscriber in self._preparing:
@@ -118,3 +116,18 @@ class Publisher:
         self.image = image
         for subscriber in self._subscribers:
             yield from subscriber(old, image, delta) or ()
+        yield
+        replaced = _changed_entries(old, delta)
+        yield
+        del old
+        yield from freed(replaced)
+
+
+def _changed_entries(image: Image, delta: Delta) -> list[Any]:
+    """Return the entries of `image` that a delta names; None in place of new ones."""
+    return [
+        *map(image.topics.get, delta.topics),
+        *map(image.quotas.get, {each.entity for each in delta.quotas}),
+        *map(image.client_metrics.get, delta.client_metrics),
+        *map(image.scram.get, delta.scram),
+    ]

@@ -1,13 +1,15 @@
-"""Rates per second. (Kafka: Rate, SimpleRate, Meter)
+"""Rates per second, and the token bucket. (Kafka: Rate, SimpleRate, Meter, TokenBucket)
 
 `Rate` is for byte, request and connection quotas; `SimpleRate` is for the replication throttle and does not
-assume idle windows before the first one. `CounterRate` is for the console and /metrics. Used by quotas, by
-the memory pool and by the console's metrics. No clock: `now_ms` and `now_ns` are arguments.
+assume idle windows before the first one. `CounterRate` is for the console and /metrics. `TokenBucket` is for
+the controller mutation quota (KIP-599), where one large request would keep a sampled rate above its bound for
+many seconds although the backlog is small. Used by quotas, by the memory pool and by the console's metrics.
+No clock: `now_ms` and `now_ns` are arguments.
 """
 
-from copy import copy
-from typing import Final
+from typing import Final, Self
 
+from broker.metrics.quota import java_divide, java_round
 from broker.metrics.window import SampledStat, Window
 
 WINDOW_NS: Final = 1_000_000_000
@@ -42,9 +44,11 @@ class Rate(SampledStat):
             return self.measure(now_ms)
         if now_ms - max(self._lasts) >= self._expire_ms:
             return 0.0
-        twin = copy(self)
+        twin = type(self)(self.window, self._unit_ms)
         twin._starts, twin._lasts = self._starts[:], self._lasts[:]
         twin._values, twin._counts = self._values[:], self._counts[:]
+        twin._current = self._current
+        twin._oldest_start, twin._quiet_since = self._oldest_start, self._quiet_since
         return twin.measure(now_ms)
 
     def window_size_ms(self, now_ms: int) -> int:
@@ -76,7 +80,7 @@ class Meter:
 
     def __init__(self, window: Window, unit_ms: float = 1000.0) -> None:
         self.rate = Rate(window, unit_ms)
-        self.total: float = 0
+        self.total = 0.0
 
     def record(self, value: float, now_ms: int) -> None:
         self.rate.record(value, now_ms)
@@ -111,3 +115,50 @@ class CounterRate:
             self.rates = tuple(each * 1e9 / elapsed for each in grown)
             self._before, self._since = totals, now_ns
         return self.rates
+
+
+class TokenBucket:
+    """Holds at most `samples * window * bound` tokens; below zero the quota is exhausted.
+
+    `bound` (tokens per second) may change at any time: the tokens stay, and are cut to the new burst on
+    next use. As in Kafka a new bucket is empty at time zero, which is full for any present clock; `full`
+    creates a full one.
+    """
+
+    __slots__ = ("_last_ms", "_span_s", "_tokens", "bound")
+
+    def __init__(self, window: Window, bound: float, tokens: float = 0.0, last_ms: int = 0) -> None:
+        self.bound = bound
+        self._span_s = window.samples * (window.window_ms / 1000.0)
+        self._tokens = tokens
+        self._last_ms = last_ms
+
+    @classmethod
+    def full(cls, window: Window, bound: float, now_ms: int) -> Self:
+        bucket = cls(window, bound, last_ms=now_ms)
+        bucket._tokens = bucket.burst
+        return bucket
+
+    @property
+    def burst(self) -> float:
+        """The maximum number of tokens."""
+        return self._span_s * self.bound
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Refill, then spend `value`, also below zero; a negative value gives back, up to the burst."""
+        self._tokens = min(self.burst, self.measure(now_ms) - value)
+
+    def measure(self, now_ms: int) -> float:
+        """Refill and return the tokens; negative when exhausted."""
+        self._tokens = min(self.burst, self._tokens + self.bound * ((now_ms - self._last_ms) / 1000.0))
+        self._last_ms = now_ms
+        return self._tokens
+
+    def peek(self, now_ms: int) -> float:
+        """Return the result of `measure` without changing the state."""
+        return min(self.burst, self._tokens + self.bound * ((now_ms - self._last_ms) / 1000.0))
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """Return the time until the tokens are back at zero; 0 if they are not below it."""
+        tokens = self.measure(now_ms)
+        return java_round(java_divide(-tokens, self.bound) * 1000.0) if tokens < 0 else 0

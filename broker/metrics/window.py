@@ -10,6 +10,7 @@ samples * window_ms`.
 
 from dataclasses import dataclass
 from math import inf, isnan, nan
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class SampledStat:
         "window",
     )
 
-    INITIAL = 0.0
+    INITIAL: ClassVar[float] = 0.0
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -79,6 +80,19 @@ class SampledStat:
         for value in self._values:
             total += value
         return total
+
+    def recent(self, now_ms: int, windows: int) -> tuple[float, int, int]:
+        """Return the sum and the number of the events of the last `windows` windows, including the present
+        one, and the milliseconds since the first of them began, at least one window. Changes nothing.
+        """
+        since_ms = now_ms - windows * self._window_ms
+        total, events, first_ms = 0.0, 0, now_ms - self._window_ms
+        for index, start_ms in enumerate(self._starts):
+            if start_ms > since_ms:
+                total += self._values[index]
+                events += self._counts[index]
+                first_ms = min(first_ms, start_ms)
+        return total, events, now_ms - first_ms
 
     def measure_or_zero(self, now_ms: int) -> float:
         """Return `measure`, with 0 instead of NaN: metrics and JSON show no events as 0."""
@@ -150,7 +164,7 @@ class Max(SampledStat):
 
     __slots__ = ()
 
-    INITIAL = -inf
+    INITIAL: ClassVar[float] = -inf
 
     def record(self, value: float, now_ms: int) -> None:
         super().record(0.0, now_ms)

@@ -25,7 +25,7 @@ class Place(Enum):
 
     ACCEPT = "accept"
     """From the accepted socket to a processor's queue: connection quotas, socket options, hand-off."""
-    THROTTLED_SOCKET = "parked-socket"
+    THROTTLED_SOCKET = "throttled-socket"
     """A throttled socket whose wait for the rate of its address has ended."""
     REGISTER = "register"
     """From a processor's queue to the selector: channel, TLS, epoll, listeners of new connections."""

@@ -19,7 +19,7 @@ from broker.api.client_security import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, LateLogins, Sessions
-from broker.network.connection.channel import Channel, ConnectionIds, has_arrivals
+from broker.network.connection.channel import Channel, ConnectionIds, NewConnection, has_arrivals
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 HEAD: Final = struct.Struct(">Ii")
 """API key and version as one number, then the correlation id."""
+
+TURNS_NS: Final = 500_000
+"""How long a processor that has queued no request may poll before other tasks run; ours."""
 
 NEW_CONNECTIONS: Final = 20
 """Accepted sockets waiting for this processor (Kafka: Processor.ConnectionQueueSize, 20)."""
@@ -68,31 +71,42 @@ class ProcessorSettings:
     """Set for a TLS listener."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessorServices:
+    """The services of a processor. `on_drop` closes a connection that fails before it has a channel.
+    `failures` reports every unexpected exception that ends a connection.
+    """
+
+    routes: Routes
+    requests: Requests
+    clock: TrioClock
+    frames: FramePool
+    logins: Logins
+    unauthenticated: UnauthenticatedConnections
+    failures: Failures
+    on_open: Callable[[Channel], None]
+    on_close: Callable[[Channel, str], None]
+    on_drop: Callable[[Accepted], None]
+
+
 class Processor:
     """Owns its channels. `id` is unique in the broker. The acceptor sends accepted sockets to
-    `new_connections`. `on_drop` closes a connection that fails before it has a channel. `failures` reports
-    every unexpected exception that ends a connection.
+    `new_connections`.
     """
 
     channel_type: ClassVar[type[Channel]] = Channel
+    max_turns: ClassVar[int] = 1
+    """Turns before other tasks run, if no request is queued."""
 
     def __init__(
         self,
         processor_id: int,
         name: str,
         settings: ProcessorSettings,
-        *,
-        routes: Routes,
-        requests: Requests,
-        clock: TrioClock,
-        frames: FramePool,
-        logins: Logins,
-        unauthenticated: UnauthenticatedConnections,
-        failures: Failures,
-        on_open: Callable[[Channel], None],
-        on_close: Callable[[Channel, str], None],
-        on_drop: Callable[[Accepted], None],
+        services: ProcessorServices,
+        new_responder: Callable[..., Responder] = Responder,
     ) -> None:
+        clock, frames, failures = services.clock, services.frames, services.failures
         self.id = processor_id
         self.name = name
         self.idle = 0
@@ -101,24 +115,33 @@ class Processor:
         self._asleep_since: int | None = None
         self.new_connections, self._accepted = trio.open_memory_channel[Accepted](NEW_CONNECTIONS)
         self._settings = settings
-        self._routes = routes
-        self._requests = requests
-        self._put_nowait = requests.put_nowait
+        self._routes = services.routes
+        self._requests = services.requests
+        self._put_nowait = services.requests.put_nowait
         self._clock = clock
         self._frames = frames
-        self._logins = logins
-        self._unauthenticated = unauthenticated
-        self._on_open = on_open
-        self._on_drop = on_drop
+        self._logins = services.logins
+        self._unauthenticated = services.unauthenticated
+        self._on_open = services.on_open
+        self._on_drop = services.on_drop
         self._failures = failures
-        self.selector = Selector(on_close, failures)
+        self.selector = Selector(services.on_close, failures)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
-        self.responder = self._make_responder()
+        self.responder = new_responder(
+            self.selector,
+            clock,
+            self._failed_logins,
+            settings.max_frame,
+            failures,
+            copies_regions=settings.certificates is not None,
+        )
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
         self._sessions = Sessions(self.selector, settings.max_frame_before_login)
         self._ids = ConnectionIds(processor_id)
         self._reading = True
+        self._has_accepted = False
+        self._has_queued = False
         self._request_time: RequestTime | None = None
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
         self._poll = polling(frames, self.selector)
@@ -139,9 +162,11 @@ class Processor:
         ready: list[Event] = []
         events: Iterable[Event] = ready
         is_polled = True
+        max_turns = self.max_turns
+        turns = due = 0
         try:
             while True:
-                if is_polled:
+                if self._has_accepted and is_polled:
                     self._configure_new_connections()
                 if responder.responses:
                     responder.flush()
@@ -154,23 +179,32 @@ class Processor:
                     if ready:
                         # Under load the next requests have arrived by the time the handlers have run, and a
                         # poll costs a tenth of a wake-up.
-                        await trio.lowlevel.checkpoint()
+                        if self._has_queued or asleep >= due or turns == max_turns:
+                            self._has_queued = False
+                            turns = 0
+                            await trio.lowlevel.checkpoint()
                         ready = poll(0, 4096)
                     if not ready:
                         self._asleep_since = asleep
                         await trio.lowlevel.wait_readable(epoll_fd)
                         self._asleep_since = None
+                        self._has_queued = False
+                        turns = 0
                         ready = poll(0, 4096)
                     events, now = ready, now_of()
+                    if turns == 0:
+                        due = now + TURNS_NS
+                    turns += 1
                     self.idle += now - asleep
                     self.polls += 1
-                now_ms = now // 1_000_000 + base_ms
+                selector.now = now
+                now_ms = selector.now_ms = now // 1_000_000 + base_ms
                 if self._request_time is not None:
                     events = self._timed(events, now)
                 for fd, mask in events:
                     channel = channels.get(fd)
                     if channel is None:
-                        selector.reset_wakeup(fd)
+                        self._on_unregistered(fd, mask)
                         continue
                     try:
                         if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
@@ -191,6 +225,11 @@ class Processor:
                         await self._wait_for_space(request)
         finally:
             self.close()
+
+    def _on_unregistered(self, fd: int, _mask: int) -> None:
+        """Handle an event of a descriptor that is not a client's: the wake-up, which the acceptor uses."""
+        self.selector.reset_wakeup(fd)
+        self._has_accepted = True
 
     def _buffered_events(self) -> Iterator[Event]:
         """Yield an event for each unmuted channel with bytes that were already read."""
@@ -331,6 +370,7 @@ class Processor:
                     return None
             channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
             request = Request(self.responder, channel, route, frame, correlation_id, now)
+            self._has_queued = True
             try:
                 self._put_nowait(request)
             except trio.WouldBlock:
@@ -389,22 +429,13 @@ class Processor:
             names_users=not settings.requires_login,
         )
 
-    def _make_responder(self) -> Responder:
-        return Responder(
-            self.selector,
-            self._clock,
-            self._failed_logins,
-            self._settings.max_frame,
-            self._failures,
-            copies_regions=self._settings.certificates is not None,
-        )
-
     def _configure_new_connections(self) -> None:
         settings = self._settings
         for _ in range(NEW_CONNECTIONS):
             try:
                 sock, peer = self._accepted.receive_nowait()
             except trio.WouldBlock:
+                self._has_accepted = False
                 return
             try:
                 channel = self._channel(sock, peer)
@@ -438,17 +469,15 @@ class Processor:
         local = sock.getsockname()[:2]
         logger.debug("Processor %d listening to new connection from %s:%d", self.id, *peer)
         limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
-        channel = self.channel_type(
-            sock,
-            self.responder,
-            connection_id=self._ids.new(local, peer, self.selector.ids),
-            listener=settings.listener,
-            peer=peer,
-            receive=self._new_receive(limit, sock),
+        connection = NewConnection(
+            self._ids.new(local, peer, self.selector.ids),
+            settings.listener,
+            peer,
             authenticated=not settings.requires_login and self.handshakes is None,
             now_ms=self._clock.ms(),
             wall_ms=self._clock.wall_ms(),
         )
+        channel = self.channel_type(sock, self.responder, self._new_receive(limit, sock), connection)
         if self.handshakes is not None:
             self.handshakes.begin(channel)
         elif settings.requires_login:

@@ -236,7 +236,7 @@ class Responder:
             return -1
         wanted = sum(map(len, parts))
         try:
-            written = send_at_once(channel.sock, parts) if len(parts) > 1 else -1
+            written = send_at_once(channel.sock, parts, wanted) if len(parts) > 1 else -1
         except BlockingIOError:
             written = 0
         except UnreadableRegion as error:

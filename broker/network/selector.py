@@ -78,14 +78,17 @@ class ConnectionCounts:
 
 
 class Selector:
-    """`channels` maps file descriptors to channels, `ids` holds their ids. `on_close` is called once for
-    every connection that closes, with the reason. `failures` reports steps of closing that raise; the other
-    steps still run.
+    """`channels` maps file descriptors to channels, `ids` holds their ids. `now` and `now_ms` are the time of
+    the last poll, in nanoseconds and milliseconds of the run's clock. `on_close` is called once for every
+    connection that closes, with the reason. `failures` reports steps of closing that raise; the other steps
+    still run.
     """
 
     def __init__(self, on_close: Callable[[Channel, str], None], failures: Failures) -> None:
         self.channels: dict[int, Channel] = {}
         self.ids: set[str] = set()
+        self.now = 0
+        self.now_ms = 0
         self.counts = ConnectionCounts()
         self._on_close = on_close
         self.failures = failures
@@ -137,6 +140,18 @@ class Selector:
         """
         self._epoll.unregister(channel.fd)
         channel.interest = UNWATCHED
+
+    def watch(self, fd: int, interest: int) -> None:
+        """Watch a descriptor that is not a client's. Raises OSError if the kernel cannot watch it."""
+        self._epoll.register(fd, interest)
+
+    def rewatch(self, fd: int, interest: int) -> None:
+        """Change the events that epoll reports for such a descriptor."""
+        self._epoll.modify(fd, interest)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop watching such a descriptor. Call it before the descriptor is closed."""
+        self._epoll.unregister(fd)
 
     def in_flight(self) -> int:
         """Return the number of requests received and not yet answered in full."""
@@ -196,7 +211,8 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
     maybeCloseOldestConnection)
 
     A connection is not idle while a request is being served, it is throttled, it waits for memory, or the
-    kernel holds unread bytes. It is idle while it takes none of its response, or its request never completes.
+    kernel holds unread bytes. It is idle while it takes none of its response, its request never completes, or
+    its peer has ended the stream and only its responses are missing.
     The least recently used connection closes first, one per turn of the loop.
     """
     if limit_ms < 0:
@@ -228,7 +244,7 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
 
 
 def _is_used(channel: Channel) -> bool:
-    if channel.send is not None:
+    if channel.send is not None or channel.has_ended:
         return False
     if channel.mute_state is not MuteState.NOT_MUTED:
         return True

@@ -34,7 +34,7 @@ from broker.network.metrics.client_usage import ClientUsage
 from broker.network.metrics.request_log import RequestLog
 from broker.network.metrics.request_metrics import AllMetrics, Taps
 from broker.network.observers import ConnectionObservers
-from broker.network.processor import Processor, ProcessorSettings
+from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.server_resources import ServerResources
@@ -57,8 +57,9 @@ class ServerMode:
     callbacks: Callable[[int, int], Callbacks]
     processor: Callable[..., Processor]
     handlers: type[HandlerPool]
-    throttling: type[Throttling]
+    throttling: Callable[..., Throttling]
     resizable: bool = True
+    request_time: type[RequestTime] = RequestTime
 
 
 KAFKA: Final = ServerMode(
@@ -141,8 +142,8 @@ class EndedProcessors:
 
 
 class ServerFactory:
-    """State that all planes share, and each socket server's own (`resources`). `config` and `tls` are
-    replaced when settings change; `responders` are the responders of all processors.
+    """State that all planes share, and each socket server's own (`resources`). `responders` are the
+    responders of all processors. Changed settings apply to what is created afterwards.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class ServerFactory:
         self.request_time: RequestTime | None = None
         """Set while a request quota exists."""
         self.config = config
-        self.tls = tls
+        self._tls = tls
         self.endpoints = apis.endpoints
         self._node = node
         self._apis = apis
@@ -189,9 +190,7 @@ class ServerFactory:
         self._mode = mode
         self._on_close = on_close
         self._observers = observers
-        self.cache_allowed = True
-        """Whether requests may be served from caches, without a handler; see `Routes`."""
-        self.wrapper: Wrapper | None = None
+        self._wrapper: Wrapper | None = None
         """Wraps the request handlers, if set."""
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
@@ -200,10 +199,26 @@ class ServerFactory:
             if name in wanted:
                 self.planes[name] = self._plane(name)
 
+    def reconfigure(self, config: NetworkConfig) -> None:
+        """Set the network settings."""
+        self.config = config
+
+    def set_tls(self, tls: TlsConfig) -> None:
+        """Set the keys of new listeners."""
+        self._tls = tls
+
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Attribute the thread's time to clients, or not (None). Measured requests are not cached."""
+        self.request_time = request_time
+
+    def wrap_handlers(self, wrapper: Wrapper | None) -> None:
+        """Set the wrapper of the request handlers."""
+        self._wrapper = wrapper
+
     def listener(self, endpoint: ListenerConfig) -> Listener:
         """Create a listener with its port bound and its processors. Raises ConfigError with its name."""
         config = self.config.for_listener(endpoint.name)
-        certificates = certificates_of(self.tls, endpoint)
+        certificates = certificates_of(self._tls, endpoint)
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
@@ -213,8 +228,8 @@ class ServerFactory:
             self._node.drain_timeout_ms / 1000,
             certificates,
         )
-        listener.routes.wrap_handlers(self.wrapper)
-        listener.routes.allow_cache(self.cache_allowed)
+        listener.routes.wrap_handlers(self._wrapper)
+        listener.routes.allow_cache(self.request_time is None)
         self.advertise(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
@@ -286,16 +301,18 @@ class ServerFactory:
                 logins_end=self._security.config.logins_end(listener.name),
                 certificates=listener.certificates,
             ),
-            routes=listener.routes,
-            requests=plane.requests,
-            clock=self._clock,
-            frames=resources.frames,
-            logins=resources.users,
-            unauthenticated=resources.unauthenticated,
-            failures=self.failures,
-            on_open=self._observers.opened,
-            on_close=self._on_close,
-            on_drop=listener.acceptor.gate.release,
+            ProcessorServices(
+                routes=listener.routes,
+                requests=plane.requests,
+                clock=self._clock,
+                frames=resources.frames,
+                logins=resources.users,
+                unauthenticated=resources.unauthenticated,
+                failures=self.failures,
+                on_open=self._observers.opened,
+                on_close=self._on_close,
+                on_drop=listener.acceptor.gate.release,
+            ),
         )
         processor.measure(self.request_time)
         self.responders.append(processor.responder)
@@ -318,4 +335,5 @@ def socket_options(config: NetworkConfig) -> SocketOptions:
         config.socket_send_buffer_bytes,
         config.socket_receive_buffer_bytes,
         config.socket_listen_backlog_size,
+        config.socket_listen_reuse_port,
     )

@@ -19,8 +19,8 @@ from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.unauthenticated import UnauthenticatedConnections
 from broker.network.failures import Failures
 from broker.network.memory.leased_receive import LeasedFrames
-from broker.network.memory.memory_limit import memory_limit
-from broker.network.memory.memory_pool import MemoryPool
+from broker.network.memory.memory_pool import MemoryPool, memory_limit
+from broker.network.memory.unmapping import Unmapping
 from broker.network.observers import ConnectionObservers
 from broker.network.selector import Selector
 from broker.quotas.connections import ConnectionQuotas
@@ -53,8 +53,9 @@ class ServerResources:
         self.unauthenticated = UnauthenticatedConnections(
             self.gate.unauthenticated, clock, quotas.counted, self.gate.reject_on
         )
-        self.memory = _bounded(config, clock, prefix)
-        self.frames: FramePool = self.memory or FramePool()
+        self.unmapping = Unmapping(clock, prefix)
+        self.memory = _bounded(config, clock, prefix, self.unmapping)
+        self.frames: FramePool = self.memory or FramePool(self.unmapping.begin)
         self.gate_task = f"{prefix}connection-quotas"
 
 
@@ -63,7 +64,7 @@ def task_name_prefix(name: Server) -> str:
     return "" if name is Server.BROKER else f"{name}-"
 
 
-def _bounded(config: NetworkConfig, clock: Clock, prefix: str) -> LeasedFrames | None:
+def _bounded(config: NetworkConfig, clock: Clock, prefix: str, unmapping: Unmapping) -> LeasedFrames | None:
     """Return the bounded memory of a server's requests (KIP-72), or None if unbounded. By default only large
     requests count, since accounting costs more than handling a small request.
     """
@@ -72,4 +73,11 @@ def _bounded(config: NetworkConfig, clock: Clock, prefix: str) -> LeasedFrames |
         return None
     memory = MemoryPool(size, config.socket_request_max_bytes)
     only_large = config.queued_max_request_bytes is None
-    return LeasedFrames(memory, config.queued_request_stall_timeout_ms, clock, prefix, only_large=only_large)
+    return LeasedFrames(
+        memory,
+        config.queued_request_stall_timeout_ms,
+        clock,
+        prefix,
+        only_large=only_large,
+        unmap=unmapping.begin,
+    )

@@ -18,6 +18,8 @@ from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
 from broker.config.sections import ConnectionConfig, NetworkConfig, NodeConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
+from broker.metadata.image import Image
+from broker.metadata.publisher import Delta
 from broker.network.acceptor.acceptor import check_bindable
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
@@ -96,6 +98,7 @@ class SocketServer:
         self.gate, self.users, self.memory, self.frames = own.gate, own.users, own.memory, own.frames
         self._clock = clock
         self.listeners: list[Listener] = []
+        self._renewals: list[Callable[[], None]] = []
         self._quotas = quotas
         self._disconnected = disconnected
         self._mode = mode
@@ -145,6 +148,7 @@ class SocketServer:
     def start_processors(self, nursery: TaskStarter) -> None:
         self._processor_nursery = nursery
         for each in self.resources.values():
+            nursery.start_soon(each.unmapping.reaper.run, name=each.unmapping.reaper.name)
             if each.memory is not None:
                 nursery.start_soon(each.memory.reaper.run, name=each.memory.reaper.name)
         for listener in self.listeners:
@@ -218,7 +222,7 @@ class SocketServer:
 
     def apply_tls(self, tls: TlsConfig) -> None:
         """Use these keys for new connections. Call it before `reconfigure`, which may add listeners."""
-        self._factory.tls = tls
+        self._factory.set_tls(tls)
         for listener in self.listeners:
             if listener.certificates is None or listener.ending:
                 continue
@@ -236,7 +240,7 @@ class SocketServer:
         """
         if self._processor_nursery is None or self._acceptor_nursery is None:
             return  # the broker is stopping; the next start reads the new settings
-        self._factory.config = new
+        self._factory.reconfigure(new)
         removed, added = self._changes(old, new)
         for listener in self.listeners:
             if listener.name in removed and not listener.ending:
@@ -327,15 +331,23 @@ class SocketServer:
     def log_requests(self, config: RequestLogConfig) -> None:
         """Set which requests are written to the log."""
         self.request_log.configure(config)
-        for listener in self.listeners:
-            listener.routes.renew_metrics()
+        self._renew_metrics()
 
     def count_by_client(self, is_wanted: bool) -> None:
         """Turn `client_usage` on or off."""
         if is_wanted is not self.client_usage.is_enabled:
-            self.client_usage.is_enabled = is_wanted
-            for listener in self.listeners:
-                listener.routes.renew_metrics()
+            self.client_usage.enable(is_wanted)
+            self._renew_metrics()
+
+    def on_renewed_metrics(self, renew: Callable[[], None]) -> None:
+        """Call `renew` when the routes' metrics change, for routes that no listener has."""
+        self._renewals.append(renew)
+
+    def _renew_metrics(self) -> None:
+        for listener in self.listeners:
+            listener.routes.renew_metrics()
+        for renew in self._renewals:
+            renew()
 
     def time_requests(self, is_timed: bool) -> None:
         """Turn request time measurement, which the request quota needs, on or off."""
@@ -343,27 +355,30 @@ class SocketServer:
         # If the inter-broker listener is only the default one, clients use it too.
         named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
-        self.measure(RequestTime(quota, self._clock, exempt) if is_timed else None)
+        self.measure(self._mode.request_time(quota, self._clock, exempt) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Attribute the thread's time to clients, or stop doing so (None)."""
-        self._factory.request_time = request_time
+        self._factory.measure(request_time)
         for plane in self.planes.values():
             plane.handlers.measure(request_time)
         for processor in self.processors():
             processor.measure(request_time)
-        self._factory.cache_allowed = request_time is None
         for listener in self.listeners:
             listener.routes.allow_cache(request_time is None)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
         """Wrap the request handlers of every listener, or remove the wrapper (None)."""
-        self._factory.wrapper = wrapper
+        self._factory.wrap_handlers(wrapper)
         for listener in self.listeners:
             listener.routes.wrap_handlers(wrapper)
 
+    def on_metadata_update(self, _old: Image, _new: Image, _delta: Delta) -> None:
+        """Invalidate cached responses, which depend on the metadata image."""
+        self.clear_caches()
+
     def clear_caches(self) -> None:
-        """Invalidate cached responses; called when the metadata image changes."""
+        """Invalidate cached responses."""
         for listener in self.listeners:
             listener.routes.clear_caches()
 

@@ -123,7 +123,7 @@ class LastError:
 def _set_task(error: BaseException, name: str) -> None:
     """Set the task name of fatal errors that an inner supervisor has not set."""
     if isinstance(error, FatalExitError):
-        error.task = error.task or name
+        error.set_task(name)
     elif isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             _set_task(each, name)

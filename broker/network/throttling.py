@@ -6,13 +6,13 @@ ends it. Another reaper checks whether throttled clients wait as long as the res
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.failures import Failures, Place
-from broker.network.handling.request_channel import Request
+from broker.network.metrics.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
@@ -44,6 +44,19 @@ RUNNING_MS: Final = 1_000
 """The minimum age of a connection whose average rate is meaningful."""
 
 
+class ThrottledRoute(MeasuredRoute, Protocol):
+    """The route of a throttled request."""
+
+    metrics: RequestMetrics
+
+
+class ThrottledRequest(MeasuredRequest, Protocol):
+    """The request that a throttle is about."""
+
+    @property
+    def route(self) -> ThrottledRoute: ...
+
+
 class Throttling:
     """The throttled channels of every kind of quota, and their reapers. `started` and `ended` count
     throttles; a throttle does not end if its connection closes.
@@ -68,7 +81,7 @@ class Throttling:
             THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
         )
 
-    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
+    def start(self, request: ThrottledRequest, throttle: Throttle, *, is_reported: bool = True) -> None:
         """Throttle the request's channel. Called while its response is pending; `is_reported` says whether
         that response reports the throttle to the client.
         """
@@ -105,21 +118,28 @@ class Throttling:
             if not manager.has_new_rules:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
-                manager.recheck_clients((), now_ms)
-                manager.forget_new()
+                for each in (manager, *manager.parts.values()):
+                    each.recheck_clients((), now_ms)
+                    each.forget_new()
             else:
                 if open_now is None:
                     open_now = list(channels())
-                concerned: list[Channel] = []
-                clients: list[Client] = []
-                for channel in open_now:
-                    clients.append((channel.principal, channel.client_id))
-                    if manager.concerns(channel.principal, channel.client_id):
-                        concerned.append(channel)
-                    if len(clients) % CHANNELS == 0:
-                        yield
-                yield from manager.recheck_clients_in_steps(clients, now_ms)
-                yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
+                yield from self.apply_rate_rules(manager, open_now, now_ms)
+
+    def apply_rate_rules(
+        self, manager: RateQuotaManager, channels: Iterable[Channel], now_ms: int
+    ) -> Steps[None]:
+        """Apply added and removed rules of a byte rate to the clients of `channels`, which it counts."""
+        concerned: list[Channel] = []
+        clients: list[Client] = []
+        for channel in channels:
+            clients.append((channel.principal, channel.client_id))
+            if manager.concerns(channel.principal, channel.client_id):
+                concerned.append(channel)
+            if len(clients) % CHANNELS == 0:
+                yield
+        yield from manager.recheck_clients_in_steps(clients, now_ms)
+        yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
 
     def _running(
         self, kind: QuotaKind, channels: Iterable[Channel]

@@ -35,9 +35,9 @@ def handler_families(server: SocketServer, idle: float) -> Iterator[FamilySample
         yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
 
 
-def _share(name: str, whose: str, idle: float) -> FamilySamples:
+def _share(name: str, pool: str, idle: float) -> FamilySamples:
     """Return a pool's family. All pools have the same value, because they share the thread."""
-    about = f"Idle share of the request handlers' thread, for {whose}"
+    about = f"Idle share of the request handlers' thread, for {pool}"
     return FamilySamples(f"{POOL}_{name}_percent", about, Kind.GAUGE, [Sample((), idle)])
 
 

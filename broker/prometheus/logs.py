@@ -13,7 +13,7 @@ from typing import Final
 from broker.log import disk
 from broker.log.store import LogStore
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
-from broker.services.event_log import EventLog
+from broker.services.event_log import EventBuffer
 from broker.services.partitions import Partitions, TopicTraffic
 
 TRAFFIC: Final = "kafka_server_brokertopicmetrics"
@@ -127,7 +127,7 @@ def _space(path: str) -> tuple[int, int] | None:
         return None
 
 
-def event_families(log: EventLog) -> Iterator[FamilySamples]:
+def event_families(log: EventBuffer) -> Iterator[FamilySamples]:
     topics = sorted(log.topics.items())
     written = [Sample((("topic", topic),), each.written) for topic, each in topics]
     dropped = [Sample((("topic", topic),), each.dropped) for topic, each in topics]

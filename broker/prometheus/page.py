@@ -1,25 +1,28 @@
 """The page of /metrics: its families and their order. Made by `server`, read by /metrics."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
+from broker.control.rows.upstream import GatewayRow, UpstreamRow
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
+from broker.prometheus.gateways import gateway_families
 from broker.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
 from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
+from broker.prometheus.upstream import upstream_families
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import accounts
 from broker.quotas import quota_metrics as quotas
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
-from broker.services.event_log import EventLog
+from broker.services.event_log import EventBuffer
 from broker.services.partitions import Partitions
 from broker.telemetry import client_telemetry_metrics as telemetry
 from broker.telemetry.state import Telemetry
@@ -36,14 +39,19 @@ class PrometheusPage:
         client_quotas: ClientQuotas,
         retry_storm: RetryStormGate,
         callbacks: Callbacks,
-        replication: ReplicationQuotas,
-        partitions: Partitions,
-        purgatories: Iterable[Purgatory[Any]],
-        events: EventLog,
         client_telemetry: Telemetry,
         max_entities: Callable[[], int],
+        *,
+        replication: ReplicationQuotas | None = None,
+        partitions: Partitions | None = None,
+        purgatories: Iterable[Purgatory[Any]] = (),
+        events: EventBuffer | None = None,
+        upstream: Callable[[], UpstreamRow] | None = None,
+        gateways: Callable[[], Sequence[GatewayRow]] = tuple,
     ) -> None:
-        """`max_entities` returns the present quota.metrics.max.entities."""
+        """`max_entities` returns the present quota.metrics.max.entities. A server without logs has none of
+        `replication`, `partitions` and `purgatories`; `upstream` and `gateways` are a gateway's.
+        """
         self._clock = clock
         self._server = server
         self._idle = IdleShare(loop)
@@ -55,6 +63,8 @@ class PrometheusPage:
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
         self._events = events
+        self._upstream = upstream
+        self._gateways = gateways
         self._telemetry = client_telemetry
         self._max_entities = max_entities
 
@@ -73,7 +83,8 @@ class PrometheusPage:
     def _steps(self) -> Steps:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._max_entities())
-        yield from quotas.replication_families(self._replication, now_ms)
+        if self._replication is not None:
+            yield from quotas.replication_families(self._replication, now_ms)
         yield from broker_quota_families(self._quotas, self._retry_storm, now_ms)
         yield from quotas.shadow_families(self._quotas)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
@@ -90,7 +101,12 @@ class PrometheusPage:
         yield from memory_families(memories, now_ms)
         yield from automq_families(self._server.requests)
         yield from flow_families(self._server, self._callbacks, now_ms)
-        yield from topic_families(self._partitions)
-        yield from log_directory_families(self._partitions.store)
-        yield from event_families(self._events)
+        if self._partitions is not None:
+            yield from topic_families(self._partitions)
+            yield from log_directory_families(self._partitions.store)
+        if self._events is not None:
+            yield from event_families(self._events)
+        if self._upstream is not None:
+            yield from upstream_families(self._upstream())
+            yield from gateway_families(self._gateways())
         yield from telemetry.families(self._telemetry, now_ms)

@@ -5,7 +5,7 @@ use the other direction.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -23,6 +23,7 @@ from broker.protocol.compile_encode import (
     ResponseEncoder,
     SlicedEncoder,
     compile_body_encoder,
+    compile_body_encoder_in_slices,
     compile_response_encoder,
     compile_response_encoder_in_slices,
 )
@@ -32,6 +33,9 @@ from broker.protocol.varint import skip_tags
 
 RequestEncoder = Callable[[Any, int, str | None], list[Records]]
 """(message, correlation id, client id) -> the whole frame, with its size, as buffers in order."""
+
+SlicedRequestEncoder = Callable[[Any, int, str | None], Generator[None, None, list[Records]]]
+"""A `RequestEncoder` as a generator. The message must not change until it ends."""
 
 
 @cache
@@ -56,6 +60,12 @@ def decode_response(api_key: int, version: int) -> Decoder:
 
 
 @cache
+def decode_response_in_slices(api_key: int, version: int) -> SlicedDecoder:
+    """Return a decoder for large response bodies, a generator as that of requests."""
+    return compile_decoder_in_slices(_known(response_class(api_key), version), version)
+
+
+@cache
 def encode_response(api_key: int, version: int) -> ResponseEncoder:
     """Return the encoder. Raises BrokerBug if no schema has this API key and version."""
     message = _response_class(api_key, version)
@@ -76,19 +86,39 @@ def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
 def encode_request(api_key: int, version: int) -> RequestEncoder:
     """Return the encoder of whole request frames, as a client sends them."""
     body = compile_body_encoder(_known(request_class(api_key), version), version)
-    header_version = request_header_version(api_key, version)
 
     def frame(message: Any, correlation_id: int, client_id: str | None) -> list[Records]:
-        head = struct.pack(">hhi", api_key, version, correlation_id)
-        if header_version:
-            text = (client_id or "").encode()
-            head += struct.pack(">h", -1 if client_id is None else len(text)) + text
-        if header_version == 2:
-            head += b"\0"
-        parts = body(message)
-        return [struct.pack(">i", len(head) + sum(map(len, parts))) + head, *parts]
+        return _framed(api_key, version, correlation_id, client_id, body(message))
 
     return frame
+
+
+@cache
+def encode_request_in_slices(api_key: int, version: int) -> SlicedRequestEncoder:
+    """Return an encoder for large requests, a generator that returns the buffers."""
+    body = compile_body_encoder_in_slices(_known(request_class(api_key), version), version)
+
+    def frame(
+        message: Any, correlation_id: int, client_id: str | None
+    ) -> Generator[None, None, list[Records]]:
+        parts = yield from body(message)
+        return _framed(api_key, version, correlation_id, client_id, parts)
+
+    return frame
+
+
+def _framed(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, parts: list[Records]
+) -> list[Records]:
+    """Return a request with its size and header, whose body has these parts."""
+    header_version = request_header_version(api_key, version)
+    head = struct.pack(">hhi", api_key, version, correlation_id)
+    if header_version:
+        text = (client_id or "").encode()
+        head += struct.pack(">h", -1 if client_id is None else len(text)) + text
+    if header_version == 2:
+        head += b"\0"
+    return [struct.pack(">i", len(head) + sum(map(len, parts))) + head, *parts]
 
 
 def parse_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:

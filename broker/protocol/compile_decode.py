@@ -81,7 +81,7 @@ class _Decoder(Emitter):
             with self.block("try:"):
                 self._guarded(message)
             with self.block("except ProtocolViolation as violation:"):
-                self.emit("violation.partial = m0")
+                self.emit("violation.keep_partial(m0)")
                 self.emit("raise")
 
     def _guarded(self, message: type[Message]) -> None:

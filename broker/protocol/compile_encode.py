@@ -25,6 +25,9 @@ SlicedEncoder = Callable[[Any, int], Generator[None, None, list[Records]]]
 BodyEncoder = Callable[[Any], list[Records]]
 """message -> its body without header, as buffers in order."""
 
+SlicedBodyEncoder = Callable[[Any], Generator[None, None, list[Records]]]
+"""A body encoder as a generator. The message must not change until it ends."""
+
 COPIED_RECORDS: Final = 4096
 """Up to this many bytes, copying a records buffer is cheaper than sending it separately."""
 
@@ -44,6 +47,10 @@ def compile_response_encoder_in_slices(
 
 def compile_body_encoder(message: type[Message], version: int) -> BodyEncoder:
     return _Encoder(message, version, None).build()  # type: ignore[no-any-return]
+
+
+def compile_body_encoder_in_slices(message: type[Message], version: int) -> SlicedBodyEncoder:
+    return _Encoder(message, version, None, in_slices=True).build()  # type: ignore[no-any-return]
 
 
 class _Encoder(Emitter):

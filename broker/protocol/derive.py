@@ -19,13 +19,14 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from struct import calcsize
 from typing import Any, NamedTuple
 
 import kio
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial._introspect import classify_field, is_optional
 
-from broker.protocol.schema import LIST, ZERO_UUID, Field, Initial
+from broker.protocol.schema import FIXED, LIST, ZERO_UUID, Field, Initial
 
 UNSET = dataclasses.MISSING
 LINE = 110
@@ -35,6 +36,7 @@ MESSAGES = Path(__file__).parent / "messages"
 HEADER = "Derived from kio {version} by `python -m broker.protocol.derive`; edits are lost."
 MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
 WIRE_TYPES = MILLISECONDS | {"error_code": "int16"}
+THROTTLE_TIME = "throttle_time_ms"
 KINDS = ("request", "response", "data")
 SERVED = frozenset(
     (
@@ -73,17 +75,21 @@ SERVED = frozenset(
         "alter_client_quotas",
         "describe_user_scram_credentials",
         "alter_user_scram_credentials",
+        "describe_quorum",
         "describe_cluster",
         "describe_producers",
         "get_telemetry_subscriptions",
         "push_telemetry",
         "list_config_resources",
         "describe_topic_partitions",
+        "share_fetch",
+        "share_acknowledge",
         "consumer_protocol_assignment",
         "consumer_protocol_subscription",
     )
 )
-"""The schemas with a module: the served APIs in key order, and the payloads of JoinGroup and SyncGroup.
+"""The schemas with a module: the APIs that the broker serves or the gateway decodes, in key order, and the
+payloads of JoinGroup and SyncGroup.
 
 To add an API, name it here and derive its module.
 """
@@ -152,8 +158,42 @@ def derive() -> dict[str, str]:
         else:
             data.append(f'"{module}": "{schemas["data"].name}",')
         files[f"{module}.py"] = render_module(module, keys.get(module), schemas, header)
-    files["__init__.py"] = render_index(apis, data, header)
+    files["__init__.py"] = render_index(apis, data, _throttle_times(), header)
     return files
+
+
+def _throttle_times() -> list[str]:
+    """Return a line for each API whose responses have a throttle time: versions, and offset in the body."""
+    lines = []
+    for module, versions in schema_name_map.items():
+        schema = _read_schema(versions, "response")
+        if schema is None or module not in set(api_key_map.values()):
+            continue
+        places = {
+            version: place
+            for version, fields in schema.versions.items()
+            if (place := _throttle_time_offset(fields)) is not None
+        }
+        if not places:
+            continue
+        since, until, (place,) = min(places), max(places), set(places.values())
+        if len(places) != until - since + 1:
+            raise ValueError(f"{schema.name} has no throttle time in a version between {since} and {until}")
+        key = next(key for key, name in api_key_map.items() if name == module)
+        lines.append(f"{key}: ({since}, {until}, {place}),")
+    return sorted(lines, key=lambda line: int(line.partition(":")[0]))
+
+
+def _throttle_time_offset(fields: Mapping[str, FieldVersion]) -> int | None:
+    plain = {name: field for name, field in fields.items() if field.tag is None}
+    if THROTTLE_TIME not in plain:
+        return None
+    before = list(plain.values())[: list(plain).index(THROTTLE_TIME)]
+    if all(field.type in FIXED and not field.array for field in before):
+        return sum(calcsize(f">{FIXED[field.type]}") for field in before)
+    if len(before) != len(plain) - 1:
+        raise ValueError(f"a throttle time neither at a fixed offset nor last: {list(plain)}")
+    return -4
 
 
 def _read(path: Path) -> str | None:
@@ -435,9 +475,10 @@ def _wrap_value(line: str) -> list[str]:
     return [f"{target} = (", f"            {value}", "        )"]
 
 
-def render_index(apis: list[str], data: list[str], header: str) -> str:
+def render_index(apis: list[str], data: list[str], throttle_times: list[str], header: str) -> str:
     return textwrap.dedent('''\
-        """The modules of the messages: module and class prefix by API key, class by data schema.
+        """The modules of the messages: module and class prefix by API key, class by data schema; and where
+        responses have their throttle time.
 
         {header}
         Imports nothing: codec imports a module on the first use of its messages.
@@ -450,10 +491,20 @@ def render_index(apis: list[str], data: list[str], header: str) -> str:
         DATA = {{
         {data}
         }}
+
+        THROTTLE_TIMES = {{
+        {throttle_times}
+        }}
+        """First and last known version with `throttle_time_ms`, and its offset in the body, by API key.
+
+        -4: the last field before the tagged fields, after fields of variable size. Covers all APIs of the
+        schemas, not only those with a module.
+        """
     ''').format(
         header=header,
         apis="\n".join(f"    {line}" for line in apis),
         data="\n".join(f"    {line}" for line in data),
+        throttle_times="\n".join(f"    {line}" for line in throttle_times),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sized
 from typing import ClassVar, Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
-"""What a decoder accepts, and the value of a `bytes` field (a memoryview into the frame after decoding)."""
+"""The input of a decoder, and the value of a `bytes` field (a memoryview into the frame after decoding)."""
 
 Records = Buffer | Sized
 """The value of a `records` field: a buffer, or any sized object that the transport can send."""

@@ -51,6 +51,12 @@ def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
 
 def uvarint(value: int) -> bytes:
     """Encode `value`, which is not negative, as a varint."""
+    if value <= 0x7F:
+        return bytes((value,))
+    if value <= 0x3FFF:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value <= 0x1F_FFFF:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

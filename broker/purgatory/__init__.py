@@ -1,1 +1,1 @@
-"""Delayed requests. In reading order: delay_queue, timing_wheel, timer, purgatory."""
+"""Delayed requests. In reading order: timing_wheel, purgatory."""

@@ -19,8 +19,7 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar, cast
 
 from broker.metrics.families import FamilySamples, Kind, Sample
-from broker.purgatory.timer import Timer
-from broker.purgatory.timing_wheel import Entry
+from broker.purgatory.timing_wheel import Entry, Timer
 
 
 class Outcome(Enum):

@@ -1,17 +1,71 @@
 """The hierarchical timing wheel: thousands of timeouts, each added and cancelled in constant time.
 
-Called by `timer`, which passes the time. Independent of clocks and of the entries' meaning.
+Called by `purgatory`, through `Timer`, which passes the time. Independent of clocks and of the entries'
+meaning. Two levels can have a bucket of the same deadline, and replays of Kafka show that it empties them in
+the order of java.util.PriorityQueue. `heapq` sifts differently, so `DelayQueue` is a heap of its own.
 
 Level 0 has `wheel_size` buckets of `tick_ms`; each further level has buckets as wide as the whole level
 below, and is created on first use. An entry is in the bucket of the lowest level that reaches its
 expiration. When a bucket of level 0 is due its entries fire; when a higher one is due, they move down. One
 queue orders the buckets of all levels, so time advances from bucket to bucket and never ticks through empty
-ones. (Kafka: org.apache.kafka.server.util.timer.TimingWheel and TimerTaskList.)
+ones. (Kafka: org.apache.kafka.server.util.timer.TimingWheel, TimerTaskList and SystemTimer, without its
+threads.)
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from broker.purgatory.delay_queue import DelayQueue
+
+class HasDeadline(Protocol):
+    """An item that can be queued."""
+
+    deadline_ms: int
+
+
+Item = TypeVar("Item", bound=HasDeadline)
+
+
+class DelayQueue(Generic[Item]):
+    """A binary heap; `first_deadline` is None when it is empty."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[Item] = []
+
+    @property
+    def first_deadline(self) -> int | None:
+        return self._heap[0].deadline_ms if self._heap else None
+
+    def push(self, item: Item) -> None:
+        heap = self._heap
+        heap.append(item)
+        place = len(heap) - 1
+        while place > 0:
+            parent = (place - 1) >> 1
+            if item.deadline_ms >= heap[parent].deadline_ms:
+                break
+            heap[place] = heap[parent]
+            place = parent
+        heap[place] = item
+
+    def pop(self) -> Item:
+        """Remove and return the earliest item. Raises IndexError if empty."""
+        heap = self._heap
+        last = heap.pop()
+        if not heap:
+            return last
+        earliest = heap[0]
+        place, size = 0, len(heap)
+        while (child := 2 * place + 1) < size:
+            right = child + 1
+            if right < size and heap[child].deadline_ms > heap[right].deadline_ms:
+                child = right
+            if last.deadline_ms <= heap[child].deadline_ms:
+                break
+            heap[place] = heap[child]
+            place = child
+        heap[place] = last
+        return earliest
 
 
 class Entry:
@@ -135,3 +189,54 @@ class TimingWheel:
             self._levels.append(level)
             if expiration_ms < clock - clock % level.tick_ms + level.interval_ms:
                 return level
+
+
+class Timer:
+    """`advance(now_ms)` returns the due entries; `next_deadline()` the time of the next call."""
+
+    __slots__ = ("_due", "_wheel")
+
+    def __init__(self, tick_ms: int = 1, wheel_size: int = 20) -> None:
+        self._wheel = TimingWheel(tick_ms, wheel_size, start_ms=0)
+        self._due: list[Entry] = []
+
+    @property
+    def size(self) -> int:
+        """The number of entries that are scheduled and not yet returned."""
+        return self._wheel.size + sum(not entry.cancelled for entry in self._due)
+
+    def add(self, entry: Entry, now_ms: int) -> None:
+        """Schedule the entry. The next `advance` returns an entry that is already due."""
+        self._catch_up(now_ms)
+        if not self._wheel.add(entry) and not entry.cancelled:
+            self._due.append(entry)
+
+    def advance(self, now_ms: int, limit: int | None = None) -> list[Entry]:
+        """Return every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time.
+
+        Entries beyond `limit` stay due.
+        """
+        wheel = self._wheel
+        expired, self._due = self._due, []
+        while (deadline := wheel.next_deadline()) is not None and deadline <= now_ms:
+            advance = wheel.advance()
+            assert advance is not None
+            expired += advance.fired
+        wheel.advance_clock(now_ms)
+        expired = [entry for entry in expired if not entry.cancelled]
+        if limit is not None and len(expired) > limit:
+            self._due = expired[limit:]
+            del expired[limit:]
+        return expired
+
+    def next_deadline(self) -> int | None:
+        """Return the next time at which `advance` has work; None without entries."""
+        if self._due:
+            return self._due[0].expiration_ms
+        return self._wheel.next_deadline()
+
+    def _catch_up(self, now_ms: int) -> None:
+        # After an idle hour the clock lags by an hour: a timeout of a second would start on a high level.
+        deadline = self._wheel.next_deadline()
+        if deadline is None or deadline > now_ms:
+            self._wheel.advance_clock(now_ms)

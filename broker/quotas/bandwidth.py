@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from sys import float_info
+from typing import Final
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
@@ -21,6 +22,8 @@ from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor
 from broker.steps import Steps, finished
+
+FOREVER_MS: Final = 2**62
 
 
 class RateSensor(ClientSensor):
@@ -110,6 +113,23 @@ class RateSensor(ClientSensor):
         if self.pace is None or self.pace.is_over(now_ms):
             self.pace = Pace(0.0, 0, window.samples * window.window_ms, now_ms)
         self.pace.set_owed(debt, self.repaid, now_ms)
+
+
+class SharedRateSensor(RateSensor):
+    """A sensor of a limit that several gateways share (quota.scope=cluster).
+
+    A gateway's share changes every second. Kafka's formula compares ten seconds of usage with the present
+    bound, so a share that grows would admit ten seconds of the growth at once, and one that shrinks would
+    throttle for what the former share allowed. So the quota manager paces the clients of this sensor from
+    their first request, as after a violation, and the pace never ends: a debt is what was recorded less the
+    integral of the share, and their credit is a second's worth at most.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
+        super().__init__(user, client_id, now_ms, window)
+        self.pace = Pace(0.0, 0, FOREVER_MS, now_ms)
 
 
 class RateQuotaManager(QuotaManager[RateSensor]):
@@ -267,7 +287,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 yield
             client = throttled.channel.principal, throttled.channel.client_id
             now_under = usage.current(client) if client in left else None
-            if now_under is not None and now_under is not throttled.sensor:
+            former = throttled.sensor
+            if now_under is not None and now_under is not former and now_under.node == former.node:
                 throttled.sensor = now_under
                 self._shorten(throttled, now_ms)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from functools import partial
 
 from broker.metrics.quota import java_divide, java_round, throttle_time_ms
-from broker.metrics.token_bucket import TokenBucket
+from broker.metrics.rate import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing

@@ -4,14 +4,24 @@ Replaces `usage` in a manager whose broker has `client.quota.callback.class`. As
 called for a client's tags with every record; the last sensor of each client is kept for errors only.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from math import inf
 
 from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded_callback import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED, QuotaTable, Rule
-from broker.quotas.usage import SENSORS_AT_ONCE, Decision, RuleChange, S, SensorKey, Usage
+from broker.quotas.usage import (
+    SENSORS_AT_ONCE,
+    ClientSensor,
+    Decision,
+    RuleChange,
+    S,
+    SensorKey,
+    Usage,
+    built_at,
+)
 from broker.steps import Steps
 
 
@@ -20,7 +30,7 @@ class CallbackUsage(Usage[S]):
     may have changed.
     """
 
-    __slots__ = ("_callback", "_kind", "_on_reset", "_unknown")
+    __slots__ = ("_callback", "_kind", "_on_reset", "_passes_rules", "_unknown")
 
     def __init__(
         self,
@@ -30,13 +40,29 @@ class CallbackUsage(Usage[S]):
         build: Callable[[str | None, str | None, int], S],
         max_sensors: int,
         on_reset: Callable[[int], None],
+        *,
+        passes_rules: bool = True,
     ) -> None:
-        """Call `on_reset` after `sweep` for a callback that requires a reset."""
+        """`on_reset` refreshes all limits, for a callback that requires it. With `passes_rules`, the callback
+        receives changed rules.
+        """
         super().__init__(table, build, max_sensors)
         self._callback = callback
         self._kind = kind
         self._unknown: S | None = None
         self._on_reset = on_reset
+        self._passes_rules = passes_rules
+
+    def part(self, node: int) -> "CallbackUsage[S]":
+        return CallbackUsage(
+            self._callback,
+            self._kind,
+            self._table,
+            partial(built_at, self._build, node),
+            self._max_sensors,
+            self._on_reset,
+            passes_rules=False,
+        )
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """Return the sensor of the tags that the callback returns. If the callback fails, return the client's
@@ -53,7 +79,6 @@ class CallbackUsage(Usage[S]):
             sensor = self._make(tags, now_ms)
         self._remember(user, client_id, sensor)
         if self._callback.reset_required(self._kind):
-            self.sweep(now_ms)
             self._on_reset(now_ms)
         return sensor
 
@@ -92,7 +117,7 @@ class CallbackUsage(Usage[S]):
         if change is None:
             return
         self._change = None
-        for rule, bound in change.bounds.items():
+        for rule, bound in change.bounds.items() if self._passes_rules else ():
             self._callback.rule_changed(self._kind, Entity(*rule), bound)
             yield
         if not change.bounds:
@@ -104,6 +129,16 @@ class CallbackUsage(Usage[S]):
                 self._set_bound(sensor, None if now_ms is None else max(now_ms, sensor.last_record_ms))
             if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
                 yield
+
+    def set_shares(
+        self, shares: Mapping[SensorKey, float], other: float, now_ms: int
+    ) -> Steps[Collection[ClientSensor]]:
+        """Change nothing: other gateways cannot know the callback's groups."""
+        yield from ()
+        return ()
+
+    def whole_bound(self, sensor: ClientSensor) -> float:
+        return sensor.bound
 
     def under(self, rule: Rule) -> Iterator[S]:
         """Yield the sensors whose tags equal the rule's entity."""

@@ -6,11 +6,12 @@ package empty each manager's `throttled`; the metadata image calls `apply` for e
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Final
 
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
-from broker.quotas.bandwidth import RateQuotaManager, RateSensor
+from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
 from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
@@ -21,12 +22,16 @@ from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, ThrottledRow
-from broker.steps import Steps
+from broker.quotas.usage import SensorKey
+from broker.steps import Steps, finished
 
 Drafts = dict[QuotaKind, RuleDraft]
 
 Throttler = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
 """An object that throttles channels for its kind of quota."""
+
+NO_NODE: Final = -1
+"""Stands for the upstream node of a connection until that is known. (Kafka: Node.noNode)"""
 
 
 class ClientQuotas:
@@ -34,12 +39,14 @@ class ClientQuotas:
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*. `longest_throttle_ms` is
     quota.max.throttle.ms (None: no limit). `paced`: see `pacing`. With `burst_ms` the byte rate quotas are
-    token buckets (`bucket`) and not paced. `callback`, if given, decides in place of the rules. `broker` is
-    the quota of the whole broker. `produce_active` and `fetch_active` tell whether any quota, the broker's or
-    a client's, applies to Produce and Fetch.
+    token buckets (`bucket`) and not paced. `shared`: several gateways share each limit, so its
+    clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
+    rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` tell whether any
+    quota, the broker's or a client's, applies to Produce and Fetch.
     """
 
     __slots__ = (
+        "_nodes",
         "_throttlers",
         "broker",
         "callback",
@@ -61,14 +68,15 @@ class ClientQuotas:
         *,
         paced: bool = True,
         burst_ms: int | None = None,
+        shared: bool = False,
         callback: GuardedCallback | None = None,
     ) -> None:
         self.throttle_compliance = ThrottleCompliance()
-        rate: Callable[..., RateQuotaManager] = (
-            partial(RateQuotaManager, paced=paced)
-            if burst_ms is None
-            else partial(BucketQuotaManager, burst_ms=burst_ms)
-        )
+        rate: Callable[..., RateQuotaManager] = partial(RateQuotaManager, paced=paced)
+        if burst_ms is not None:
+            rate = partial(BucketQuotaManager, burst_ms=burst_ms)
+        elif shared:
+            rate = partial(RateQuotaManager, paced=True, build=partial(SharedRateSensor, window=window))
         self.callback = callback
         self.produce = rate(QuotaKind.PRODUCE, window, longest_throttle_ms, callback=callback)
         self.fetch = rate(QuotaKind.FETCH, window, longest_throttle_ms, callback=callback)
@@ -79,12 +87,23 @@ class ClientQuotas:
         }
         self.broker = BrokerQuota(window)
         self._throttlers: dict[QuotaKind, Throttler] = {**self.managers, **dict.fromkeys(RULES, self.broker)}
+        self._nodes: dict[int, NodeQuotas] = {}
         self._note_active()
+
+    def at_node(self, node: int) -> "NodeQuotas":
+        """Return the quotas of one upstream node. They remain when the node leaves, since connections may
+        have them; their sensors expire.
+        """
+        quotas = self._nodes.get(node)
+        if quotas is None:
+            quotas = self._nodes[node] = NodeQuotas(self, node)
+        return quotas
 
     def set_longest_throttle(self, longest_ms: int | None) -> None:
         """Apply a changed quota.max.throttle.ms. Channels throttled now keep their throttle time."""
-        for manager in (self.produce, self.fetch):
-            manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
+        for whole in (self.produce, self.fetch):
+            for manager in (whole, *whole.parts.values()):
+                manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
     def configure_broker(self, config: BrokerQuotaConfig, now_ms: int) -> None:
         """Apply a changed quota of the whole broker; see `BrokerQuota.configure`."""
@@ -135,6 +154,12 @@ class ClientQuotas:
         """Set whether limits of a user, a client id or both are only measured and counted, not enforced."""
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
+
+    def set_shares(
+        self, kind: QuotaKind, shares: Mapping[SensorKey, float], other: float, now_ms: int
+    ) -> None:
+        """Run `QuotaManager.set_shares` of one kind of quota at once."""
+        finished(self.managers[kind].set_shares(shares, other, now_ms))
 
     def update_cluster_metadata(
         self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None
@@ -195,10 +220,31 @@ class ClientQuotas:
         in_force = [each for channels in self.throttled_channels() for each in channels.all()]
         return (each.row(now_ms, self.throttle_compliance.obeys(each.channel)) for each in in_force)
 
-    def expire(self, now_ms: int) -> int:
-        """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds."""
-        return sum(manager.expire(now_ms) for manager in self.managers.values())
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove sensors idle for more than an hour and return their number. Call about every 30 seconds.
+        Pauses after every few.
+        """
+        count = 0
+        for manager in self.managers.values():
+            count += yield from manager.expire(now_ms)
+        return count
 
     def _note_active(self) -> None:
         self.produce_active = self.produce.active or self.broker.active
         self.fetch_active = self.fetch.active or self.broker.active
+
+
+class NodeQuotas:
+    """The quotas of what clients exchange with one upstream `node`, if they hold at each node as Kafka's do
+    at each broker (quota.scope=broker); see `QuotaManager.part`. `broker`, the quota of the whole gateway, is
+    the same for all nodes.
+    """
+
+    __slots__ = ("broker", "fetch", "node", "produce", "request")
+
+    def __init__(self, quotas: ClientQuotas, node: int) -> None:
+        self.node = node
+        self.produce = quotas.produce.part(node)
+        self.fetch = quotas.fetch.part(node)
+        self.request = quotas.request.part(node)
+        self.broker = quotas.broker

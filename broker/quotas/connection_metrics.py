@@ -13,8 +13,8 @@ from typing import Final
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.quota import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
-from broker.quotas.entity import Entity
 from broker.quotas.quota_metrics import RuleUse
+from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere
 from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 GROUP: Final = "kafka_server_socket_server_metrics"
@@ -111,13 +111,17 @@ def label_of(name: str, servers: Collection[str]) -> Labels:
     return (("server", name),) if len(servers) > 1 else ()
 
 
-def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[RuleUse | None]:
-    """Yield the use of every address rule under which a client connected in the last hour.
+def ip_rule_use(
+    servers: Iterable[ConnectionQuotas], now_ms: int, elsewhere: Elsewhere = NOWHERE
+) -> Iterator[RuleUse | None]:
+    """Yield the use of every address rule under which a client connected in the last hour, here or at another
+    gateway.
 
     The use is the rate of the busiest address on one server, since a rule limits each address by itself. None
     between the rules marks that time has passed.
     """
-    busiest: dict[Entity, float] = {}
+    others = elsewhere.get(IP_RATE, NOTHING)
+    busiest = dict(others.highest)
     measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
     for number, (quotas, address, sensor) in enumerate(measured):
         if number % MEASURED_AT_ONCE == 0:
@@ -125,5 +129,8 @@ def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[Ru
         if quotas.ips.rate_for(address) == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)
-        busiest[rule] = max(sensor.peek(now_ms), busiest.get(rule, 0.0))
-    yield from (RuleUse(rule, IP_RATE, use, 0) for rule, use in busiest.items())
+        observed = sensor.peek(now_ms)
+        if rule not in busiest or observed >= busiest[rule][0]:
+            busiest[rule] = observed, ""
+    for rule, (observed, gateway) in busiest.items():
+        yield RuleUse(rule, IP_RATE, max(observed, 0.0), 0, gateway=gateway)

@@ -5,17 +5,19 @@ Kept by `connections` and read by its metrics. A sensor records first and checks
 while it waits. Independent of sockets and clocks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
 from ipaddress import IPv6Address, ip_address
+from operator import attrgetter
 from typing import Final
 
+from broker.idle import expired_in_steps, idlest
 from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
 from broker.metrics.rate import Rate
 from broker.metrics.window import Window
 from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
+from broker.steps import Steps
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - compared, not bound
 """The entity whose rate limits the whole broker in AutoMQ. No client connects from this address."""
@@ -101,7 +103,7 @@ class AcceptRate:
 
 class AcceptRates(dict[str, AcceptRate]):
     """The sensors of addresses or users by name. A sensor expires after an idle hour; when there are
-    `max_sensors`, the eighth that was idle longest is evicted.
+    `max_sensors`, some that were idle longest are evicted (`idlest`).
     """
 
     __slots__ = ("_max_sensors", "_window")
@@ -116,16 +118,13 @@ class AcceptRates(dict[str, AcceptRate]):
         sensor = self.get(name)
         if sensor is None:
             if len(self) >= self._max_sensors:
-                self._drop(nsmallest(max(1, self._max_sensors // 8), self, key=self._last_use))
+                self._drop(idlest(self, _last_record_ms))
             sensor = self[name] = AcceptRate(self._window, bound, now_ms)
         return sensor
 
-    def expire(self, now_ms: int) -> int:
-        """Remove sensors idle for more than an hour and return their number."""
-        return self._drop([name for name in self if now_ms - self._last_use(name) > IDLE_MS])
-
-    def _last_use(self, name: str) -> int:
-        return self[name].last_record_ms
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        return expired_in_steps(self, _last_record_ms, now_ms, IDLE_MS, self._drop)
 
     def _drop(self, names: list[str]) -> int:
         for name in names:
@@ -202,8 +201,8 @@ class IpRates:
         sensor.bound = bound
         return sensor
 
-    def expire(self, now_ms: int) -> int:
-        """Remove sensors idle for more than an hour and return their number."""
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
         return self.sensors.expire(now_ms)
 
     def _set_rule(self, name: str, rate: float | None) -> None:
@@ -218,7 +217,9 @@ class IpRates:
 
 
 MAX_ADDRESSES: Final = 10_000
-"""Addresses kept; one more evicts the eighth of them that was seen longest ago. Kafka has no such table."""
+"""Addresses kept; one more evicts some that were seen longest ago (`idlest`). Kafka has no such table."""
+
+_last_record_ms: Callable[[AcceptRate], int] = attrgetter("last_record_ms")
 
 
 @dataclass(slots=True)
@@ -232,6 +233,9 @@ class AddressStats:
     accepted: int = 0
     delayed: int = 0
     refused: int = 0
+
+
+_last_seen_ms: Callable[[AddressStats], int] = attrgetter("last_ms")
 
 
 class Addresses:
@@ -265,21 +269,20 @@ class Addresses:
     def refused(self, address: str, now_ms: int) -> None:
         self._of(address, now_ms).refused += 1
 
-    def expire(self, now_ms: int) -> None:
-        """Remove addresses that were not seen for an hour."""
-        self._seen = {
-            address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
-        }
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove addresses that were not seen for an hour and return their number. Pauses after every few."""
+        return expired_in_steps(self._seen, _last_seen_ms, now_ms, IDLE_MS, self._drop)
 
     def _of(self, address: str, now_ms: int) -> AddressStats:
         stats = self._seen.get(address)
         if stats is None:
             if len(self._seen) >= self._max_addresses:
-                for each in nsmallest(max(1, self._max_addresses // 8), self._seen, key=self._last):
-                    del self._seen[each]
+                self._drop(idlest(self._seen, _last_seen_ms))
             stats = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
         stats.last_ms = now_ms
         return stats
 
-    def _last(self, address: str) -> int:
-        return self._seen[address].last_ms
+    def _drop(self, addresses: list[str]) -> int:
+        for address in addresses:
+            del self._seen[address]
+        return len(addresses)

@@ -28,6 +28,7 @@ from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.usage import THROTTLE_TIME_WINDOW
 from broker.quotas.user_connections import UserConnections
+from broker.steps import Steps
 
 PER_IP: Final = "max.connections.per.ip"
 IP_RATE: Final = "connection_creation_rate"
@@ -186,8 +187,8 @@ class ConnectionQuotas:
         self.ips.set_rule(address, rate)
 
     def set_per_ip_overrides(self, overrides: Mapping[str, int]) -> None:
-        """Set the maximum by canonical address; of several addresses that count as one, the last applies."""
-        self.per_ip.overrides = {self.counted(address): most for address, most in overrides.items()}
+        """Set the maximum by counted address."""
+        self.per_ip.overrides = overrides
 
     def counted(self, address: str) -> str:
         """Return the address under which connections from `address` are counted."""
@@ -281,12 +282,13 @@ class ConnectionQuotas:
         exempt = sum(each.count for each in self.listeners.values() if each.protected)
         return min(over, self.total - exempt)
 
-    def expire(self, now_ms: int) -> int:
+    def expire(self, now_ms: int) -> Steps[int]:
         """Remove addresses and users idle for more than an hour and return their number. Broker and listeners
-        stay.
+        stay. Pauses after every few.
         """
-        self.addresses.expire(now_ms)
-        return self.ips.expire(now_ms) + self.users.expire(now_ms)
+        yield from self.addresses.expire(now_ms)
+        count = yield from self.ips.expire(now_ms)
+        return count + (yield from self.users.expire(now_ms))
 
     def _protect(self) -> None:
         for name, listener in self.listeners.items():

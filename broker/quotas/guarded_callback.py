@@ -96,8 +96,8 @@ def _refused(name: str, reason: str) -> ConfigError:
 
 def _message(error: Exception) -> str:
     """Return the type and message of an exception in one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    reason = " ".join(str(error).split())
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
 
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,9 @@ violated. A changed rule changes a sensor's limit and never its usage. (Kafka: C
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from typing import Final, Generic
+from copy import copy
+from itertools import chain
+from typing import Final, Generic, Self
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
@@ -16,8 +18,18 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
-from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, Decision, RuleChange, S, Usage
-from broker.steps import Steps, finished
+from broker.quotas.usage import (
+    MAX_SENSORS,
+    SENSORS_AT_ONCE,
+    Client,
+    ClientSensor,
+    Decision,
+    RuleChange,
+    S,
+    SensorKey,
+    Usage,
+)
+from broker.steps import Steps, finished, nlargest_in_steps
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 """quota.window.num and quota.window.size.seconds: ten whole windows and the present one."""
@@ -61,10 +73,21 @@ class RuleDraft:
 class QuotaManager(Generic[S]):
     """One type of quota. While `active` is False there is no rule, and callers skip the quota.
 
-    With a `callback` it is always active: the callback decides, and rules are passed to it.
+    With a `callback` it is always active: the callback decides, and rules are passed to it. `parts` are the
+    managers of what goes to single upstream nodes, by node id; see `part`.
     """
 
-    __slots__ = ("_change", "_new_rules", "_table", "_usage", "_window", "active", "kind", "throttled")
+    __slots__ = (
+        "_change",
+        "_new_rules",
+        "_table",
+        "_usage",
+        "_window",
+        "active",
+        "kind",
+        "parts",
+        "throttled",
+    )
 
     def __init__(
         self,
@@ -77,15 +100,30 @@ class QuotaManager(Generic[S]):
         self.kind = kind
         self.active = callback is not None
         self.throttled = ThrottledChannels()
+        self.parts: dict[int, Self] = {}
         self._window = window
         self._table = QuotaTable(Levels.NONE if callback is None else Levels.CUSTOM)
         self._usage: Usage[S] = (
             Usage(self._table, build, max_sensors)
             if callback is None
-            else CallbackUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
+            else CallbackUsage(callback, kind, self._table, build, max_sensors, self.sweep)
         )
         self._new_rules: set[Rule] = set()
         self._change: RuleChange | None = None
+
+    def part(self, node: int) -> Self:
+        """Return the manager of what goes to one upstream node (quota.scope=broker): it has usage and debts
+        of its own, and shares the rules and throttled channels. It records, and moves debts; the whole
+        manager does everything else, for all parts.
+        """
+        made = self.parts.get(node)
+        if made is None:
+            made = self.parts[node] = copy(self)
+            made.parts = {}
+            made._usage = self._usage.part(node)
+            made._new_rules = set()
+            made._change = None
+        return made
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
         """Set the limit of a rule from `now_ms` on, or remove the rule (None). Applies to the next record.
@@ -116,18 +154,23 @@ class QuotaManager(Generic[S]):
         """
         if draft.table is not self._table:
             self._table.become(draft.table)
-        self.active = bool(self._table.enabled)
-        self._new_rules |= draft.new_rules
+        change = None
         if draft.bounds or draft.shadows:
             moved = bool(draft.new_rules)
-            self._change = RuleChange(draft.bounds, draft.shadows, draft.enforced, moved, now_ms)
-            self._usage.switch(self._change)
+            change = RuleChange(draft.bounds, draft.shadows, draft.enforced, moved, now_ms)
+        for manager in self._managers():
+            manager.active = bool(self._table.enabled)
+            manager._new_rules |= draft.new_rules
+            if change is not None:
+                manager._usage.switch(change)
+        self._change = change or self._change
 
     def _switch_at_once(self, draft: "RuleDraft", now_ms: int | None) -> None:
         """Apply a draft whose table is this manager's. No sensor is created between its two steps."""
         self.switch(draft, now_ms)
         finished(self.catch_up())
-        self._usage.forget_made()
+        for manager in self._managers():
+            manager._usage.forget_made()
 
     def catch_up(self) -> Steps[None]:
         """Update the sensors that no request has used since the switch, and the throttle times of throttled
@@ -135,12 +178,37 @@ class QuotaManager(Generic[S]):
         """
         change, self._change = self._change, None
         if change is not None:
-            yield from self._usage.catch_up()
+            for manager in self._managers():
+                yield from manager._usage.catch_up()
             yield from self._rebind({*change.rules}, change.now_ms)
+
+    def set_shares(self, shares: Mapping[SensorKey, float], other: float, now_ms: int) -> Steps[None]:
+        """Enforce only a part of each limit from `now_ms` on, because other gateways have the rest: `shares`
+        by the user and client id of the sensor, `other` for all other sensors.
+
+        Rules, usage and debts are kept, and throttled clients repay their debts at the new rate. A callback's
+        limits are not shared.
+        """
+        changed = yield from self._usage.set_shares(shares, other, now_ms)
+        channels = self.throttled
+        if not changed or not channels:
+            return
+        for number, throttled in enumerate(channels.all()):
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
+                yield
+            sensor = throttled.sensor
+            if sensor in changed and sensor.rule is not None and sensor.shadow is None:
+                channels.change_bound(throttled, sensor.bound, sensor.rule, now_ms, self._max_throttle_ms())
+        channels.ends_moved()
+
+    def whole_bound(self, sensor: ClientSensor) -> float:
+        """Return the whole limit of which the sensor has a share, UNLIMITED without a limit."""
+        return self._usage.whole_bound(sensor)
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Refresh all limits after a change other than of a rule, and the throttle times with them."""
-        self._usage.sweep(now_ms)
+        for manager in self._managers():
+            manager._usage.sweep(now_ms)
         finished(self._rebind(None, now_ms))
 
     def concerns(self, user: str, client_id: str | None) -> bool:
@@ -172,7 +240,7 @@ class QuotaManager(Generic[S]):
         return bool(self._new_rules)
 
     def bound(self, user: str, client_id: str | None) -> float:
-        """Return the limit of this client, UNLIMITED without one."""
+        """Return the whole limit of this client, UNLIMITED without one."""
         return self._usage.bound(user, client_id)
 
     @property
@@ -208,31 +276,45 @@ class QuotaManager(Generic[S]):
         return True
 
     def find(self, user: str, client_id: str | None) -> S | None:
-        """Return the sensor of this client, or None if nothing was recorded for it."""
+        """Return the sensor of this client, or None if nothing was recorded for it; see `sensors_of`."""
         return self._usage.find(user, client_id)
+
+    def sensors_of(self, user: str, client_id: str | None) -> list[S]:
+        """Return the sensors of this client: one at most, or one for each upstream node."""
+        found = (manager.find(user, client_id) for manager in self._managers())
+        return [sensor for sensor in found if sensor is not None]
 
     def sensors_under(self, rule: Rule) -> Iterator[S]:
         """Return the sensors that this rule limits."""
-        return self._usage.under(rule)
+        return chain.from_iterable(manager._usage.under(rule) for manager in self._managers())
 
     def sensors(self) -> Iterator[S]:
         """Iterate over a snapshot of all sensors, with their present limits."""
-        return iter(self._usage)
+        return chain.from_iterable(manager._usage for manager in self._managers())
 
     def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
         """Return the `count` busiest sensors in descending order, with present limits. Yields between."""
-        return self._usage.busiest(count, now_ms)
+        chosen = yield from self._usage.busiest(count, now_ms)
+        if self.parts:
+            for part in list(self.parts.values()):
+                chosen += yield from part._usage.busiest(count, now_ms)
+            chosen = yield from nlargest_in_steps(count, chosen, lambda sensor: sensor.observed(now_ms))
+        return chosen
 
     @property
     def sensor_count(self) -> int:
-        return len(self._usage)
+        return sum(len(manager._usage) for manager in self._managers())
 
-    def expire(self, now_ms: int) -> int:
-        """Remove sensors idle for more than an hour and return their number."""
-        return self._usage.expire(now_ms)
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        count = 0
+        for manager in self._managers():
+            count += yield from manager._usage.expire(now_ms)
+        return count
 
-    def _rebind_all(self, now_ms: int) -> None:
-        finished(self._rebind(None, now_ms))
+    def _managers(self) -> "list[Self]":
+        """Return this manager and its parts."""
+        return [self, *self.parts.values()]
 
     def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
         """Update the throttle times of all clients that `rules` could match (None: all)."""
@@ -247,7 +329,9 @@ class QuotaManager(Generic[S]):
             user, client_id = channel.principal, channel.client_id
             if rules is not None and not any(rule in rules for rule in probes(user, client_id or "")):
                 continue
-            bound, governing = self._usage.enforced(user, client_id)
+            node = throttled.sensor.node
+            usage = self._usage if node is None else self.parts[node]._usage
+            bound, governing = usage.enforced(user, client_id)
             if governing is None or self._is_withdrawn(throttled, bound):
                 channels.end_early(throttled)
             else:

@@ -11,7 +11,7 @@ from functools import partial
 
 from broker.errors import ApiError, ErrorCode
 from broker.metrics.quota import INT_MAX, java_divide, java_round
-from broker.metrics.token_bucket import TokenBucket
+from broker.metrics.rate import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
@@ -71,12 +71,18 @@ class MutationQuota:
         self._at_ms = 0
 
     @property
+    def is_limited(self) -> bool:
+        """Whether a rule applies to the client."""
+        return self._sensor is not None and self._sensor.rule is not None
+
+    @property
     def is_exceeded(self) -> bool:
         """Whether a mutation of this request was refused."""
         return self._strict and self._throttle is not None
 
-    def record(self, mutations: float, now_ms: int) -> None:
-        """Charge for `mutations` partitions before they are created or deleted.
+    def record(self, mutations: float, now_ms: int) -> bool:
+        """Charge for `mutations` partitions before they are created or deleted. Return whether the bucket was
+        charged.
 
         Strict: raises ApiError THROTTLING_QUOTA_EXCEEDED and charges nothing while the bucket is below zero.
         Permissive: charges in any case, and stores the throttle if the bucket is below zero then. Shadow mode
@@ -85,7 +91,7 @@ class MutationQuota:
         """
         sensor = self._sensor
         if sensor is None:
-            return
+            return False
         if not self._strict:
             sensor.record(mutations, now_ms)
             self._is_exhausted(sensor, now_ms)
@@ -94,8 +100,22 @@ class MutationQuota:
         elif sensor.shadow is not None:
             sensor.last_record_ms = now_ms
             sensor.rate.record(mutations, now_ms)
+            return False
         else:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        return True
+
+    def correct(self, mutations: float, now_ms: int) -> None:
+        """Charge `mutations` more than `record` did, or fewer if negative, now that their number is known.
+        Refuses nothing; a permissive request that is over its quota or not any more is throttled accordingly.
+        """
+        sensor = self._sensor
+        if sensor is None:
+            return
+        sensor.record(mutations, now_ms)
+        if not self._strict and sensor.shadow is None:
+            self._throttle = None
+            self._is_exhausted(sensor, now_ms)
 
     def throttle(self, now_ms: int) -> Throttle | None:
         """Return the throttle for the response, less the time that processing the request took."""

@@ -5,7 +5,7 @@ where there are too many, the busiest are included, in shadow mode the most rece
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import ClientSensor, S
+from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere, KeyUse, SensorUse
 from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
 
 Labels = tuple[tuple[str, str], ...]
@@ -59,49 +60,95 @@ class RuleUse:
     """Present use of one rule.
 
     `observed` is in the key's unit. Under a default rule each client has the limit for itself, so it is the
-    busiest client's rate. `throttled` counts the channels that the rule throttles.
+    busiest client's rate, and if limits hold at each upstream node, its rate at the `node` that it uses most.
+    `throttled` counts the channels that the rule throttles. `gateway` is the other gateway whose use it is,
+    "" for this one's or a sum.
     """
 
     entity: Governing
     key: str
     observed: float
     throttled: int
+    node: int | None = None
+    gateway: str = ""
 
 
-def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
-    """Yield the use of every rule with a sensor. None between the rules marks that time has passed."""
+class _Busiest:
+    """The highest use of each rule by clients that share one limit."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[Governing, tuple[float, int | None, str]] = {}
+
+    def add(self, rule: Governing, observed: float, node: int | None = None, gateway: str = "") -> None:
+        most = self._found.get(rule)
+        if most is None or observed > most[0]:
+            self._found[rule] = (max(observed, 0.0), node, gateway)
+
+    def add_others(self, clients: Iterable[SensorUse], use: KeyUse) -> None:
+        """Add `clients` that use their limits only at other gateways, and the rules with a highest use."""
+        for each in clients:
+            self.add(each.rule, each.observed)
+        for rule, (observed, gateway) in use.highest.items():
+            self.add(rule, observed, None, gateway)
+
+    def uses(self, key: str, throttled: Mapping[Governing, int]) -> Iterator[RuleUse]:
+        for rule, (observed, node, gateway) in self._found.items():
+            yield RuleUse(rule, key, observed, throttled.get(rule, 0), node, gateway)
+
+
+def rule_use(quotas: ClientQuotas, now_ms: int, elsewhere: Elsewhere = NOWHERE) -> Iterator[RuleUse | None]:
+    """Yield the use of every rule with a sensor, here or at another gateway. None between the rules marks
+    that time has passed.
+    """
     for kind, manager in quotas.managers.items():
-        throttled: Counter[Governing] = Counter()
+        key = KEY_OF[kind]
+        others = elsewhere.get(key, NOTHING)
+        throttled: Counter[Governing] = Counter(others.throttled)
         for each in manager.throttled.all():
             throttled[each.rule] += 1
             yield None
-        busiest: dict[Governing, float] = {}
+        busiest, only_there = _Busiest(), dict(others.shared)
         for number, sensor in enumerate(manager.sensors()):
             if number % MEASURED_AT_ONCE == 0:
                 yield None
             if sensor.rule is not None:
-                busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
-        yield from (RuleUse(rule, KEY_OF[kind], use, throttled[rule]) for rule, use in busiest.items())
+                there = only_there.pop((sensor.user, sensor.client_id), None)
+                observed = sensor.observed(now_ms) + (0.0 if there is None else there.observed)
+                busiest.add(sensor.rule, observed, sensor.node)
+        busiest.add_others(only_there.values(), others)
+        yield from busiest.uses(key, throttled)
 
 
-def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[RuleUse]:
+def rule_use_of(
+    quotas: ClientQuotas, entity: Entity, now_ms: int, elsewhere: Elsewhere = NOWHERE
+) -> Iterator[RuleUse]:
     """Yield the use of one entity of users and client ids, reading its own sensors only."""
     for kind, manager in quotas.managers.items():
-        sensors = list(manager.sensors_under((entity.user, entity.client_id)))
-        if sensors:
-            rule = sensors[0].rule
-            throttled = sum(1 for each in manager.throttled.all() if each.rule == rule)
-            busiest = max(sensor.observed(now_ms) for sensor in sensors)
-            yield RuleUse(rule or entity, KEY_OF[kind], busiest, throttled)
+        others = elsewhere.get(KEY_OF[kind], NOTHING)
+        only_there = {each.clients: each for each in others.shared.values() if each.rule == entity}
+        busiest = _Busiest()
+        for sensor in manager.sensors_under((entity.user, entity.client_id)):
+            there = only_there.pop((sensor.user, sensor.client_id), None)
+            busiest.add(
+                entity, sensor.observed(now_ms) + (0.0 if there is None else there.observed), sensor.node
+            )
+        highest = {rule: use for rule, use in others.highest.items() if rule == entity}
+        busiest.add_others(only_there.values(), KeyUse(highest=highest))
+        throttled = sum(1 for each in manager.throttled.all() if each.rule == entity)
+        yield from busiest.uses(KEY_OF[kind], {entity: throttled + others.throttled[entity]})
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
     """Return Kafka's tags of the sensor with names valid in Prometheus: invalid characters become "_", and
-    of equal names the last counts.
+    of equal names the last counts. A sensor of one upstream node has the label `node`, too.
     """
     if sensor.group is None:
-        return (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
-    return tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
+        labels: Labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+    else:
+        labels = tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
+    return labels if sensor.node is None else tuple({**dict(labels), "node": str(sensor.node)}.items())
 
 
 def families(quotas: ClientQuotas, now_ms: int, max_series: int = MAX_SERIES) -> Steps:
@@ -203,7 +250,7 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
             marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
             busiest = yield from nlargest_in_steps(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
             for sensor in busiest:
-                labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+                labels = labels_of(sensor)
                 assert sensor.shadow is not None
                 times.append(Sample(labels, sensor.shadow.times))
                 throttled_ms.append(Sample(labels, sensor.shadow.throttled_ms))

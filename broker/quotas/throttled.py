@@ -64,7 +64,7 @@ class ThrottledRow:
 
     `entity` and `bound` are the present limit; `observed` and `throttle_ms` are those of the response. After
     a change of the limit `throttle_ms` is the whole duration of the throttle. `since_ms` is its age, `count`
-    the number of throttles so far; `obeys`: see `throttle_compliance`.
+    the number of throttles so far; `obeys`: see `throttle_compliance`; `node`: see `ClientSensor`.
     """
 
     connection_id: str
@@ -80,6 +80,7 @@ class ThrottledRow:
     since_ms: int
     count: int
     obeys: bool | None = None
+    node: int | None = None
 
 
 class ThrottledChannel:
@@ -135,6 +136,7 @@ class ThrottledChannel:
             since_ms=now_ms - self.start_ms,
             count=channel.throttles,
             obeys=obeys,
+            node=self.sensor.node,
         )
 
 

@@ -5,12 +5,14 @@ user's client ids; a default rule has one for each name. Clients choose their na
 is limited, and idle ones expire.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
+from functools import partial
 from math import inf
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
+from broker.idle import expired_in_steps, idlest
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
@@ -22,7 +24,9 @@ IDLE_MS: Final = 3_600_000
 """A sensor that was idle for longer is removed. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
 
 MAX_SENSORS: Final = 16_384
-"""Sensors kept; one more evicts the eighth of them that was idle longest. Kafka has no limit."""
+"""Sensors kept; one more evicts an eighth of some of them, see `idlest`. Kafka has no limit."""
+
+_last_record_ms: Callable[["ClientSensor"], int] = attrgetter("last_record_ms")
 
 THROTTLE_TIME_WINDOW: Final = Window()
 """Throttle times are averaged over the broker's default metric window, as in Kafka."""
@@ -34,7 +38,7 @@ class ClientSensor:
     `user` and `client_id` identify them: None if the rule does not distinguish it (Kafka's metric tag is ""
     then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts the verdicts of a
     limit in shadow mode, None if it is enforced. `group` is the tag group of a callback (`custom`), None
-    without one.
+    without one. `node` is the upstream node that the usage goes to, None unless usage is counted by node.
     """
 
     __slots__ = (
@@ -42,6 +46,7 @@ class ClientSensor:
         "client_id",
         "group",
         "last_record_ms",
+        "node",
         "rate",
         "rule",
         "shadow",
@@ -53,6 +58,7 @@ class ClientSensor:
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         self.user = user
         self.client_id = client_id
+        self.node: int | None = None
         self.group: TagGroup | None = None
         self.bound = UNLIMITED
         self.rule: Governing | None = None
@@ -165,7 +171,9 @@ class Usage(Generic[S]):
         "_former_sensors",
         "_max_sensors",
         "_new_sensors",
+        "_other_share",
         "_sensors",
+        "_shares",
         "_table",
     )
 
@@ -190,6 +198,13 @@ class Usage(Generic[S]):
         # Sensors created since rules were added or removed; see `is_new`.
         self._new_sensors: set[S] | None = None
         self._forgotten: set[S] = set()
+        # The parts of their limits that sensors have; see `set_shares`.
+        self._shares: Mapping[SensorKey, float] = {}
+        self._other_share: float = 1  # whole numbers stay whole
+
+    def part(self, node: int) -> "Usage[S]":
+        """Return the usage of one upstream node: sensors of its own, under the same rules."""
+        return Usage(self._table, partial(built_at, self._build, node), self._max_sensors)
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """Return the sensor of this client with its present limit; create it at first use.
@@ -206,7 +221,7 @@ class Usage(Generic[S]):
         return self._sensors.get(self._key(user, client_id or ""))
 
     def bound(self, user: str, client_id: str | None) -> float:
-        """Return the limit of this client, UNLIMITED without one."""
+        """Return the whole limit of this client, UNLIMITED without one."""
         rule = self._table.match(user, client_id or "")
         return UNLIMITED if rule is None else self._table[rule]
 
@@ -242,6 +257,30 @@ class Usage(Generic[S]):
         self._change = None
         self._former_lookups.update(self._by_client)
         self._former_lookups, self._by_client = {}, self._former_lookups
+
+    def set_shares(
+        self, shares: Mapping[SensorKey, float], other: float, now_ms: int
+    ) -> Steps[Collection[ClientSensor]]:
+        """Limit each sensor to a part of its limit from `now_ms` on: `shares` by key, `other` for the rest.
+        Usage and debts are kept. Yields after every few sensors. Returns the sensors that changed.
+        """
+        before, other_before = self._shares, self._other_share
+        self._shares, self._other_share = shares, other
+        keys: Iterable[SensorKey] = {**before, **shares} if other == other_before else list(self._sensors)
+        changed: set[ClientSensor] = set()
+        for number, key in enumerate(keys):
+            sensor = self._sensors.get(key)
+            if sensor is not None and before.get(key, other_before) != shares.get(key, other):
+                self._set_bound(sensor, max(now_ms, sensor.last_record_ms))
+                changed.add(sensor)
+            if number % SENSORS_AT_ONCE == SENSORS_AT_ONCE - 1:
+                yield
+        return changed
+
+    def whole_bound(self, sensor: ClientSensor) -> float:
+        """Return the whole limit of which the sensor has a share, UNLIMITED without a limit."""
+        rule = self._table.governing(sensor.user, sensor.client_id)
+        return UNLIMITED if rule is None else self._table[rule]
 
     def is_forgotten(self, sensor: S) -> bool:
         """Return whether the sensor was removed with the shadow mode of its rule since the last
@@ -301,18 +340,17 @@ class Usage(Generic[S]):
         self._by_client.clear()
         self._former_lookups.clear()
 
-    def expire(self, now_ms: int) -> int:
-        """Remove sensors idle for more than an hour and return their number."""
-        return self._drop(
-            [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
-        )
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove sensors idle for more than an hour and return their number. Pauses after every few."""
+        return expired_in_steps(self._sensors, _last_record_ms, now_ms, IDLE_MS, self._drop)
 
     def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
         """Return the enforced limit of this client and its rule, or infinity and None."""
         rule = self._table.match(user, client_id or "")
         if rule is None or rule in self._table.shadows:
             return inf, None
-        return self._table[rule], self._table.entity(rule)
+        share = self._shares.get(self._key(user, client_id or ""), self._other_share)
+        return self._table[rule] * share, self._table.entity(rule)
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -385,7 +423,8 @@ class Usage(Generic[S]):
             sensor.set_bound(UNLIMITED, None, None, now_ms)
         else:
             table = self._table
-            sensor.set_bound(table[rule], table.entity(rule), table.shadows.get(rule), now_ms)
+            bound = table[rule] * self._shares.get((sensor.user, sensor.client_id), self._other_share)
+            sensor.set_bound(bound, table.entity(rule), table.shadows.get(rule), now_ms)
 
     def _drop_lookups(self) -> None:
         """Drop the cached lookups of all clients, and keep the former sensors. Finding only the affected
@@ -400,8 +439,7 @@ class Usage(Generic[S]):
             self._former_sensors.update(left)
 
     def _evict(self) -> None:
-        share = max(1, self._max_sensors // 8)
-        self._drop(nsmallest(share, self._sensors, key=lambda key: self._sensors[key].last_record_ms))
+        self._drop(idlest(self._sensors, _last_record_ms))
 
     def _drop(self, keys: list[SensorKey]) -> int:
         for key in keys:
@@ -413,3 +451,16 @@ class Usage(Generic[S]):
             if self._new_sensors is not None:
                 self._new_sensors.clear()
         return len(keys)
+
+
+def built_at(
+    build: Callable[[str | None, str | None, int], S],
+    node: int,
+    user: str | None,
+    client_id: str | None,
+    now_ms: int,
+) -> S:
+    """Build a sensor that counts what goes to `node`."""
+    sensor = build(user, client_id, now_ms)
+    sensor.node = node
+    return sensor

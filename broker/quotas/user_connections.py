@@ -13,6 +13,7 @@ from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.connection_rates import AcceptRates
 from broker.quotas.usage import MAX_SENSORS
+from broker.steps import Steps
 
 PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"
@@ -63,8 +64,6 @@ class UserConnections:
     def set_limits(self, count: UserLimit, rate: UserLimit) -> None:
         """Set the limits for new connections. Existing counts are kept."""
         self.count, self.rate = count, rate
-        for user, sensor in self.rates.items():
-            sensor.bound = rate.of(user)
 
     def enter(self, user: str, now_ms: int) -> UserRefusal | None:
         """Count another connection of the user, or return why it is refused."""
@@ -74,6 +73,7 @@ class UserConnections:
         bound = self.rate.of(user)
         if bound != INT_MAX:
             sensor = self.rates.sensor(user, bound, now_ms)
+            sensor.bound = bound
             wait_ms = sensor.record(now_ms)
             if wait_ms > 0:
                 sensor.unrecord(now_ms)
@@ -89,6 +89,8 @@ class UserConnections:
         else:
             self.counts[user] = count - 1
 
-    def expire(self, now_ms: int) -> int:
-        """Remove the rates of users without a new connection for an hour and return their number."""
+    def expire(self, now_ms: int) -> Steps[int]:
+        """Remove the rates of users without a new connection for an hour and return their number. Pauses
+        after every few.
+        """
         return self.rates.expire(now_ms)

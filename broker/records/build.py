@@ -45,22 +45,22 @@ def build_batch(
 ) -> memoryview:
     """Build a batch of at least one record as a writable view; `attributes` are flags besides the codec."""
     base_timestamp = new[0].timestamp
-    body = bytearray()
-    for delta, each in enumerate(new):
-        record = bytearray(1)
-        write_varint(each.timestamp - base_timestamp, record)
-        write_varint(delta, record)
-        _write_nullable(each.key, record)
-        _write_nullable(each.value, record)
-        write_varint(len(each.headers), record)
-        for name, value in each.headers:
-            _write_nullable(name.encode(), record)
-            _write_nullable(value, record)
-        write_varint(len(record), body)
-        body += record
-    packed = compress(codec, body)
     batch = bytearray(HEADER_BYTES)
-    batch += packed
+    body = batch if codec is Codec.NONE else bytearray()
+    for delta, each in enumerate(new):
+        value = b"" if each.value is None else each.value
+        head = bytearray(1)
+        write_varint(each.timestamp - base_timestamp, head)
+        write_varint(delta, head)
+        _write_nullable(each.key, head)
+        write_varint(-1 if each.value is None else len(value), head)
+        tail = _headers(each) if each.headers else _NO_HEADERS
+        write_varint(len(head) + len(value) + len(tail), body)
+        body += head
+        body += value  # a group's record may have a megabyte, which is copied here only
+        body += tail
+    if body is not batch:
+        batch += compress(codec, body)
     HEADER.pack_into(
         batch,
         0,
@@ -81,6 +81,18 @@ def build_batch(
     view = memoryview(batch)
     CRC.pack_into(view, CRC_AT, crc32c(view[CRC_FROM:]))
     return view
+
+
+_NO_HEADERS = b"\0"
+
+
+def _headers(record: NewRecord) -> bytearray:
+    headers = bytearray()
+    write_varint(len(record.headers), headers)
+    for name, value in record.headers:
+        _write_nullable(name.encode(), headers)
+        _write_nullable(value, headers)
+    return headers
 
 
 def _write_nullable(data: bytes | None, into: bytearray) -> None:

@@ -89,28 +89,29 @@ class LoginModule:
     options: Mapping[str, str] = field(repr=False)
 
 
-def parse_jaas(key: str, text: str) -> LoginModule:
+def parse_jaas(key: str, text: str, form: str = _JAAS_FORM) -> LoginModule:
     """Parse a JAAS configuration string: one login module, a control flag and options, ended by a semicolon.
     (Kafka: JaasConfig)
 
         org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="it's
         \\"quoted\\"";
 
-    Raises ConfigError, which names the setting `key` and never shows the text: it contains passwords.
+    Raises ConfigError, which names the setting `key` and the allowed `form`, and never shows the text: it
+    contains passwords.
     """
-    tokens = _jaas_tokens(key, text)
+    tokens = _jaas_tokens(key, text, form)
     if len(tokens) < 3 or tokens[1] not in [("word", flag) for flag in _JAAS_FLAGS] or tokens[0][0] != "word":
-        raise _invalid_jaas(key)
+        raise ConfigError(key, "(hidden)", form)
     if tokens[-1] != ("mark", ";"):
-        raise _invalid_jaas(key)
+        raise ConfigError(key, "(hidden)", form)
     options: dict[str, str] = {}
     body = tokens[2:-1]
     for name, equals, value in zip(body[::3], body[1::3], body[2::3], strict=False):
         if name[0] != "word" or equals != ("mark", "=") or value[0] == "mark" or name[1] in options:
-            raise _invalid_jaas(key)
+            raise ConfigError(key, "(hidden)", form)
         options[name[1]] = value[1]
     if len(body) % 3:
-        raise _invalid_jaas(key)
+        raise ConfigError(key, "(hidden)", form)
     return LoginModule(tokens[0][1], options)
 
 
@@ -132,13 +133,13 @@ def plain_users(key: str, text: str) -> dict[str, str]:
     return users
 
 
-def _jaas_tokens(key: str, text: str) -> list[tuple[str, str]]:
+def _jaas_tokens(key: str, text: str, form: str) -> list[tuple[str, str]]:
     tokens = []
     position, text = 0, text.rstrip()
     while position < len(text):
         match = _JAAS_TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
-            raise _invalid_jaas(key)
+            raise ConfigError(key, "(hidden)", form)
         value = match[match.lastgroup]
         # Values may be quoted or not; names and flags must be plain words.
         tokens.append(
@@ -146,7 +147,3 @@ def _jaas_tokens(key: str, text: str) -> list[tuple[str, str]]:
         )
         position = match.end()
     return tokens
-
-
-def _invalid_jaas(key: str) -> ConfigError:
-    return ConfigError(key, "(hidden)", _JAAS_FORM)

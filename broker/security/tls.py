@@ -2,7 +2,7 @@
 
 Called by the socket server for each TLS listener. An invalid key, certificate or cipher list raises
 ConfigError at startup; the error names the key and never shows a secret. `parse_pem` reads keys and
-certificates. Independent of sockets.
+certificates. `broker.security.client_tls` is the client's side. Independent of sockets.
 """
 
 import logging
@@ -30,7 +30,7 @@ _CLIENT_AUTH: Final = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _NEWEST: Final = "TLSv1.3"
 
 _TLS_1_3_SUITES: Final = {"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"}
@@ -59,6 +59,8 @@ _PEM_HEADER = re.compile(r"\A(?:\s*[A-Za-z0-9-]+:[^\n]*\n)+")
 
 _PEM_LINE: Final = 64
 
+Stamp = tuple[int, int, int]
+
 
 class Pem(NamedTuple):
     """The blocks of a text in order, each complete and ended by a line break."""
@@ -78,7 +80,7 @@ class Certificates:
         """Apply new settings. Raises ConfigError and keeps the old ones if they are invalid."""
         rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
         files = [Path(name) for name in (config.keystore_location, config.truststore_location) if name]
-        seen = _stamps(files)
+        seen = stamps(files)
         self.context = server_context(config)
         self.rules, self._files, self._seen, self._config = rules, files, seen, config
 
@@ -90,9 +92,9 @@ class Certificates:
         if now_ms < self._next_check_ms:
             return
         self._next_check_ms = now_ms + CHECK_EVERY_MS
-        stamps = _stamps(self._files)
-        if stamps != self._seen:
-            self._seen = stamps
+        current = stamps(self._files)
+        if current != self._seen:
+            self._seen = current
             self.context = server_context(self._config)
 
 
@@ -108,7 +110,19 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     _set_ciphers(context, config)
     _load_keys(context, config)
     _load_trust(context, config)
+    context.sni_callback = _note_server_name
     return context
+
+
+def server_name(connection: ssl.SSLObject) -> str | None:
+    """Return the host name that the client asked for in its handshake (SNI), or None."""
+    name: str | None = getattr(connection, "requested_name", None)
+    return name
+
+
+def _note_server_name(connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+    # OpenSSL tells a server only during the handshake.
+    connection.requested_name = name  # type: ignore[attr-defined]
 
 
 def is_readable_by_others(config: TlsConfig) -> bool:
@@ -128,7 +142,7 @@ def _set_versions(context: ssl.SSLContext, config: TlsConfig) -> None:
             ",".join(config.enabled_protocols),
             f"a version that is not newer than ssl.protocol ({config.protocol})",
         )
-    context.minimum_version, context.maximum_version = _VERSIONS[enabled[0]], _VERSIONS[enabled[-1]]
+    context.minimum_version, context.maximum_version = VERSIONS[enabled[0]], VERSIONS[enabled[-1]]
 
 
 def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -183,32 +197,14 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
         text = f"{config.keystore_key}\n{config.keystore_certificate_chain}"
     elif config.keystore_location:
         key, shown = config.key("ssl.keystore.location"), config.keystore_location
-        text = _read(key, config.keystore_location)
+        text = read_store(key, config.keystore_location)
     else:
         raise ConfigError(
             f"listener.name.{config.listener.lower()}.ssl.keystore.location",
             "",
             f"a PEM file, required by the TLS listener {config.listener}",
         )
-    _check_length(key, text)
-    pem = parse_pem(text)
-    if len(pem.keys) != 1 or not pem.certificates:
-        raise ConfigError(
-            key,
-            shown,
-            f"one key and its certificate chain as PEM; found {len(pem.keys)} keys and "
-            f"{len(pem.certificates)} certificates",
-        )
-    try:
-        with _file_of(pem) as path:
-            context.load_cert_chain(path, password=config.key_password)
-    except (ssl.SSLError, ValueError) as error:
-        if "ENCRYPTED" in pem.keys[0]:
-            allowed = "the password of the private key"
-            raise ConfigError(config.key("ssl.key.password"), "(hidden)", allowed) from error
-        reason = getattr(error, "reason", None) or "cannot be read"
-        allowed = f"a private key and its certificate chain ({_readable(reason)})"
-        raise ConfigError(key, shown, allowed) from error
+    load_chain(context, (key, shown), text, config.key("ssl.key.password"), config.key_password)
 
 
 def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -223,7 +219,7 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
                 "not together with ssl.truststore.certificates",
             )
         key, shown = config.key("ssl.truststore.location"), config.truststore_location
-        text = _read(key, shown)
+        text = read_store(key, shown)
     elif not text:
         if config.client_auth != "none":
             raise ConfigError(
@@ -232,15 +228,45 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
                 "none, unless ssl.truststore.location is set",
             )
         return
-    _check_length(key, text)
+    load_authorities(context, (key, shown), text)
+    context.verify_mode = _CLIENT_AUTH[config.client_auth]
+
+
+def load_chain(
+    context: ssl.SSLContext, place: tuple[str, str], text: str, password_key: str, password: str
+) -> None:
+    """Load a private key and its certificate chain from PEM. `place` is the setting and what errors show as
+    its value; `password_key` is the setting with the key's password. Raises ConfigError.
+    """
+    _check_length(place[0], text)
+    pem = parse_pem(text)
+    if len(pem.keys) != 1 or not pem.certificates:
+        raise ConfigError(
+            *place,
+            f"one key and its certificate chain as PEM; found {len(pem.keys)} keys and "
+            f"{len(pem.certificates)} certificates",
+        )
+    try:
+        with _file_of(pem) as path:
+            context.load_cert_chain(path, password=password)
+    except (ssl.SSLError, ValueError) as error:
+        if "ENCRYPTED" in pem.keys[0]:
+            raise ConfigError(password_key, "(hidden)", "the password of the private key") from error
+        reason = getattr(error, "reason", None) or "cannot be read"
+        allowed = f"a private key and its certificate chain ({_readable(reason)})"
+        raise ConfigError(*place, allowed) from error
+
+
+def load_authorities(context: ssl.SSLContext, place: tuple[str, str], text: str) -> None:
+    """Trust the certificates of a PEM text. `place` is as in `load_chain`. Raises ConfigError."""
+    _check_length(place[0], text)
     certificates = parse_pem(text).certificates
     try:
         context.load_verify_locations(cadata="".join(certificates))
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(key, shown, "certificates as PEM") from error
+        raise ConfigError(*place, "certificates as PEM") from error
     # A trusted certificate needs no issuer in the store, as in Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_mode = _CLIENT_AUTH[config.client_auth]
 
 
 @contextmanager
@@ -260,7 +286,7 @@ def _check_length(key: str, text: str) -> None:
         raise ConfigError(key, "(hidden)", f"at most {MAX_STORE_BYTES} characters of PEM")
 
 
-def _read(key: str, name: str) -> str:
+def read_store(key: str, name: str) -> str:
     """Read a PEM file.
 
     Raises ConfigError with the same text for every failure: the name may come from a client, which must not
@@ -295,17 +321,17 @@ def _read_regular(name: str) -> bytes:
     raise ValueError(f"it has more than {MAX_STORE_BYTES} bytes")
 
 
-def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
+def stamps(files: Iterable[Path]) -> list[Stamp | None]:
     """Return what identifies each file's content without reading it; None for a missing file."""
-    stamps: list[tuple[int, int, int] | None] = []
+    found: list[Stamp | None] = []
     for file in files:
         try:
             seen = file.stat()
         except (OSError, ValueError):
-            stamps.append(None)
+            found.append(None)
         else:
-            stamps.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
-    return stamps
+            found.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
+    return found
 
 
 def _readable(reason: str) -> str:

@@ -34,12 +34,11 @@ class Waiting:
     dropped: int = 0
 
 
-class EventLog:
+class EventBuffer:
     """The buffers of all topics, by topic name."""
 
-    def __init__(self, partitions: Partitions, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.topics: dict[str, Waiting] = {}
-        self._partitions = partitions
         self._buffer_bytes = buffer_bytes
 
     def offer(self, topic: str, record: NewRecord) -> bool:
@@ -59,6 +58,40 @@ class EventLog:
         """Count records that were dropped before they were offered."""
         self.topics.setdefault(topic, Waiting()).dropped += count
 
+    def take(self, topic: str, count: int | None = None) -> list[NewRecord]:
+        """Remove the oldest records of a topic, all unless a `count` is given. The caller counts them as
+        written or dropped, or puts them back.
+        """
+        waiting = self.topics[topic]
+        if count is None or count >= len(waiting.records):
+            records, waiting.records, waiting.size = waiting.records, [], 0
+        else:
+            records = waiting.records[:count]
+            del waiting.records[:count]
+            waiting.size -= sum(map(_size, records))
+        return records
+
+    def put_back(self, topic: str, records: list[NewRecord], most_bytes: int) -> None:
+        """Buffer records that were taken again, before those of the topic that came meanwhile. The oldest are
+        dropped and counted while the topic would have more than `most_bytes`.
+        """
+        waiting = self.topics[topic]
+        size, first = waiting.size, len(records)
+        while first and size + _size(records[first - 1]) <= most_bytes:
+            first -= 1
+            size += _size(records[first])
+        waiting.records[:0] = records[first:]
+        waiting.size = size
+        waiting.dropped += first
+
+
+class EventLog(EventBuffer):
+    """Buffers whose records the broker appends to its own logs."""
+
+    def __init__(self, partitions: Partitions, buffer_bytes: int = BUFFER_BYTES) -> None:
+        super().__init__(buffer_bytes)
+        self._partitions = partitions
+
     def missing(self) -> list[str]:
         """Return the topics with buffered records that do not exist."""
         known = self._partitions.by_name
@@ -74,7 +107,7 @@ class EventLog:
             hosted = self._partitions.by_name.get(name)
             if not waiting.records or hosted is None:
                 continue
-            records, waiting.records, waiting.size = waiting.records, [], 0
+            records = self.take(name)
             try:
                 log = hosted.log(0)
                 assert log is not None
@@ -89,10 +122,10 @@ class EventLog:
     def _append(self, log: PartitionLog, records: list[NewRecord], wall_ms: int) -> int:
         """Return how many of the records were appended. Raises ApiError if the log is unavailable."""
         written = 0
-        for batch in _in_batches(records):
+        for batch in in_batches(records):
             try:
                 staged = log.stage(
-                    build_batch(batch, codec=_codec(batch)), now_wall_ms=wall_ms, internal=True
+                    build_batch(batch, codec=codec_of(batch)), now_wall_ms=wall_ms, internal=True
                 )
             except ApiError:  # e.g. larger than max.message.bytes; the others may fit
                 continue
@@ -102,12 +135,12 @@ class EventLog:
         return written
 
 
-def _codec(batch: list[NewRecord]) -> Codec:
+def codec_of(batch: list[NewRecord]) -> Codec:
     """Compress batches, because names repeat; a single record is small or already compressed."""
     return Codec.LZ4 if len(batch) > 1 else Codec.NONE
 
 
-def _in_batches(records: list[NewRecord]) -> list[list[NewRecord]]:
+def in_batches(records: list[NewRecord]) -> list[list[NewRecord]]:
     batches: list[list[NewRecord]] = []
     size = BATCH_BYTES
     for record in records:

@@ -41,7 +41,7 @@ them.
 """
 
 
-class Wanted:
+class RequestedPartition:
     """One requested partition. `log` is None if it is unavailable, and `error` is the reason."""
 
     __slots__ = ("error", "log", "max_bytes", "offset", "partition", "topic", "topic_id")
@@ -65,29 +65,29 @@ class Wanted:
         self.error = error
 
 
-class Found:
+class FetchedPartition:
     """The result for one partition: `records` is a slice of its log, or empty bytes."""
 
-    __slots__ = ("error", "high_watermark", "log_start_offset", "records", "wanted")
+    __slots__ = ("error", "high_watermark", "log_start_offset", "records", "requested")
 
     def __init__(
         self,
-        wanted: Wanted,
+        requested: RequestedPartition,
         error: ErrorCode,
         high_watermark: int,
         log_start_offset: int,
         records: FileSlice | bytes,
     ) -> None:
-        self.wanted = wanted
+        self.requested = requested
         self.error = error
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         self.records = records
 
 
-def is_refused(wanted: Wanted) -> bool:
+def is_refused(requested: RequestedPartition) -> bool:
     """Return whether the partition is not read, for a reason in REFUSED."""
-    return wanted.log is None and wanted.error in REFUSED
+    return requested.log is None and requested.error in REFUSED
 
 
 def check_epoch(epoch: int) -> ErrorCode:
@@ -100,50 +100,51 @@ def check_epoch(epoch: int) -> ErrorCode:
 class Reading:
     """The reads of one fetch, in request order."""
 
-    __slots__ = ("_refused", "_stop", "found", "max_bytes", "size", "stop_waiting", "wanted")
+    __slots__ = ("_refused", "_sent", "_stop", "found", "max_bytes", "requested", "size", "stop_waiting")
 
     _refused: int
     _stop: bool
 
-    def __init__(self, wanted: Sequence[Wanted], max_bytes: int) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: Sequence[RequestedPartition], max_bytes: int) -> None:
+        self.requested = requested
         self.max_bytes = max_bytes
-        self.found: list[Found] = []
+        self.found: list[FetchedPartition] = []
         self.size = 0
         self.stop_waiting = False
+        self._sent: list[FetchedPartition] | None = None
 
-    def read(self, some: Sequence[Wanted] | None = None) -> int:
+    def read(self, some: Sequence[RequestedPartition] | None = None) -> int:
         """Read up to `max_bytes` in total within each partition's own limit; return the total bytes.
 
         The first non-empty partition returns at least one batch. With `some`, the next part of the requested
         partitions, the results are added to those of earlier calls. Sets `stop_waiting` if reading a
         partition failed, and if there is no partition to read: none is requested, or all are REFUSED.
         """
-        found: list[Found] = []
+        found: list[FetchedPartition] = []
         total = refused = 0
         stop = False
         if some is not None:
             found, total, refused, stop = self.found, self.size, self._refused, self._stop
         left = self.max_bytes - total
-        for wanted in self.wanted if some is None else some:
-            log = wanted.log
-            if log is None or wanted.error:
-                found.append(Found(wanted, wanted.error, -1, -1, NOTHING))
-                if is_refused(wanted):
+        for requested in self.requested if some is None else some:
+            log = requested.log
+            if log is None or requested.error:
+                found.append(FetchedPartition(requested, requested.error, -1, -1, NOTHING))
+                if is_refused(requested):
                     refused += 1
                 else:
                     stop = True
                 continue
             log.metrics.reads += 1
             try:
-                if wanted.offset == log.high_watermark and log.offline is None and not log.deleted:
+                if requested.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
                 elif total and left <= 0 and log.offline is None and not log.deleted:
                     records = NOTHING
                 else:
-                    limit = wanted.max_bytes
+                    limit = requested.max_bytes
                     records = log.read(
-                        wanted.offset, limit if limit < left else left, min_one_batch=total == 0
+                        requested.offset, limit if limit < left else left, min_one_batch=total == 0
                     )
                     size = len(records)
                     if total and size and (total + size > MAX_COPIED_BYTES or len(found) > SENT_TOGETHER):
@@ -152,13 +153,15 @@ class Reading:
                     left -= size
             except ApiError as error:
                 log.metrics.failed_reads += error.code in BROKER_ERRORS
-                found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
+                found.append(FetchedPartition(requested, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
-            found.append(Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, records))
+            found.append(
+                FetchedPartition(requested, ErrorCode.NONE, log.high_watermark, log.log_start_offset, records)
+            )
         self.found = found
         self.size = total
-        self.stop_waiting = stop or refused == len(self.wanted)
+        self.stop_waiting = stop or refused == len(self.requested)
         if some is not None:
             self._refused, self._stop = refused, stop
         return total
@@ -169,25 +172,33 @@ class Reading:
         self.size = self._refused = 0
         self._stop = self.stop_waiting = False
 
-    def count_sent(self, some: Sequence[Found] | None = None) -> None:
+    def count_sent(self, some: Sequence[FetchedPartition] | None = None) -> None:
         """Count the results, or `some` of them, as sent."""
         for each in self.found if some is None else some:
-            if each.records and each.wanted.log is not None:
-                each.wanted.log.metrics.bytes_out += len(each.records)
+            if each.records and each.requested.log is not None:
+                each.requested.log.metrics.bytes_out += len(each.records)
+        if some is not None:
+            # So that `count_unsent` need not look at all of them at once.
+            self._sent = self._sent or []
+            self._sent += [each for each in some if each.records]
 
     def count_unsent(self) -> None:
         """Undo `count_sent` for a throttled response."""
-        for each in self.found:
-            if each.records and each.wanted.log is not None:
-                each.wanted.log.metrics.bytes_out -= len(each.records)
+        for each in self.found if self._sent is None else self._sent:
+            if each.records and each.requested.log is not None:
+                each.requested.log.metrics.bytes_out -= len(each.records)
 
     def drop(self) -> None:
         """Release slices that will not be sent."""
         self.found = []
 
+    def is_throttled(self, requested: RequestedPartition) -> bool:
+        """Return whether a quota withholds the records of this partition now."""
+        return False
+
     def has_more(self) -> bool:
         """Return whether any partition has records at its offset; cheap enough for every append."""
-        return any(w.log is not None and w.log.high_watermark > w.offset for w in self.wanted)
+        return any(w.log is not None and w.log.high_watermark > w.offset for w in self.requested)
 
 
 class ReplicaReading(Reading):
@@ -200,61 +211,84 @@ class ReplicaReading(Reading):
     the throttle is exceeded now.
     """
 
-    __slots__ = ("_is_exceeded", "_is_marked")
+    __slots__ = ("_is_exceeded", "_is_held", "_is_marked")
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
+        requested: Sequence[RequestedPartition],
         max_bytes: int,
         is_marked: Callable[[str, int], bool],
         is_exceeded: Callable[[], bool],
     ) -> None:
-        super().__init__(wanted, max_bytes)
+        super().__init__(requested, max_bytes)
         self._is_marked = is_marked
         self._is_exceeded = is_exceeded
+        self._is_held: bool | None = None
+        """Whether marked partitions are throttled during this read; None before the first of them."""
 
-    def read(self, some: Sequence[Wanted] | None = None) -> int:
-        throttled = self._throttled() if some is None else set()
+    def begin(self) -> None:
+        super().begin()
+        self._is_held = None
+
+    def read(self, some: Sequence[RequestedPartition] | None = None) -> int:
+        if some is None:
+            self._is_held = None
+        throttled = self._throttled(self.requested if some is None else some)
         if not throttled:
             return super().read(some)
-        everything = self.wanted
-        self.wanted = [each for each in everything if each not in throttled]
-        try:
-            size = super().read()
-        finally:
-            self.wanted = everything
-        read = iter(self.found)
-        self.found = [_without_records(each) if each in throttled else next(read) for each in everything]
+        if some is None:
+            self.begin()
+            some = self.requested
+        before = len(self.found)
+        super().read([each for each in some if each not in throttled])
+        read = self.found[before:]
+        del self.found[before:]
+        others = iter(read)
+        for each in some:
+            if each in throttled:
+                found = _without_records(each)
+                self._stop = self._stop or found.error != ErrorCode.NONE
+            else:
+                found = next(others)
+            self.found.append(found)
         # The fetch may wait for a throttled partition.
-        self.stop_waiting = any(each.error and not is_refused(each.wanted) for each in self.found)
-        return size
+        self.stop_waiting = self._stop
+        return self.size
 
     def has_more(self) -> bool:
-        throttled = self._throttled()
+        self._is_held = None
+        throttled = self._throttled(self.requested)
         return any(
             each.log is not None and each.log.high_watermark > each.offset
-            for each in self.wanted
+            for each in self.requested
             if each not in throttled
         )
 
-    def _throttled(self) -> set[Wanted]:
-        marked = {
-            each
-            for each in self.wanted
-            if each.log is not None and not each.error and self._is_marked(each.log.topic, each.partition)
-        }
-        return marked if marked and self._is_exceeded() else set()
+    def is_throttled(self, requested: RequestedPartition) -> bool:
+        return self._is_marked_partition(requested) and self._is_exceeded()
+
+    def _is_marked_partition(self, requested: RequestedPartition) -> bool:
+        log = requested.log
+        return log is not None and not requested.error and self._is_marked(log.topic, requested.partition)
+
+    def _throttled(self, some: Sequence[RequestedPartition]) -> set[RequestedPartition]:
+        if self._is_held is False:
+            return set()
+        marked = {each for each in some if self._is_marked_partition(each)}
+        if marked and self._is_held is None:
+            self._is_held = self._is_exceeded()
+        return marked if self._is_held else set()
 
 
-def _without_records(wanted: Wanted) -> Found:
-    log = wanted.log
+def _without_records(requested: RequestedPartition) -> FetchedPartition:
+    log = requested.log
     assert log is not None
     log.metrics.reads += 1
     try:
-        log.read(wanted.offset, 0, min_one_batch=False)
+        log.read(requested.offset, 0, min_one_batch=False)
     except ApiError as error:
-        return Found(wanted, error.code, -1, log.log_start_offset, NOTHING)
-    return Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, NOTHING)
+        return FetchedPartition(requested, error.code, -1, log.log_start_offset, NOTHING)
+    return FetchedPartition(requested, ErrorCode.NONE, log.high_watermark, log.log_start_offset, NOTHING)
 
 
 class PendingFetch(Protocol):
@@ -277,12 +311,12 @@ class DelayedFetch(DelayedOperation):
     @property
     def partitions(self) -> int:
         """Number of requested partitions."""
-        return len(self.pending.reading.wanted)
+        return len(self.pending.reading.requested)
 
     def is_ready(self) -> bool:
         reading = self.pending.reading
         if not reading.has_more():
-            logs = [wanted.log for wanted in reading.wanted if wanted.log is not None]
+            logs = [requested.log for requested in reading.requested if requested.log is not None]
             return any(log.deleted or log.offline is not None for log in logs)
         if self.min_bytes <= 1:
             return True
@@ -296,24 +330,24 @@ class DelayedManyFetch(DelayedFetch):
     """A delayed fetch with many partitions that reads only the log that has advanced.
 
     It tracks the bytes available in each log. It watches every key (`Purgatory.watch_any`) from before its
-    partitions are first read, so that it misses no append between their slices: `want` for all partitions,
+    partitions are first read, so that it misses no append between their slices: `add` for all partitions,
     `watched`, then `read` with each result, then `try_complete_else_wait`. A partition requested twice counts
     once, as in Kafka.
     """
 
-    __slots__ = ("_is_complete", "_is_waiting", "_sizes", "_total", "_unwatch", "_wanted")
+    __slots__ = ("_is_complete", "_is_waiting", "_requested", "_sizes", "_total", "_unwatch")
 
     def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
         super().__init__(timeout_ms, pending, min_bytes)
-        self._wanted: dict[Hashable, Wanted] = {}
+        self._requested: dict[Hashable, RequestedPartition] = {}
         self._sizes: dict[Hashable, int] = {}
         self._total = 0
         self._is_complete = False
         self._is_waiting = False
         self._unwatch: Callable[[DelayedOperation], None] | None = None
 
-    def want(self, some: Sequence[Wanted]) -> None:
-        self._wanted.update((each.log, each) for each in some if each.log is not None and not each.error)
+    def add(self, some: Sequence[RequestedPartition]) -> None:
+        self._requested.update((each.log, each) for each in some if each.log is not None and not each.error)
 
     def watched(self, unwatch: Callable[[DelayedOperation], None]) -> None:
         self._unwatch = unwatch
@@ -323,12 +357,12 @@ class DelayedManyFetch(DelayedFetch):
         if not self._is_waiting:
             self.settle(Outcome.CANCELLED)
 
-    def read(self, some: Sequence[Found]) -> None:
+    def read(self, some: Sequence[FetchedPartition]) -> None:
         """Record the results of partitions without newer information."""
         for each in some:
-            log = each.wanted.log
-            if log is not None and log not in self._sizes and self._wanted.get(log) is each.wanted:
-                self._keep(log, len(each.records), each.wanted)
+            log = each.requested.log
+            if log is not None and log not in self._sizes and self._requested.get(log) is each.requested:
+                self._keep(log, len(each.records), each.requested)
 
     def wait(self) -> None:
         """Allow completion from now on."""
@@ -337,10 +371,10 @@ class DelayedManyFetch(DelayedFetch):
     def try_complete(self, key: Hashable = None) -> bool:
         if self.settled:
             return False
-        wanted = self._wanted.get(key)
-        if wanted is not None:
+        requested = self._requested.get(key)
+        if requested is not None:
             try:
-                self._check_log(wanted)
+                self._check_log(requested)
             except Exception:  # noqa: BLE001 - raised again, and handled, when the response is built
                 self._is_complete = True
         return self._is_waiting and self.is_ready() and self.settle(Outcome.COMPLETED)
@@ -353,20 +387,22 @@ class DelayedManyFetch(DelayedFetch):
             return False
         if self._unwatch is not None:
             self._unwatch(self)
-        self._wanted, self._sizes = {}, {}
+        self._requested, self._sizes = {}, {}
         return True
 
-    def _check_log(self, wanted: Wanted) -> None:
-        log = wanted.log
+    def _check_log(self, requested: RequestedPartition) -> None:
+        log = requested.log
         assert log is not None
         if log.deleted or log.offline is not None:
             self._is_complete = True
-        elif wanted.offset == log.high_watermark:
-            self._keep(log, 0, wanted)
+        elif requested.offset == log.high_watermark or self.pending.reading.is_throttled(requested):
+            self._keep(log, 0, requested)
         else:
-            self._keep(log, len(log.read(wanted.offset, wanted.max_bytes, min_one_batch=True)), wanted)
+            self._keep(
+                log, len(log.read(requested.offset, requested.max_bytes, min_one_batch=True)), requested
+            )
 
-    def _keep(self, log: PartitionLog, size: int, wanted: Wanted) -> None:
-        size = min(size, max(wanted.max_bytes, 1))
+    def _keep(self, log: PartitionLog, size: int, requested: RequestedPartition) -> None:
+        size = min(size, max(requested.max_bytes, 1))
         self._total += size - self._sizes.get(log, 0)
         self._sizes[log] = size

@@ -1,15 +1,16 @@
 """One partition of __consumer_offsets: the last value of each key, and rewriting in place of compaction.
 
 Called only by `group_service`, the only writer of the topic. So it needs no log cleaner: when most records
-are obsolete, the current values are written again, and once those are flushed, the records before them are
-deleted. Independent of the format of keys and values. (Kafka: CoordinatorLoader, and compaction)
+are obsolete, the current values are written again, some of them with each commit, and once they are flushed,
+the records before them are deleted. Independent of the format of keys and values. (Kafka: CoordinatorLoader,
+and compaction)
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.errors import ApiError
+from broker.errors import ApiError, ErrorCode
 from broker.groups.messages import Record
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -23,13 +24,16 @@ CHUNK: Final = 4 * 1024 * 1024
 """Bytes per read."""
 
 BATCH: Final = 256 * 1024
-"""Bytes of keys and values after which a new batch starts."""
+"""Bytes of keys and values of a batch with several records, and of the values that a commit rewrites."""
 
 SPARE: Final = 20_000
 """Minimum number of obsolete records before the values are rewritten; reading them takes a sixth of a second.
 
 With many values the threshold is four times their number, so that rewriting stays a fifth of all writes.
 """
+
+REWRITTEN_AT_ONCE: Final = 128
+"""Values that a commit writes again during a rewrite, or fewer large ones; they take half a millisecond."""
 
 
 class OffsetsLog:
@@ -38,6 +42,9 @@ class OffsetsLog:
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.values: dict[bytes, bytes] = {}
+        self._rewriting: tuple[int, list[bytes]] | None = None
+        """While a rewrite runs: the offset before which everything will be obsolete, and the keys left."""
+        self._rewrote_ms = 0
         self._rewritten: tuple[int, int] | None = None
         self._set_due_offset(log.high_watermark)
 
@@ -63,7 +70,14 @@ class OffsetsLog:
         self._set_due_offset(log.log_start_offset + len(self.values))
 
     def stage(self, new: Iterable[Record], wall_ms: int) -> list[Staged]:
-        """Stage the records in batches. Raises ApiError as PartitionLog.stage does."""
+        """Stage the records in batches. Raises ApiError as PartitionLog.stage does.
+
+        Refuses a record that is too large before it is copied; a group's record may have megabytes.
+        """
+        new = list(new)
+        most = self.log.settings.max_message_bytes
+        if any(value is not None and len(value) > most for _, value in new):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"A value has more than {most} bytes")
         stamped = (NewRecord(key, value, wall_ms) for key, value in new)
         return [
             self.log.stage(build_batch(batch), now_wall_ms=wall_ms, internal=True)
@@ -83,23 +97,50 @@ class OffsetsLog:
         """Take the next due step of a rewrite. Requires that nothing is staged."""
         log = self.log
         try:
-            if self._rewritten is not None:
+            if self._rewriting is not None:
+                # Many commits are finished together; of those of a millisecond, one continues.
+                if wall_ms != self._rewrote_ms:
+                    self._rewrite_some(*self._rewriting, wall_ms, commit)
+            elif self._rewritten is not None:
                 start, end = self._rewritten
                 if log.recovery_point >= end:
                     self._rewritten = None
                     log.delete_records_before(start)
             elif log.high_watermark >= self._due_at:
-                self._rewrite(wall_ms, commit)
+                start = log.high_watermark
+                self._set_due_offset(start + len(self.values))
+                self._rewrite_some(start, list(self.values), wall_ms, commit)
         except ApiError as error:
             logger.warning("%s-%d: obsolete records cannot be removed: %s", log.topic, log.index, error)
 
-    def _rewrite(self, wall_ms: int, commit: Callable[[], object]) -> None:
-        start = self.log.high_watermark
-        self._set_due_offset(start + len(self.values))
-        staged = self.stage(self.values.items(), wall_ms)
+    def _rewrite_some(
+        self, start: int, keys: list[bytes], wall_ms: int, commit: Callable[[], object]
+    ) -> None:
+        """Write the current values of the last keys again. A key that is gone meanwhile has a tombstone."""
+        self._rewriting = None
+        self._rewrote_ms = wall_ms
+        values = self.values
+        some = self._last_of(keys)
+        staged = self.stage([(key, values[key]) for key in some if key in values], wall_ms)
         commit()
-        if all(each.error is None for each in staged):
+        if any(each.error is not None for each in staged):
+            return  # begins anew when due
+        del keys[-len(some) :]
+        if keys:
+            self._rewriting = start, keys
+        else:
             self._rewritten = start, self.log.high_watermark
+
+    def _last_of(self, keys: list[bytes]) -> list[bytes]:
+        """Return the last keys, at least one, that are rewritten together."""
+        some: list[bytes] = []
+        size = 0
+        for key in reversed(keys[-REWRITTEN_AT_ONCE:]):
+            size += len(key) + len(self.values.get(key, b""))
+            if some and size > BATCH:
+                break
+            some.append(key)
+        return some
 
     def _set_due_offset(self, used: int) -> None:
         self._due_at = used + max(SPARE, 4 * len(self.values))
@@ -109,10 +150,11 @@ def _in_batches(new: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
     batch: list[NewRecord] = []
     size = 0
     for each in new:
-        if size >= BATCH:
+        length = len(each.key or b"") + len(each.value or b"")
+        if batch and size + length > BATCH:
             yield batch
             batch, size = [], 0
         batch.append(each)
-        size += len(each.key or b"") + len(each.value or b"")
+        size += length
     if batch:
         yield batch

@@ -56,7 +56,7 @@ class TopicTraffic(NamedTuple):
 class HostedTopic:
     """A topic and its logs that are on disk or in use. `name` and `topic_id` (16 bytes) never change."""
 
-    __slots__ = ("_logs", "_store", "count", "failed_appends", "name", "settings", "topic_id")
+    __slots__ = ("_store", "count", "failed_appends", "name", "open_logs", "settings", "topic_id")
 
     def __init__(self, topic: Topic, store: LogStore, settings: TopicSettings) -> None:
         self.name = topic.name
@@ -64,7 +64,8 @@ class HostedTopic:
         self.count = topic.partitions
         self._store = store
         self.settings = settings
-        self._logs: dict[int, PartitionLog] = {}
+        self.open_logs: dict[int, PartitionLog] = {}
+        """By partition; only this class changes it."""
         self.failed_appends = 0
         """Rejected batches; batches that could not be written are counted in their logs' traffic."""
 
@@ -73,9 +74,9 @@ class HostedTopic:
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
-        log = self._logs.get(index)
+        log = self.open_logs.get(index)
         if log is None and 0 <= index < self.count:
-            log = self._logs[index] = self._store.create_partition(
+            log = self.open_logs[index] = self._store.create_partition(
                 self.name, self.topic_id, index, self.settings
             )
         return log
@@ -119,15 +120,15 @@ class HostedTopic:
 
     def makes_log(self, index: int) -> bool:
         """Return whether `log` would create files, which takes a millisecond or more."""
-        return index not in self._logs and 0 <= index < self.count
+        return index not in self.open_logs and 0 <= index < self.count
 
     def opened_log(self, index: int) -> PartitionLog | None:
         """Return one partition's log if it is open. Does not access the disk."""
-        return self._logs.get(index)
+        return self.open_logs.get(index)
 
     def opened(self) -> Iterator[PartitionLog]:
         """Iterate over the open logs."""
-        return iter(self._logs.values())
+        return iter(self.open_logs.values())
 
     def logs(self) -> Iterator[PartitionLog]:
         """Open and yield every partition's log."""
@@ -144,7 +145,7 @@ class HostedTopic:
         """`traffic`, pausing after every few partitions."""
         messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
         failed = self.failed_appends
-        for number, log in enumerate(list(self._logs.values())):
+        for number, log in enumerate(list(self.open_logs.values())):
             if number % TRAFFIC_AT_ONCE == 0:
                 yield
             metrics = log.metrics
@@ -161,7 +162,7 @@ class HostedTopic:
         """Apply added partitions and changed settings, pausing after every few partitions."""
         self.count = topic.partitions
         self.settings = settings
-        for number, log in enumerate(list(self._logs.values())):
+        for number, log in enumerate(list(self.open_logs.values())):
             log.adopt(settings)
             if number % AT_ONCE == AT_ONCE - 1:
                 yield
@@ -189,7 +190,7 @@ class Partitions:
 
     def begin(self, image: Image) -> None:
         """Apply the image at startup, when all of its topics already exist."""
-        self.follow(image, image.topics)
+        self.on_metadata_update(image, image.topics)
         if self.store.directories.first_offline is not None:
             for topic in self.by_name.values():
                 topic.give_up()
@@ -207,13 +208,14 @@ class Partitions:
 
     def _log_failures(self, failed: Sequence[FailedAppend[PartitionLog]]) -> None:
         """Log when a partition's writes start to fail and when they succeed again, once each."""
-        for partition, staged, error in failed:
-            self.failed_appends += len(staged)
-            partition.metrics.failed_appends += len(staged)
+        for each in failed:
+            partition = each.partition
+            self.failed_appends += len(each.staged)
+            partition.metrics.failed_appends += len(each.staged)
             if partition not in self._failing:
                 self._failing[partition] = partition.high_watermark
                 logger.error(
-                    "a partition cannot be written", extra=_place(partition) | {"reason": str(error)}
+                    "a partition cannot be written", extra=_place(partition) | {"reason": str(each.error)}
                 )
         for partition, end in list(self._failing.items()):
             if partition.high_watermark > end:
@@ -254,7 +256,17 @@ class Partitions:
         topic = self.by_name.get(name)
         return None if topic is None else topic.log(index)
 
-    def follow(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
+    def end_offset(self, name: str, index: int) -> int | None:
+        """Return the high watermark of a partition, None if it is unknown. Opens no log."""
+        topic = self.by_name.get(name)
+        if topic is None or not 0 <= index < topic.count:
+            return None
+        log = topic.opened_log(index)
+        if log is not None:
+            return log.high_watermark
+        return 0 if self.store.partition(name, index) is None else None
+
+    def on_metadata_update(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
         """Apply the image to these topics and return the logs of deleted topics.
 
         The caller completes the waiters on those logs.
@@ -282,14 +294,16 @@ class Partitions:
             is_deleting = True
             self._gone = self._gone + known.traffic()
             del self.by_name[name], self.by_id[known.topic_id]
-            for index in range(known.count):
+            # A request in slices may still hold the topic: it must not create logs again.
+            count, known.count = known.count, 0
+            for index in range(count):
                 self.store.delete_partition(name, index)
                 log = known.opened_log(index)
                 if log is not None:
                     tell(log)
                 yield
         if is_deleting:
-            self.store.forget_deleted()
+            yield from self.store.forget_deleted()
 
     def host_in_steps(self, image: Image, names: Iterable[str]) -> Steps[None]:
         """Create and update topics from the image.

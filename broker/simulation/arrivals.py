@@ -14,7 +14,7 @@ PARTS: Final = 10
 """A second of a recorded client becomes at most this many requests; the recording has no finer times."""
 
 
-class Due(NamedTuple):
+class Arrival(NamedTuple):
     """`requests` requests with `nbytes` bytes in total, due at `at_us`."""
 
     at_us: int
@@ -62,7 +62,7 @@ class Sender:
 
 def even_arrivals(
     pieces: Sequence[Piece], interval_us: float, nbytes: int, phase: float, sender: Sender
-) -> Iterator[Due]:
+) -> Iterator[Arrival]:
     """Yield a request every `interval_us`, divided by the piece's factor; the first after `phase`
     intervals.
     """
@@ -86,7 +86,7 @@ def even_arrivals(
                     counted.add(skipped, skipped * nbytes)
                     number += skipped
                     continue
-            yield Due(at_us, together * nbytes, together)
+            yield Arrival(at_us, together * nbytes, together)
             number += together
 
 
@@ -97,7 +97,9 @@ def even_arrival_count(pieces: Sequence[Piece], interval_us: float, phase: float
     )
 
 
-def greedy_arrivals(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender) -> Iterator[Due]:
+def greedy_arrivals(
+    pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender
+) -> Iterator[Arrival]:
     """Yield the next request as soon as the connection is free."""
     for piece in pieces:
         at_us = max(piece.start_us, sender.free_us)
@@ -108,11 +110,11 @@ def greedy_arrivals(pieces: Sequence[Piece], latency_us: int, nbytes: int, sende
                 sender.not_simulated.add(skipped, skipped * nbytes)
                 at_us += skipped * latency_us
             else:
-                yield Due(at_us, nbytes)
+                yield Arrival(at_us, nbytes)
                 at_us = sender.free_us
 
 
-def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Due]:
+def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Arrival]:
     """Yield each second's requests in equal parts, evenly spaced."""
     for second, requests, nbytes in zip(record.seconds, record.requests, record.nbytes, strict=True):
         at_us = second * SECOND_US
@@ -127,4 +129,4 @@ def recorded_arrivals(record: Record, sender: Sender) -> Iterator[Due]:
             # Differences of cumulative parts, so that the parts sum to the whole.
             of_bytes = nbytes * part // parts - nbytes * (part - 1) // parts
             of_requests = requests * part // parts - requests * (part - 1) // parts
-            yield Due(at_us + (part - 1) * SECOND_US // parts, of_bytes, of_requests)
+            yield Arrival(at_us + (part - 1) * SECOND_US // parts, of_bytes, of_requests)

@@ -11,7 +11,7 @@ from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import Throttle, longer
-from broker.simulation.arrivals import Due, Sender
+from broker.simulation.arrivals import Arrival, Sender
 from broker.simulation.idle_periods import IdlePeriods
 
 
@@ -63,7 +63,7 @@ class Connection:
         kind: QuotaKind,
         names: tuple[str, str],
         idles: Sequence[IdlePeriods],
-        arrivals: Callable[[Sender], Iterator[Due]],
+        arrivals: Callable[[Sender], Iterator[Arrival]],
         *,
         latency_us: int,
         obeys: bool,
@@ -85,7 +85,7 @@ class Connection:
         self._latency_us = latency_us
         self._obeys = obeys
         self._handling_ns = handling_ns
-        self._due: Due | None = None
+        self._due: Arrival | None = None
         self._send_request = self._fetch if kind is QuotaKind.FETCH else self._produce
 
     @property
@@ -123,13 +123,13 @@ class Connection:
             self._note_wait(free_us)
         self.sender.free_us = free_us
 
-    def _produce(self, due: Due, now_ms: int) -> Throttle | None:
+    def _produce(self, due: Arrival, now_ms: int) -> Throttle | None:
         throttle = self._quotas.record_produce(self.user, self.client_id, due.nbytes, now_ms)
         self._accept(due.nbytes, due.requests)
         self._due = None
         return self._with_request_quota(throttle, due.requests, now_ms)
 
-    def _fetch(self, due: Due, now_ms: int) -> Throttle | None:
+    def _fetch(self, due: Arrival, now_ms: int) -> Throttle | None:
         quotas, user, client_id = self._quotas, self.user, self.client_id
         nbytes = min(due.nbytes, quotas.fetch_max_bytes(user, client_id, now_ms))
         throttle = quotas.record_fetch(user, client_id, nbytes, now_ms)
@@ -137,7 +137,7 @@ class Connection:
             quotas.unrecord_fetch(user, client_id, nbytes, now_ms)
         elif nbytes < due.nbytes:
             self._accept(nbytes, 1)
-            self._due = Due(due.at_us, due.nbytes - nbytes, max(due.requests - 1, 1))
+            self._due = Arrival(due.at_us, due.nbytes - nbytes, max(due.requests - 1, 1))
         else:
             self._accept(nbytes, due.requests)
             self._due = None

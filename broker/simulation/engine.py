@@ -20,7 +20,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import Resolution
 from broker.simulation.arrivals import (
-    Due,
+    Arrival,
     Sender,
     even_arrival_count,
     even_arrivals,
@@ -186,7 +186,7 @@ class _Clients:
     def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
         group = source if isinstance(source, Group) else None
         idles = [self._idle_periods[shared] for _, shared, _ in self._limits(source, names)]
-        arrivals: Callable[[Sender], Iterator[Due]]
+        arrivals: Callable[[Sender], Iterator[Arrival]]
         offered: int | None
         if isinstance(source, Record):
             arrivals = partial(recorded_arrivals, source)

@@ -46,8 +46,8 @@ def in_csv(before: Outcome, after: Outcome | None = None) -> str:
     lines = io.StringIO()
     outcomes = [("before", before)] if after is None else [("before", before), ("after", after)]
     rows = [
-        {"quotas": which} | {name: value for name, value in row.items() if name != "rules"}
-        for which, outcome in outcomes
+        {"quotas": name} | {name: value for name, value in row.items() if name != "rules"}
+        for name, outcome in outcomes
         for row in _document(outcome)["clients"]
     ]
     writer = csv.DictWriter(lines, list(rows[0]) if rows else [], lineterminator="\n")
@@ -102,7 +102,7 @@ def _totals_json(totals: Totals, seconds: float) -> dict[str, Any]:
         "waiting_bytes": totals.waiting,
         "offered_rate": round(totals.offered / seconds, 3),
         "accepted_rate": round(totals.accepted / seconds, 3),
-        "held_share": round(totals.throttled_share, 6),
+        "throttled_share": round(totals.throttled_share, 6),
         "throttles": totals.throttles,
         "mean_throttle_ms": round(totals.mean_ms, 3),
         "longest_throttle_ms": totals.longest_ms,

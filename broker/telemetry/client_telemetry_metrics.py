@@ -83,13 +83,13 @@ def _instance_families(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamp
 
 def _pushed_families(telemetry: Telemetry) -> Iterator[FamilySamples]:
     """Yield each family under the client's name for it, written as an OpenTelemetry collector would."""
-    whose: dict[bytes, Labels] = {}
+    labels_by_instance: dict[bytes, Labels] = {}
     for name, shape, series in telemetry.latest.families():
         samples = []
         for instance_id, labels, value in series:
-            if instance_id not in whose:
-                whose[instance_id] = _labels_of(telemetry, instance_id)
-            samples.append(Sample(whose[instance_id] + labels, value))
+            if instance_id not in labels_by_instance:
+                labels_by_instance[instance_id] = _labels_of(telemetry, instance_id)
+            samples.append(Sample(labels_by_instance[instance_id] + labels, value))
         kind = Kind.COUNTER if shape is Shape.COUNTER else Kind.GAUGE
         yield FamilySamples(name, "Pushed by clients (KIP-714)", kind, samples)
 

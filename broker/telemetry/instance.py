@@ -103,7 +103,9 @@ class ClientInstance:
         "version",
     )
 
-    def __init__(self, instance_id: bytes, client: Client, effective: Effective, version: int) -> None:
+    def __init__(
+        self, instance_id: bytes, client: Client, effective: Effective, matched: tuple[str, ...], version: int
+    ) -> None:
         self.id = instance_id
         self.client = client
         self.last_get_ms: int | None = None
@@ -116,20 +118,19 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
         self.last_push_wall_ms: int | None = None
         self.pushed_bytes = 0
-        self.matched: tuple[str, ...] = ()
-        self.matched_version = -1
         # Most clients need none of these.
         self.throttles: Meter | None = None
         self.exports: Meter | None = None
         self.errors: Meter | None = None
         self.export_times: ExportTimes | None = None
-        self.renew(effective, version)
+        self.renew(effective, matched, version)
 
-    def renew(self, effective: Effective, version: int) -> None:
-        """Set the subscription of this version of all subscriptions."""
+    def renew(self, effective: Effective, matched: tuple[str, ...], version: int) -> None:
+        """Set the subscription of this version of all subscriptions, which is the sum of `matched`."""
         self.effective = effective
         self.subscription_id = effective.subscription_id(self.id)
-        self.version = version
+        self.matched = matched
+        self.version = self.matched_version = version
 
     def open_gates(self) -> None:
         """Allow a Get and a push at once, as for a new instance."""

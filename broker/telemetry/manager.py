@@ -13,15 +13,16 @@ removes it with the connection that used it first.
 import heapq
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from broker.errors import ErrorCode
 from broker.metrics.rate import Meter
 from broker.records.compression import Codec
+from broker.steps import Steps
 from broker.telemetry.instance import WINDOW, Client, ClientInstance, uuid_text
 from broker.telemetry.latest import LatestValues
-from broker.telemetry.subscription import Effective, Subscription, effective_of
+from broker.telemetry.subscription import Subscription, effective_of, matching
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,10 @@ MIN_EXPIRY_MS: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
 """An instance expires after this number of push intervals without a request."""
 
-FULL_WARNING_MS: Final = 300_000
-"""Minimum interval between warnings that the cache is too small."""
+WARNING_MS: Final = 300_000
+"""Minimum interval between warnings that the cache is too small, and that subscriptions have too many
+prefixes.
+"""
 
 RESERVED: Final = (bytes(16), bytes(15) + b"\x01")
 """Ids that no client may have (Kafka: Uuid.RESERVED)."""
@@ -61,6 +64,7 @@ class TelemetryManager:
         self._deadlines: list[tuple[int, int, ClientInstance]] = []
         self._entries = 0
         self._warned_ms: int | None = None
+        self._warned_of_prefixes_ms: int | None = None
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -73,7 +77,7 @@ class TelemetryManager:
         """Return an instance without marking it as active."""
         return self._instances.get(instance_id)
 
-    def follow(self, changed: Mapping[str, Subscription | None]) -> None:
+    def on_metadata_update(self, changed: Mapping[str, Subscription | None]) -> None:
         """Apply changed subscriptions by name; None removes one.
 
         Every instance recomputes its subscription on its next request, and may then get and push at once.
@@ -85,20 +89,25 @@ class TelemetryManager:
                 self.subscriptions[name] = subscription
             self.version += 1
 
-    def matched(self, instance: ClientInstance) -> tuple[str, ...]:
+    def matched(self, instance: ClientInstance) -> Steps[tuple[str, ...]]:
         """Return the sorted names of the subscriptions that match the instance now.
 
-        Cached until a subscription changes, for callers that read thousands of instances.
+        Cached until a subscription changes, for callers that read thousands of instances. Pauses after every
+        few patterns.
         """
         if instance.matched_version != self.version:
-            facts = instance.client.facts(instance.id)
-            found = [each.name for each in self.subscriptions.values() if each.matches(facts)]
-            instance.matched, instance.matched_version = tuple(sorted(found)), self.version
+            version = self.version
+            found = yield from matching(self.subscriptions.values(), instance.client.facts(instance.id))
+            instance.matched, instance.matched_version = _names(found), version
         return instance.matched
 
-    def get(self, instance_id: bytes, client: Client, now_ms: int) -> tuple[ErrorCode, ClientInstance]:
-        """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED."""
-        instance = self._refresh(instance_id if any(instance_id) else self._unused_id(), client, now_ms)
+    def get(self, instance_id: bytes, client: Client, now_ms: int) -> Steps[tuple[ErrorCode, ClientInstance]]:
+        """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED.
+
+        Pauses after every few patterns, before anything has changed.
+        """
+        known_id = instance_id if any(instance_id) else self._unused_id()
+        instance = yield from self._refresh(known_id, client, now_ms)
         if not instance.may_get(now_ms):
             instance.count_throttle(now_ms)
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED, instance
@@ -115,14 +124,14 @@ class TelemetryManager:
         terminating: bool,
         codec: int,
         size: int,
-    ) -> tuple[ErrorCode, ClientInstance | None]:
-        """Check a push of `size` bytes, in Kafka's order.
+    ) -> Steps[tuple[ErrorCode, ClientInstance | None]]:
+        """Check a push of `size` bytes, in Kafka's order. Pauses as `get` does.
 
         After NONE the caller must report its result to `exported` or `failed`, unless it is empty.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST, None
-        instance = self._refresh(instance_id, client, now_ms)
+        instance = yield from self._refresh(instance_id, client, now_ms)
         if instance.terminating:
             error = ErrorCode.INVALID_REQUEST
         elif not instance.may_push(now_ms) and not terminating:
@@ -176,20 +185,30 @@ class TelemetryManager:
             else:
                 self._queue_deadline(instance)
 
-    def _refresh(self, instance_id: bytes, client: Client, now_ms: int) -> ClientInstance:
-        """Return the instance of this id, created if new, with its subscription up to date."""
+    def _refresh(self, instance_id: bytes, client: Client, now_ms: int) -> Steps[ClientInstance]:
+        """Return the instance of this id, created if new, with its subscription up to date.
+
+        If a subscription changes during a pause, the next request computes it again.
+        """
         instance = self._instances.get(instance_id)
+        selected, version = None, self.version
+        if instance is None or instance.version != version or instance.client != client:
+            found = yield from matching(self.subscriptions.values(), client.facts(instance_id))
+            selected = (yield from effective_of(found)), _names(found), version
+            if selected[0].is_over_limit:
+                self._warn_of_prefixes(selected[1], client, now_ms)
+            instance = self._instances.get(instance_id)
         if instance is None:
-            instance = ClientInstance(instance_id, client, self._effective(instance_id, client), self.version)
+            assert selected is not None
+            instance = ClientInstance(instance_id, client, *selected)
             self._admit(instance, now_ms)
         else:
             self._instances.move_to_end(instance_id)
-            if instance.version != self.version:
-                instance.renew(self._effective(instance_id, client), self.version)
-                instance.open_gates()
-            elif instance.client != client:
-                instance.renew(self._effective(instance_id, client), self.version)
-                instance.matched_version = -1
+            if selected is not None:
+                is_changed = instance.version != version
+                instance.renew(*selected)
+                if is_changed:
+                    instance.open_gates()
             instance.client = client
             instance.deadline_ms = now_ms + _expiry_ms(instance)
             if instance.deadline_ms < instance.checked_at_ms:
@@ -232,7 +251,7 @@ class TelemetryManager:
         heapq.heappush(self._deadlines, (instance.deadline_ms, self._entries, instance))
 
     def _warn(self, evicted: ClientInstance, now_ms: int) -> None:
-        if self._warned_ms is None or now_ms - self._warned_ms > FULL_WARNING_MS:
+        if self._warned_ms is None or now_ms - self._warned_ms > WARNING_MS:
             self._warned_ms = now_ms
             logger.warning(
                 "the client telemetry cache is full: an instance was evicted before it expired",
@@ -242,8 +261,13 @@ class TelemetryManager:
                 },
             )
 
-    def _effective(self, instance_id: bytes, client: Client) -> Effective:
-        return effective_of(self.subscriptions.values(), client.facts(instance_id))
+    def _warn_of_prefixes(self, subscriptions: Collection[str], client: Client, now_ms: int) -> None:
+        if self._warned_of_prefixes_ms is None or now_ms - self._warned_of_prefixes_ms > WARNING_MS:
+            self._warned_of_prefixes_ms = now_ms
+            logger.warning(
+                "the subscriptions of a client have too many prefixes and select all metrics",
+                extra={"client_id": client.client_id, "subscriptions": len(subscriptions)},
+            )
 
     def _unused_id(self) -> bytes:
         """Return an unused id that a command line does not parse as an option."""
@@ -251,6 +275,10 @@ class TelemetryManager:
             fresh = self._new_id()
             if fresh not in RESERVED and fresh not in self._instances and uuid_text(fresh)[0] != "-":
                 return fresh
+
+
+def _names(subscriptions: Iterable[Subscription]) -> tuple[str, ...]:
+    return tuple(sorted(each.name for each in subscriptions))
 
 
 def _expiry_ms(instance: ClientInstance) -> int:

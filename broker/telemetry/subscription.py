@@ -11,6 +11,7 @@ and backreferences. Its module is loaded with the first pattern, in three millis
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import merge
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -19,6 +20,7 @@ from crc32c import crc32c
 from broker.config.kinds import INT_MAX, integer, list_of
 from broker.config.setting import Setting
 from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.steps import Steps
 
 ALL_METRICS: Final = "*"
 
@@ -35,6 +37,27 @@ MATCH_KEYS: Final = (
     "client_source_port",
 )
 """The attributes of a client that patterns can match."""
+
+MATCHED_AT_ONCE: Final = 128
+"""Patterns matched, or prefixes added, between two pauses; each takes one to two microseconds."""
+
+MAX_PREFIXES: Final = 10_000
+MAX_CHARACTERS: Final = 262_144
+"""Maximum prefixes that a client is sent, and their characters; ours. Java's clients have about 250 metrics,
+and compare each with every prefix. Kafka has no maximum.
+"""
+
+MAX_READ: Final = 2 * MAX_PREFIXES
+MAX_READ_CHARACTERS: Final = 2 * MAX_CHARACTERS
+"""Maximum prefixes of all subscriptions that match a client, with those that others cover or repeat, and
+their characters; ours. A million prefixes would take a second of processor time for each client.
+"""
+
+SORTED_AT_ONCE: Final = 1_024
+"""Prefixes sorted or merged between two pauses; each takes half a microsecond."""
+
+PATTERN_CHARACTERS: Final = 64
+"""Characters of a client's text that take as long to match as a pattern takes to begin."""
 
 MAX_PATTERN_MEMORY: Final = 1_048_576
 """Maximum bytes of a compiled pattern including its matching; ours. RE2's default is eight times that."""
@@ -65,7 +88,11 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 "metrics",
                 (),
                 _LIST,
-                "Prefixes of the names of the metrics to push; * selects all metrics, an empty list none.",
+                "Prefixes of the names of the metrics to push; * selects all metrics, an empty list none. "
+                "A prefix that begins with another adds nothing and is left out. If all subscriptions that "
+                f"match a client then have more than {MAX_PREFIXES:,} prefixes or {MAX_CHARACTERS:,} "
+                f"characters, or had more than {MAX_READ:,} or {MAX_READ_CHARACTERS:,} before, they select "
+                "all.",
             ),
         )
     }
@@ -169,11 +196,13 @@ def _illegal(item: str, why: str) -> ApiError:
 class Effective:
     """The sum of all subscriptions that match a client: sorted metric prefixes and the interval.
 
-    (ALL_METRICS,) is all metrics, empty is none.
+    No prefix begins with another. (ALL_METRICS,) is all metrics, empty is none. `is_over_limit` says that
+    too many prefixes became all metrics.
     """
 
     metrics: tuple[str, ...] = ()
     interval_ms: int = DEFAULT_INTERVAL_MS
+    is_over_limit: bool = False
 
     def subscription_id(self, instance_id: bytes) -> int:
         """Return a signed 32-bit id. (Kafka: computeSubscriptionId, whose set has Java's order)
@@ -186,19 +215,83 @@ class Effective:
         return mixed - (mixed >> 31 << 32)
 
 
-def effective_of(subscriptions: Iterable[Subscription], facts: Mapping[str, str | None]) -> Effective:
-    """Return all prefixes and the shortest interval of the matching subscriptions, at most the default
-    interval.
+def matching(
+    subscriptions: Iterable[Subscription], facts: Mapping[str, str | None]
+) -> Steps[list[Subscription]]:
+    """Return the subscriptions that match. Pauses after every few patterns, or fewer for long texts."""
+    costs = {key: 1 + len(fact or "") // PATTERN_CHARACTERS for key, fact in facts.items()}
+    found = []
+    cost = 0
+    for subscription in list(subscriptions):
+        if subscription.matches(facts):
+            found.append(subscription)
+        cost += 1
+        for key, _ in subscription.match:
+            cost += costs.get(key, 1)
+        if cost >= MATCHED_AT_ONCE:
+            cost = 0
+            yield
+    return found
+
+
+def effective_of(subscriptions: Iterable[Subscription]) -> Steps[Effective]:
+    """Return all prefixes and the shortest interval of matching subscriptions, at most the default interval.
+
+    Leaves out prefixes that begin with another, since clients compare the beginnings of names (KIP-714). More
+    than MAX_PREFIXES of the rest, or MAX_READ of all, or their characters, become ALL_METRICS. Pauses after
+    every few.
     """
     prefixes: set[str] = set()
+    read = characters = cost = 0
     interval_ms = DEFAULT_INTERVAL_MS
+    selects_all = is_over_limit = False
     for subscription in subscriptions:
-        if subscription.matches(facts):
-            prefixes |= subscription.metrics
-            interval_ms = min(interval_ms, subscription.interval_ms)
-    if ALL_METRICS in prefixes:
-        prefixes = {ALL_METRICS}
-    return Effective(tuple(sorted(prefixes)), interval_ms)
+        interval_ms = min(interval_ms, subscription.interval_ms)
+        metrics = subscription.metrics
+        selects_all = selects_all or ALL_METRICS in metrics
+        cost += 1
+        if not (selects_all or is_over_limit):
+            prefixes |= metrics
+            read += len(metrics)
+            characters += sum(map(len, metrics))
+            is_over_limit = read > MAX_READ or characters > MAX_READ_CHARACTERS
+            cost += len(metrics)
+        if cost >= MATCHED_AT_ONCE:
+            cost = 0
+            yield
+    if selects_all:
+        return Effective((ALL_METRICS,), interval_ms)
+    shortest = () if is_over_limit else (yield from _uncovered(prefixes))
+    if is_over_limit or len(shortest) > MAX_PREFIXES or sum(map(len, shortest)) > MAX_CHARACTERS:
+        return Effective((ALL_METRICS,), interval_ms, is_over_limit=True)
+    return Effective(shortest, interval_ms)
+
+
+def _uncovered(prefixes: Iterable[str]) -> Steps[tuple[str, ...]]:
+    """Return the prefixes that do not begin with another, sorted. In this order, those that begin with one
+    follow it. Stops when there are too many.
+    """
+    found: list[str] = []
+    for number, prefix in enumerate((yield from _sorted(prefixes)), 1):
+        if not found or not prefix.startswith(found[-1]):
+            found.append(prefix)
+            if len(found) > MAX_PREFIXES:
+                break
+        if number % SORTED_AT_ONCE == 0:
+            yield
+    return tuple(found)
+
+
+def _sorted(prefixes: Iterable[str]) -> Steps[Iterable[str]]:
+    """Sort a few at once, and merge the results while they are taken."""
+    unsorted = list(prefixes)
+    if len(unsorted) <= SORTED_AT_ONCE:
+        return sorted(unsorted)
+    runs = []
+    for at in range(0, len(unsorted), SORTED_AT_ONCE):
+        runs.append(sorted(unsorted[at : at + SORTED_AT_ONCE]))
+        yield
+    return merge(*runs)
 
 
 def _java_hash(uuid: bytes) -> int:

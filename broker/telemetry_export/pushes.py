@@ -11,9 +11,9 @@ format is public: docs/telemetry.md.
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -24,11 +24,9 @@ from broker.config.sections import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import OUR_TOPICS
 from broker.network.clock import TrioClock
-from broker.network.handling.handler_pool import HandlerPool
 from broker.protocol.messages.push_telemetry import PushTelemetryResponse
 from broker.records.build import NewRecord
 from broker.records.compression import Codec
-from broker.services.event_log import EventLog
 from broker.telemetry.instance import uuid_text
 from broker.telemetry.latest import Reading
 from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
@@ -68,9 +66,15 @@ class ExportResult(NamedTuple):
     cpu_ms: float
 
 
+class RecordBuffer(Protocol):
+    """Writes records to topics later. `services.event_log.EventLog` implements it."""
+
+    def offer(self, topic: str, record: NewRecord) -> bool: ...
+
+
 class PushReader:
     """Reads pushes and passes them to the `receivers`. `events` writes every push to its topic, refused or
-    not.
+    not. `deliver` makes the handlers take the responses that were posted to `callbacks`.
     """
 
     def __init__(
@@ -78,15 +82,15 @@ class PushReader:
         node_id: int,
         telemetry: Telemetry,
         callbacks: Callbacks,
-        handlers: HandlerPool,
-        events: EventLog,
+        deliver: Callable[[], None],
+        events: RecordBuffer,
         receivers: Sequence[TelemetryReceiver],
         clock: TrioClock,
     ) -> None:
         self._node_id = node_id
         self._telemetry = telemetry
         self._callbacks = callbacks
-        self._handlers = handlers
+        self._deliver = deliver
         self._events = events
         self._receivers = receivers
         self._clock = clock
@@ -139,7 +143,7 @@ class PushReader:
             telemetry.manager.failed(push.instance, result.error, clock.ms())
         response = Response(PushTelemetryResponse(error_code=result.error))
         self._callbacks.post(push.token, lambda: response)
-        self._handlers.deliver()
+        self._deliver()
         return result.cpu_ms
 
     def _fail(self, push: Push, error: Exception) -> None:
@@ -149,7 +153,7 @@ class PushReader:
             raise error
 
         self._callbacks.post(push.token, raise_error)
-        self._handlers.deliver()
+        self._deliver()
 
     def _log_refusal(self, push: Push, reason: str) -> None:
         """Log at most once a minute, since any client can send invalid data. Metrics count all refusals."""

@@ -15,8 +15,8 @@ STORM: Final = 60
 """Connections of one address per minute that make a storm: one a second."""
 
 
-def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
-    """Return addresses with at least `least` connection attempts in a minute, refused or not, from
+def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> DataFrame:
+    """Return addresses with at least `min_attempts` connection attempts in a minute, refused or not, from
     silver.connections.
     """
     coming = F.col("event").isin("opened", "refused", "throttled")
@@ -30,7 +30,7 @@ def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
         .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "listener", "address")
         .agg(*counts)
         .withColumn("attempts", F.col("opened") + F.col("refused"))
-        .where(F.col("attempts") >= least)
+        .where(F.col("attempts") >= min_attempts)
     )
 
 

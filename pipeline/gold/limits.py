@@ -178,17 +178,17 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
     `sharer` distinguishes the usage of different allowances under the rule. Usage without a limit is left
     out.
     """
-    who = ("principal", "client_id", "key")
+    client_columns = ("principal", "client_id", "key")
     candidates = F.array(*(_candidate(rank, *level) for rank, level in enumerate(LEVELS)))
     # Look up rules per name, of which there are few, not per minute of each name.
-    names = use.select(*who).distinct().withColumn("each", F.explode(candidates))
-    lookups = names.select(*who, "each.rank", "each.rule", "each.sharer")
+    names = use.select(*client_columns).distinct().withColumn("each", F.explode(candidates))
+    lookups = names.select(*client_columns, "each.rank", "each.rule", "each.sharer")
     rules = lookups.join(F.broadcast(limits), ["rule", "key"])
     in_order = F.array_sort(
         F.collect_list(F.struct("rank", "since", "until", "rule", "sharer", "value", "shadows"))
     )
-    named = rules.groupBy(*who).agg(in_order.alias("rules")).alias("named")
-    same = reduce(and_, (F.col(f"use.{name}").eqNullSafe(F.col(f"named.{name}")) for name in who))
+    named = rules.groupBy(*client_columns).agg(in_order.alias("rules")).alias("named")
+    same = reduce(and_, (F.col(f"use.{name}").eqNullSafe(F.col(f"named.{name}")) for name in client_columns))
     at = F.col(MINUTE) + F.expr("INTERVAL 1 MINUTE")
 
     def holds(rule: Column) -> Column:
@@ -227,13 +227,13 @@ def utilisation_per_minute(usage: DataFrame, limits: DataFrame) -> DataFrame:
 def _candidate(rank: int, user: str | None, client_id: str | None) -> Column:
     parts = {"user": (user, "principal"), "client-id": (client_id, "client_id")}
     entries = [
-        (F.lit(kind), F.col(column) if what == "name" else F.lit(None).cast("string"))
-        for kind, (what, column) in parts.items()
-        if what is not None
+        (F.lit(kind), F.col(column) if part == "name" else F.lit(None).cast("string"))
+        for kind, (part, column) in parts.items()
+        if part is not None
     ]
     rule = F.map_from_arrays(F.array(*(kind for kind, _ in entries)), F.array(*(name for _, name in entries)))
     # A default has a separate allowance for each name.
-    rows_ = [F.col(column) for what, column in parts.values() if what is not None]
+    rows_ = [F.col(column) for part, column in parts.values() if part is not None]
     return F.struct(
         F.lit(rank).alias("rank"), rule_text(rule).alias("rule"), F.to_json(F.array(*rows_)).alias("sharer")
     )

@@ -43,8 +43,8 @@ def _sum(name: str, where: Column) -> Column:
     return F.sum(F.when(where, F.col(name)).otherwise(F.lit(0)))
 
 
-def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
-    """Return the clients in the first `most` ranks of a day by each of `BY`, from gold.usage_per_minute.
+def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
+    """Return the clients in the first `max_rank` ranks of a day by each of `BY`, from gold.usage_per_minute.
 
     Ties are ordered by name; a client with a total of 0 has no rank.
     """
@@ -61,5 +61,5 @@ def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
         each.where(F.col("total") > 0)
         .withColumn("rank", F.row_number().over(order))
         .withColumn("share", share)
-        .where(F.col("rank") <= most)
+        .where(F.col("rank") <= max_rank)
     )

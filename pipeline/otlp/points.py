@@ -209,16 +209,16 @@ class _Push:
             self._into.numbers.append,
         )
         for point in points:
-            time_ns, flags, which = point.time_unix_nano, point.flags, point.WhichOneof("value")
+            time_ns, flags, value_field = point.time_unix_nano, point.flags, point.WhichOneof("value")
             value = wrong = None
             if not earliest_ns <= time_ns <= latest_ns:
                 wrong = self._wrong_time(time_ns)
             elif flags & NO_RECORDED_VALUE:
                 pass
-            elif which is None:
+            elif value_field is None:
                 wrong = "no value"
             else:
-                value = float(getattr(point, which))
+                value = float(getattr(point, value_field))
                 if not isfinite(value):
                     wrong = "Value is not a number"
             if wrong is not None:
@@ -306,8 +306,8 @@ def _points_of(metric: Metric) -> Any:
     return (metric,) if kind is None else getattr(metric, kind).data_points
 
 
-def _too_large(name: str, what: Any, url: str) -> str | None:
-    return f"{name} is too large" if what.ByteSize() + len(url) > MAX_SHARED_BYTES else None
+def _too_large(name: str, message: Any, url: str) -> str | None:
+    return f"{name} is too large" if message.ByteSize() + len(url) > MAX_SHARED_BYTES else None
 
 
 def _context(resource: ResourceMetrics, shared: Attributes, scope: ScopeMetrics) -> Context:

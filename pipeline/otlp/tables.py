@@ -162,7 +162,7 @@ def _last_dependent(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
 
 def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
     """Recompute gold for the minutes from `first` to `last`, both included."""
-    here = from_to(MINUTE, "TIMESTAMP", first, last)
+    in_minutes = from_to(MINUTE, "TIMESTAMP", first, last)
     dates = from_to(DATE, "DATE", first[:10], last[:10])
     frames = {
         kind: _of_minutes(warehouse.read(table), kind, first, last)
@@ -171,7 +171,7 @@ def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
     }
     non_empty = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
     made = client_metrics.client_metrics_per_minute(non_empty)
-    warehouse.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
+    warehouse.replace(client_metrics.TABLE, made.where(in_minutes), f"{dates} AND {in_minutes}")
 
 
 def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:

@@ -1,5 +1,5 @@
 """Common symptoms with the checks that explain them: failed connections, slow I/O, a stuck request queue,
-slow handlers, failed disks.
+slow handlers, failed disks; at a gateway, what `doctor.upstream` finds.
 
 Used by GET /doctor and by the live stream. Reads only broker.control.views.
 """
@@ -22,6 +22,7 @@ from webui.doctor.checks import (
     use_level,
     worst,
 )
+from webui.doctor.upstream import address_checks, upstream_checks, upstream_totals
 from webui.tables.slices import collect, sliced
 
 PER_IP: Final = "max.connections.per.ip"
@@ -39,8 +40,8 @@ async def totals_of(views: Views) -> dict[str, int]:
         if not row.listener:
             totals.update(dict(row.rejected))
     addresses = await collect(views.each_address())
-    throttled = sum(use.held for row in addresses for use in row.uses)
-    return {**totals, THROTTLED: throttled, **flow_totals(views.flow())}
+    throttled = sum(use.throttled for row in addresses for use in row.uses)
+    return {**totals, THROTTLED: throttled, **flow_totals(views.flow()), **upstream_totals(views.upstream())}
 
 
 async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Symptom]:
@@ -54,13 +55,24 @@ async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Sympt
     growth = recent.growth(await totals_of(views), now_ms)
     io = (*_network_io(overview, states), *moving(flow))
     queue = (*_queueing(overview, states), *waiting(flow, growth))
-    handlers = (*_handling(overview), *handling(flow, growth))
+    handlers = (*_handling(overview, stores=not views.is_gateway), *handling(flow, growth))
+    upstream = views.upstream()
+    connect = tuple(_connections(overview, limits, growth))
+    last = (
+        Symptom("storage", "Records cannot be read or written", tuple(_storage(overview)))
+        if upstream is None
+        else Symptom(
+            "upstream", "The upstream cluster does not serve clients", tuple(upstream_checks(upstream))
+        )
+    )
+    if upstream is not None:
+        connect = (*connect, *address_checks(upstream, growth))
     return [
-        Symptom("connect", "Clients cannot connect", tuple(_connections(overview, limits, growth))),
+        Symptom("connect", "Clients cannot connect", connect),
         Symptom("io", "Requests are slow to get in and out", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
-        Symptom("storage", "Records cannot be read or written", tuple(_storage(overview))),
+        last,
     ]
 
 
@@ -76,7 +88,7 @@ def _connections(
         f"Clients connect to {', '.join(overview.bootstrap)}." if bound else "No listener is bound.",
         setting="listeners",
     )
-    blocked = overview.figures.acceptor_blocked
+    blocked = overview.metrics.acceptor_blocked
     level = above(blocked, 0.1, 0.5)
     yield Check(
         "Acceptor blocked",
@@ -136,8 +148,8 @@ def _refused(rule: str, title: str, growth: Mapping[str, int], setting: str | No
 
 
 def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
-    figures = overview.figures
-    idle = figures.processor_idle
+    metrics = overview.metrics
+    idle = metrics.processor_idle
     level = idle_level(idle)
     yield Check(
         "Network threads idle",
@@ -172,9 +184,9 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         of=states.total(),
         page="/connections?shape=muted",
     )
-    sending = _slowest(figures.phases, "ResponseSendTimeMs")
+    sending = _slowest(metrics.phases, "ResponseSendTimeMs")
     yield _phase("Slowest response send", sending, 100, 1_000, "Clients read slowly.", None)
-    replies = sum(queue.depth for queue in figures.queues if queue.name.startswith("responses"))
+    replies = sum(queue.depth for queue in metrics.queues if queue.name.startswith("responses"))
     yield Check(
         "Responses queued",
         replies,
@@ -185,8 +197,8 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
 
 
 def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
-    figures = overview.figures
-    for queue in figures.queues:
+    metrics = overview.metrics
+    for queue in metrics.queues:
         if queue.name.startswith("requests"):
             level = use_level(share(queue.depth, queue.capacity))
             yield Check(
@@ -201,30 +213,30 @@ def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
                 setting="queued.max.requests",
                 more=True,
             )
-    waiting = _slowest(figures.phases, "RequestQueueTimeMs")
+    waiting = _slowest(metrics.phases, "RequestQueueTimeMs")
     yield _phase(
         "Longest queue time", waiting, 50, 500, "Too few handlers, or handlers are busy.", "num.io.threads"
     )
-    used = share(figures.memory_pool_used, figures.memory_pool_size)
+    used = share(metrics.memory_pool_used, metrics.memory_pool_size)
     yield Check(
         "Request memory",
-        figures.memory_pool_used,
+        metrics.memory_pool_used,
         Unit.BYTES,
         use_level(used),
         "No limit is set; only the queue bounds it." if used is None else f"{used:.0%} of it is in use.",
-        of=figures.memory_pool_size,
+        of=metrics.memory_pool_size,
         setting="queued.max.request.bytes",
         more=True,
     )
-    if figures.controller_memory_pool_size is not None:
-        used = share(figures.controller_memory_pool_used, figures.controller_memory_pool_size)
+    if metrics.controller_memory_pool_size is not None:
+        used = share(metrics.controller_memory_pool_used, metrics.controller_memory_pool_size)
         yield Check(
             "Request memory of the controller",
-            figures.controller_memory_pool_used,
+            metrics.controller_memory_pool_used,
             Unit.BYTES,
             use_level(used),
             f"{used:.0%} of it is in use.",
-            of=figures.controller_memory_pool_size,
+            of=metrics.controller_memory_pool_size,
             setting="queued.max.request.bytes",
             more=True,
         )
@@ -240,9 +252,9 @@ def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     )
 
 
-def _handling(overview: Overview) -> Iterable[Check]:
-    figures = overview.figures
-    idle = figures.handler_idle
+def _handling(overview: Overview, *, stores: bool) -> Iterable[Check]:
+    metrics = overview.metrics
+    idle = metrics.handler_idle
     level = idle_level(idle)
     yield Check(
         "Request handlers idle",
@@ -255,23 +267,24 @@ def _handling(overview: Overview) -> Iterable[Check]:
         "are below. More handlers do not help.",
         page="/tasks",
     )
-    local = _slowest(figures.phases, "LocalTimeMs")
+    local = _slowest(metrics.phases, "LocalTimeMs")
     yield _phase("Slowest handling", local, 50, 500, "Check this kind of request.", None)
-    remote = _slowest((row for row in figures.phases if row.api == "Produce"), "RemoteTimeMs")
-    yield _phase(
-        "Delayed produce requests",
-        remote,
-        50,
-        500,
-        "They wait for a flush or for other replicas.",
-        "flush.messages",
-    )
-    throttling = _slowest(figures.phases, "ThrottleTimeMs")
+    if stores:
+        remote = _slowest((row for row in metrics.phases if row.api == "Produce"), "RemoteTimeMs")
+        yield _phase(
+            "Delayed produce requests",
+            remote,
+            50,
+            500,
+            "They wait for a flush or for other replicas.",
+            "flush.messages",
+        )
+    throttling = _slowest(metrics.phases, "ThrottleTimeMs")
     yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota throttles these clients.", None)
 
 
 def _storage(overview: Overview) -> Iterable[Check]:
-    offline = overview.figures.offline_partitions
+    offline = overview.metrics.offline_partitions
     yield Check(
         "Partitions offline",
         offline,
@@ -285,7 +298,7 @@ def _storage(overview: Overview) -> Iterable[Check]:
         page="/topics",
     )
 
-    missing = overview.figures.missing_offsets
+    missing = overview.metrics.missing_offsets
     yield Check(
         "Records missing",
         missing,

@@ -145,7 +145,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             body = await read(await body_of(request), route.body)
         actor = identity.actor()
 
-        def signed_in() -> bool:
+        def is_logged_in() -> bool:
             return is_still_signed_in(console, request_info, identity)
 
         call = Call(
@@ -154,7 +154,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             query,
             body,
             request.headers,
-            signed_in,
+            is_logged_in,
             path_params,
             connection_of(request),
             identity.session,

@@ -122,7 +122,7 @@ class Connection(TCPServer):
 
 
 class Connections:
-    """What all connections of `app` share."""
+    """State that all connections of `app` share."""
 
     def __init__(self, app: ASGIFramework) -> None:
         self._config = hypercorn_config()

@@ -14,7 +14,7 @@ from quart_trio import QuartTrio
 from broker.control.commands import Role
 from webui.console import Console
 from webui.http.request import body_of, request_info_of
-from webui.pages import PAGES, Page, Renderer, StaticFiles
+from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles
 from webui.rest import bodies as strict_json
 from webui.rest.access import LONGEST_NAME
 from webui.rest.problem import Problem
@@ -37,9 +37,9 @@ UNPROVEN_LINK: Final = (
 IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
 """Characters that stay unquoted in the query of a redirect."""
 
-_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_SECRET = Text(min_length=1, max_length=LONGEST_SECRET)
 _BY_TOKEN = Record({"token": _SECRET})
-_BY_NAME = Record({"name": Text(shortest=1, longest=LONGEST_NAME), "password": _SECRET})
+_BY_NAME = Record({"name": Text(min_length=1, max_length=LONGEST_NAME), "password": _SECRET})
 
 
 def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
@@ -76,14 +76,18 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
         session = session_of(console, request_info)
         if session is None:
             return _sign_in_page(renderer, "")
+        views = console.backend.views
+        template = UPSTREAMS_OWN if views.is_gateway and page.key in UPSTREAMS else page.key
         html = renderer.render(
-            f"{page.key}.html",
+            f"{template}.html",
             page=page,
+            is_gateway=views.is_gateway,
+            shares_limits=views.others() is not None,
             csrf=session.csrf,
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
-            quota_callback=console.backend.views.quota_callback,
+            quota_callback=views.quota_callback,
         )
         return Response(html, content_type="text/html; charset=utf-8")
 

@@ -62,7 +62,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def usage(days: Days, who: ClientFilter, by: str, sort: str) -> TableQuery:
+def usage(days: Days, clients: ClientFilter, by: str, sort: str) -> TableQuery:
     """Return usage per tenant or client, highest first. A tenant is a user, or the client id of an
     unauthenticated client.
     """
@@ -71,27 +71,27 @@ def usage(days: Days, who: ClientFilter, by: str, sort: str) -> TableQuery:
     )
     sql = (
         f'SELECT * FROM (SELECT principal AS "user", {client_id} AS client_id, {_USED}, count(*) AS minutes '
-        f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2) ORDER BY {USAGE_SORTS[sort]} DESC, 1, 2"
+        f"FROM t WHERE {_of_clients(days, clients)} GROUP BY 1, 2) ORDER BY {USAGE_SORTS[sort]} DESC, 1, 2"
     )
     return TableQuery(tables.USAGE, sql, days)
 
 
-def usage_series(days: Days, who: ClientFilter, step: str) -> TableQuery:
-    return _series(tables.USAGE, _whose(days, who), step, _USED)
+def usage_series(days: Days, clients: ClientFilter, step: str) -> TableQuery:
+    return _series(tables.USAGE, _of_clients(days, clients), step, _USED)
 
 
-def throttling(days: Days, who: ClientFilter) -> TableQuery:
+def throttling(days: Days, clients: ClientFilter) -> TableQuery:
     """Return throttles per rule and client, the longest throttle time first."""
     sql = (
         f'SELECT kind, rule, principal AS "user", client_id, {_HELD}, '
         f"{_at('min')} AS first_at, {_at('max')} AS last_at "
-        f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2, 3, 4 ORDER BY throttle_ms DESC, 1, 2, 3, 4"
+        f"FROM t WHERE {_of_clients(days, clients)} GROUP BY 1, 2, 3, 4 ORDER BY throttle_ms DESC, 1, 2, 3, 4"
     )
     return TableQuery(tables.THROTTLING, sql, days)
 
 
-def throttling_series(days: Days, who: ClientFilter, step: str) -> TableQuery:
-    return _series(tables.THROTTLING, _whose(days, who), step, _HELD)
+def throttling_series(days: Days, clients: ClientFilter, step: str) -> TableQuery:
+    return _series(tables.THROTTLING, _of_clients(days, clients), step, _HELD)
 
 
 def latency(days: Days, api: str | None) -> TableQuery:
@@ -151,22 +151,22 @@ def offenders(days: Days, by: str | None) -> TableQuery:
     return TableQuery(tables.OFFENDERS, sql, days)
 
 
-def throttle_compliance(days: Days, who: ClientFilter) -> TableQuery:
+def throttle_compliance(days: Days, clients: ClientFilter) -> TableQuery:
     """Return throttle compliance per day, client and client software, the most early sends first."""
     sql = (
         'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
         "throttles, throttle_ms, waited, sent_early, early_share, obeys "
-        f"FROM t WHERE {_whose(days, who)} "
+        f"FROM t WHERE {_of_clients(days, clients)} "
         "ORDER BY sent_early DESC, throttles DESC, day DESC, 2, 3, software_name, software_version"
     )
     return TableQuery(tables.THROTTLE_COMPLIANCE, sql, days)
 
 
-def client_metrics(days: Days, who: ClientFilter, metric: str | None) -> TableQuery:
+def client_metrics(days: Days, clients: ClientFilter, metric: str | None) -> TableQuery:
     """Return pushed metrics per metric and client, over all instances and attributes. `mean` is the mean of
     the points.
     """
-    where = _whose(days, who).equal("metric", metric)
+    where = _of_clients(days, clients).equal("metric", metric)
     sql = (
         f'SELECT metric, shape, principal AS "user", client_id, {_SAID}, '
         f"count(DISTINCT client_instance_id) AS instances, {_at('max')} AS last_at "
@@ -175,14 +175,14 @@ def client_metrics(days: Days, who: ClientFilter, metric: str | None) -> TableQu
     return TableQuery(tables.CLIENT_METRICS, sql, days)
 
 
-def client_metrics_series(days: Days, who: ClientFilter, metric: str, step: str) -> TableQuery:
-    where = _whose(days, who).equal("metric", metric)
+def client_metrics_series(days: Days, clients: ClientFilter, metric: str, step: str) -> TableQuery:
+    where = _of_clients(days, clients).equal("metric", metric)
     return _series(tables.CLIENT_METRICS, where, step, _SAID)
 
 
-def advice(days: Days, who: ClientFilter) -> TableQuery:
+def advice(days: Days, clients: ClientFilter) -> TableQuery:
     """Return the recommendations of the newest day, for each entity and key."""
-    where = _Where(days).equal('"user"', who.user).equal("client_id", who.client_id)
+    where = _Where(days).equal('"user"', clients.user).equal("client_id", clients.client_id)
     columns = (
         'date AS day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
         "throttled_share, reason"
@@ -226,8 +226,8 @@ def _at(aggregate: str) -> str:
     return f"CAST({aggregate}(minute) AS BIGINT)"
 
 
-def _whose(days: Days, who: ClientFilter) -> _Where:
-    return _Where(days).equal("principal", who.user).equal("client_id", who.client_id)
+def _of_clients(days: Days, clients: ClientFilter) -> _Where:
+    return _Where(days).equal("principal", clients.user).equal("client_id", clients.client_id)
 
 
 def _series(table: str, where: _Where, step: str, measures: str) -> TableQuery:

@@ -34,7 +34,7 @@ MAX_SIMULATED: Final = 20_000_000
 
 MAX_CLIENTS: Final = 200
 
-Found = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class NoResult(Exception):  # noqa: N818 - an answer
@@ -49,7 +49,7 @@ class Load:
     """The clients' recorded traffic per second, as columns of numbers."""
 
     def __init__(self) -> None:
-        self._who: dict[tuple[str, str, str], int] = {}
+        self._streams: dict[tuple[str, str, str], int] = {}
         self._columns = [array("q") for _ in range(6)]
         self.first_ms: int | None = None
 
@@ -62,8 +62,8 @@ class Load:
         self.first_ms = time_ms if self.first_ms is None else min(self.first_ms, time_ms)
         if api not in APIS or not event["requests"]:
             return
-        who = self._who.setdefault((event["principal"], event["client_id"], api), len(self._who))
-        row = time_ms, partition, offset, who, event["requests"], event[APIS[api][1]]
+        stream = self._streams.setdefault((event["principal"], event["client_id"], api), len(self._streams))
+        row = time_ms, partition, offset, stream, event["requests"], event[APIS[api][1]]
         for column, value in zip(self._columns, row, strict=True):
             column.append(value)
 
@@ -74,14 +74,14 @@ class Load:
             order = sorted(order, key=column.__getitem__)
         # Start at the first event, even if its API is not simulated.
         yield _line(self.first_ms or 0, ("", "", ""), 0, 0)
-        names = list(self._who)
-        times, _, _, who, requests, nbytes = self._columns
+        names = list(self._streams)
+        times, _, _, streams, requests, nbytes = self._columns
         for row in order:
-            yield _line(times[row], names[who[row]], requests[row], nbytes[row])
+            yield _line(times[row], names[streams[row]], requests[row], nbytes[row])
 
 
-def _line(time_ms: int, who: tuple[str, str, str], requests: int, nbytes: int) -> str:
-    principal, client_id, api = who
+def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int) -> str:
+    principal, client_id, api = stream
     event = {"v": VERSION, "time_ms": time_ms, "source": CLIENT, "principal": principal, "api": api}
     counts = {"requests": requests, "bytes_in": nbytes, "bytes_out": nbytes}
     return json.dumps(event | {"client_id": client_id} | counts)
@@ -177,7 +177,9 @@ def _midnight_ms(day: date) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1_000)
 
 
-def simulate_both(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tuple[Outcome, Outcome]:
+def simulate_both(
+    lines: Iterable[str], now: list[JsonObject], proposed: list[JsonObject]
+) -> tuple[Outcome, Outcome]:
     """Simulate with both quota files. Raises BadFileError and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -191,7 +193,7 @@ def simulate_both(lines: Iterable[str], now: list[Found], proposed: list[Found])
         return run_scenario(before, MAX_SIMULATED), run_scenario(after, MAX_SIMULATED)
 
 
-def comparison(before: Outcome, after: Outcome) -> Found:
+def comparison(before: Outcome, after: Outcome) -> JsonObject:
     """Return the clients throttled under either file, the most throttled first."""
     pairs = list(zip(groups(before), groups(after), strict=True))
     throttled = [
@@ -203,41 +205,43 @@ def comparison(before: Outcome, after: Outcome) -> Found:
     return {
         "seconds": before.scenario.duration_us // 1_000_000,
         "clients": len(pairs),
-        "held_now": sum(1 for row, _ in pairs if row.totals.throttles),
-        "held_proposed": sum(1 for _, row in pairs if row.totals.throttles),
+        "throttled_now": sum(1 for row, _ in pairs if row.totals.throttles),
+        "throttled_proposed": sum(1 for _, row in pairs if row.totals.throttles),
         "rules_met": len(rules(after)),
-        "not_played": limits_without_effect(after)[:MAX_CLIENTS],
+        "not_simulated": limits_without_effect(after)[:MAX_CLIENTS],
         "items": [_item(source, row, other) for _, source, row, other in throttled[:MAX_CLIENTS]],
     }
 
 
-def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> Found:
-    who = {"user": source.user, "client_id": source.client_id, "key": row.key}
-    return who | {
+def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> JsonObject:
+    return {
+        "user": source.user,
+        "client_id": source.client_id,
+        "key": row.key,
         "offered_bytes": row.totals.offered,
         "now": _totals_json(row),
         "proposed": _totals_json(other),
     }
 
 
-def _totals_json(row: GroupRow) -> Found:
+def _totals_json(row: GroupRow) -> JsonObject:
     (rule,) = row.rules
     return {
         "rule": {} if rule is None else dict(rule[0].pairs),
         "limit": None if rule is None else rule[2],
         "throttles": row.totals.throttles,
-        "held_share": round(row.totals.throttled_share, 6),
+        "throttled_share": round(row.totals.throttled_share, 6),
         "longest_ms": row.totals.longest_ms,
         "accepted_bytes": row.totals.accepted,
         "waiting_bytes": row.totals.waiting + row.totals.expired,
     }
 
 
-def answer(root: Path, question: Mapping[str, Any]) -> Found:
+def answer(root: Path, question: Mapping[str, Any]) -> JsonObject:
     days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
     try:
         load = recorded(root, *days, question["node"])
-        return {"outcome": "played"} | comparison(
+        return {"outcome": "simulated"} | comparison(
             *simulate_both(load.lines(), question["now"], question["proposed"])
         )
     except NoResult as no_result:
@@ -248,7 +252,7 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
         return {"outcome": "too many", "message": str(error)}
     except OSError as error:
         words = f"Cannot write the recorded traffic to a temporary file: {error.strerror}."
-        return {"outcome": "no room", "message": words}
+        return {"outcome": "no disk space", "message": words}
     except ImportError:
         return {"outcome": "missing"}
 

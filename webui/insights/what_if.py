@@ -78,7 +78,7 @@ def _simulation_of(answer: bytes) -> dict[str, Any]:
             code="READER_LOST",
         ) from None
     match found.pop("outcome"):
-        case "played":
+        case "simulated":
             return found
         case "empty":
             raise Problem(404, found["message"], code="NO_REQUESTS")
@@ -86,8 +86,8 @@ def _simulation_of(answer: bytes) -> dict[str, Any]:
             raise Problem(400, found["message"], where="/quotas")
         case "nodes":
             raise Problem(400, found["message"], where="/node")
-        case "no room":
-            raise Problem(503, found["message"], code="NO_ROOM", headers={"Retry-After": "60"})
+        case "no disk space":
+            raise Problem(503, found["message"], code="NO_DISK_SPACE", headers={"Retry-After": "60"})
         case "too many":
             raise Problem(400, found["message"], code="TOO_MANY")
         case outcome:

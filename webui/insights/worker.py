@@ -85,11 +85,11 @@ class Warehouse:
 
 def check_columns(name: str, table: "DeltaTable") -> None:
     """Raises Unreadable for a table that the pipeline did not write."""
-    there = {each.name: _kind(each.type) for each in table.schema().fields}
+    columns_present = {each.name: _kind(each.type) for each in table.schema().fields}
     for column, kind in TABLES[name].items():
-        if column not in there:
+        if column not in columns_present:
             raise Unreadable("foreign", f"The table {name} has no column {column}: another program wrote it.")
-        if there[column] != kind:
+        if columns_present[column] != kind:
             raise Unreadable("foreign", f"The column {column} of {name} is not a {kind}.")
 
 
@@ -185,10 +185,10 @@ def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:
 
 def _described(table: "DeltaTable") -> dict[str, Any]:
     columns = table.get_add_actions(flatten=True)
-    there = set(columns.schema.names)
+    columns_present = set(columns.schema.names)
 
     def values(name: str) -> Iterator[Any]:
-        if name in there:
+        if name in columns_present:
             yield from (each.as_py() for each in columns.column(name) if each.is_valid)
 
     times = [each["timestamp"] for each in table.history(GAPS) if "timestamp" in each]

@@ -1,8 +1,8 @@
-"""Live updates: one snapshot of the broker per beat, shared by all open pages.
+"""Live updates: one snapshot of the broker per interval, shared by all open pages.
 
 Run by webui.serving; streams of webui.rest.events subscribe to it. Takes a snapshot once a second, and
 another one soon after a change. It is sent to one stream after the other, with a scheduling point in
-between. A stream that is still sending at the next beat skips to the one after: nothing queues, and a
+between. A stream that is still sending at the next snapshot skips to the one after: nothing queues, and a
 stream holds only one snapshot. Without an open stream only the history is updated.
 """
 
@@ -16,7 +16,7 @@ import trio
 from broker.control.views import Overview, Views
 from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
-from webui.live.history import History
+from webui.live.history import NO_OTHERS, History
 from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import Subscriber
 from webui.live.throttled import RecentThrottles
@@ -66,7 +66,7 @@ class Live:
             begun = trio.current_time()
             self._refresh_requested = trio.Event()
             overview, now_ms = self._views.overview(), self._now_ms()
-            self.history.add(overview.figures, now_ms)
+            self.history.add(overview.metrics, now_ms, self._views.others() or NO_OTHERS)
             await yield_to_others()
             async with aclosing(sliced(self._views.each_throttled())) as slices:
                 async for some in slices:
@@ -79,7 +79,7 @@ class Live:
             await self._update_after_changes(begun + BROADCAST_EVERY_S)
 
     async def _update_after_changes(self, until: float) -> None:
-        """Send updates after changes until the next beat."""
+        """Send updates after changes until the next regular one."""
         while (now := trio.current_time()) < until:
             with trio.move_on_at(min(until, now + POLL_EVERY_S)):
                 await self._refresh_requested.wait()
@@ -102,7 +102,7 @@ class Live:
 
     async def _update(self, subscriber: Subscriber, snapshot: Snapshot) -> bool:
         """Send the events of one stream. Return whether there were any."""
-        if not subscriber.signed_in():
+        if not subscriber.is_logged_in():
             subscriber.wake()
             return True
         news = await subscriber.new_events(snapshot)
@@ -115,7 +115,7 @@ class Live:
         return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
 
     def refresh(self) -> None:
-        """Request an update before the next beat, after a change through this console."""
+        """Request an update before the next regular one, after a change through this console."""
         self._refresh_requested.set()
 
     def end(self) -> None:

@@ -11,7 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from broker.control.views import Figures
+from broker.control.rows.upstream import GatewaySums
+from broker.control.views import BrokerMetrics, PhaseRow
+
+NO_OTHERS: Final = GatewaySums()
 
 KEPT_S: Final = 86_400
 TIERS: Final = ((1, 900), (10, 360), (60, 1_440))
@@ -19,9 +22,11 @@ TIERS: Final = ((1, 900), (10, 360), (60, 1_440))
 
 
 class Sample(NamedTuple):
-    """Values at one moment. Rates are averages since the sample before. Idle and blocked are fractions, NaN
+    """Values at one moment. Rates are averages since the sample before. At a gateway that shares limits,
+    `bytes_in` to `throttled` are sums of all gateways. Idle and blocked are fractions, NaN
     if unknown; `memory_pool_used` is NaN without a pool. `queue_ms` and `local_ms` are the 99th percentile of
-    five minutes for the slowest kind of request, NaN without requests.
+    five minutes for the slowest kind of request, NaN without requests; `produce_remote_ms` is that of the
+    time that Produce requests wait: for a flush, or at a gateway for the upstream cluster.
     """
 
     at_ms: int
@@ -37,6 +42,7 @@ class Sample(NamedTuple):
     requests_queued: float
     queue_ms: float
     local_ms: float
+    produce_remote_ms: float
 
 
 _AT_MOST: Final = frozenset({"at_ms", "throttled", "memory_pool_used", "requests_queued"})
@@ -51,13 +57,17 @@ def _most(values: Sequence[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def _slowest(figures: Figures) -> dict[str, float]:
+def _slowest(metrics: BrokerMetrics) -> dict[str, float]:
     """Return, by phase, the 99th percentile for the kind of request that has the highest."""
     slowest: dict[str, float] = {}
-    for row in figures.phases:
+    for row in metrics.phases:
         if row.p99_ms > slowest.get(row.phase, -1.0):
             slowest[row.phase] = row.p99_ms
     return slowest
+
+
+def _is_produce_remote(row: PhaseRow) -> bool:
+    return row.api == "Produce" and row.phase == "RemoteTimeMs"
 
 
 _LONGER: Final[tuple[Callable[[Sequence[float]], float], ...]] = tuple(
@@ -100,32 +110,33 @@ class History:
 
     def __init__(self) -> None:
         self._tiers = [Tier(step_s, kept) for step_s, kept in TIERS]
-        self._before: tuple[int, Figures] | None = None
+        self._before: tuple[int, BrokerMetrics] | None = None
         self._last: Sample | None = None
 
-    def add(self, figures: Figures, at_ms: int) -> Sample | None:
+    def add(self, metrics: BrokerMetrics, at_ms: int, others: GatewaySums = NO_OTHERS) -> Sample | None:
         """Add a sample and return it; None for the first values, which have no predecessor."""
         before = self._before
-        self._before = (at_ms, figures)
+        self._before = (at_ms, metrics)
         if before is None or at_ms <= before[0]:
             return None
         then_ms, old = before
         per_second = 1000 / (at_ms - then_ms)
-        slowest = _slowest(figures)
+        slowest = _slowest(metrics)
         sample = Sample(
             at_ms,
-            (figures.bytes_in_total - old.bytes_in_total) * per_second,
-            (figures.bytes_out_total - old.bytes_out_total) * per_second,
-            (figures.requests_total - old.requests_total) * per_second,
-            figures.connections,
-            figures.throttled,
-            figures.processor_idle,
-            figures.handler_idle,
-            figures.acceptor_blocked,
-            math.nan if figures.memory_pool_size is None else figures.memory_pool_used,
-            figures.queues[0].depth if figures.queues else 0,
+            (metrics.bytes_in_total - old.bytes_in_total) * per_second + others.bytes_in_per_s,
+            (metrics.bytes_out_total - old.bytes_out_total) * per_second + others.bytes_out_per_s,
+            (metrics.requests_total - old.requests_total) * per_second + others.requests_per_s,
+            metrics.connections + others.connections,
+            metrics.throttled + others.throttled,
+            metrics.processor_idle,
+            metrics.handler_idle,
+            metrics.acceptor_blocked,
+            math.nan if metrics.memory_pool_size is None else metrics.memory_pool_used,
+            metrics.queues[0].depth if metrics.queues else 0,
             slowest.get("RequestQueueTimeMs", math.nan),
             slowest.get("LocalTimeMs", math.nan),
+            next((row.p99_ms for row in metrics.phases if _is_produce_remote(row)), math.nan),
         )
         for tier in self._tiers:
             tier.add(sample)

@@ -1,11 +1,12 @@
 """The broker at one moment for all open pages: each value is read and encoded once, on first use.
 
-Created by live.broadcaster at every beat, read by live.sse_client. Tables outlive a snapshot, since ten
+Created by live.broadcaster for every interval, read by live.sse_client. Tables outlive a snapshot, since ten
 thousand rows are not collected for each. Independent of streams.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, Final, Generic
 
 import trio
@@ -13,20 +14,20 @@ import trio
 from broker.control.views import Overview, Views
 from webui.live.history import Sample, sample_json
 from webui.tables.json_output import encode, encode_in_slices, overview_json, throttled_json
-from webui.tables.listing import Page, Row, Table
+from webui.tables.listing import Elsewhere, Page, Row, Table
 from webui.tables.slices import collect, yield_to_others
 
 EXAMINED_EVERY_MS: Final = 2_000
 
 GATHERED_EVERY_S: Final = 0.9
-"""Every beat, unless collecting takes too long; at once after a change."""
+"""Every interval, unless collecting takes too long; at once after a change."""
 
 MAX_THROTTLED: Final = 500
-"""Rows of one live event, longest wait first; its `total` is the number of all rows."""
+"""Rows of one live event, longest wait first; its `total` is the number of all throttled connections."""
 
 
 class Snapshot:
-    """The broker at one beat, by topic of the stream, as JSON. Each value is read and encoded when the first
+    """The broker at one time, by topic of the stream, as JSON. Each value is read and encoded when the first
     stream uses it. `overview` is the one that `sample` was made of; without one it is read again.
     """
 
@@ -60,7 +61,8 @@ class Snapshot:
         if not self._throttled:
             rows = self._views.throttled()
             items = throttled_json(rows[:MAX_THROTTLED], self.now_ms)
-            self._throttled = encode({"items": items, "total": len(rows)})
+            total = len(rows) + self._views.unlisted_throttled()
+            self._throttled = encode({"items": items, "total": total})
             await yield_to_others()
         return self._throttled
 
@@ -100,6 +102,14 @@ class Report:
         return now_ms - self._made_ms >= EXAMINED_EVERY_MS
 
 
+async def _nothing() -> dict[str, Any]:
+    return {}
+
+
+async def _nowhere(_page: Page) -> Elsewhere:
+    return Elsewhere((), 0, 0, {})
+
+
 class LiveTable(Generic[Row]):
     """A table for all open pages. Ten thousand rules take a while to collect and sort, so both run in slices,
     and rows are collected again only after twenty times that while, or after a change: at most a twentieth of
@@ -111,15 +121,19 @@ class LiveTable(Generic[Row]):
         table: Table[Row],
         gather: Callable[[], Iterable[Row | None]],
         views: Views,
-        beside: Callable[[], dict[str, Any]] = dict,
+        beside: Callable[[], Awaitable[dict[str, Any]]] = _nothing,
         clock: Callable[[], float] = time.perf_counter,
+        elsewhere: Callable[[Page], Awaitable[Elsewhere]] = _nowhere,
     ) -> None:
-        """The result of `beside` is added to every page of the table."""
+        """The result of `beside` is added to every page of the table. `elsewhere` returns the rows of a page
+        that other servers have.
+        """
         self.table = table
         self._gather = gather
         self._views = views
         self._beside = beside
         self._clock = clock
+        self._elsewhere = elsewhere
         self._rows: list[Row] = []
         self._pages: dict[Page, bytes] = {}
         self._version = -1
@@ -128,7 +142,7 @@ class LiveTable(Generic[Row]):
         self._busy = trio.Lock()
 
     async def page(self, page: Page, snapshot: object) -> bytes:
-        """Return a page as JSON, computed once per beat. Concurrent callers wait for the same result."""
+        """Return a page as JSON, computed once per snapshot. Concurrent callers wait for the same result."""
         if snapshot is self._snapshot and page in self._pages:
             return self._pages[page]
         async with self._busy:
@@ -140,9 +154,11 @@ class LiveTable(Generic[Row]):
                 self._version, self._gathered_at, self._cost = version, begun, 0.0
             self._snapshot = snapshot
             if page not in self._pages:
-                self._pages[page] = await encode_in_slices(
-                    await self.table.page(self._rows, page) | self._beside()
-                )
+                waits = self._clock()
+                others = await self._elsewhere(page)
+                begun += self._clock() - waits
+                found = others.counted(await self.table.page(chain(self._rows, others.rows), page))
+                self._pages[page] = await encode_in_slices(found | await self._beside())
                 self._cost += self._clock() - begun
                 await yield_to_others()
             return self._pages[page]

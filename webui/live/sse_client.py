@@ -29,16 +29,16 @@ class Connection(Protocol):
 
 
 class Subscriber:
-    """The subscription of one stream. `sections` are its topics in order. `signed_in` is called at every
-    beat. Without a `connection` the framework sends the bytes, and the stream's task handles every beat.
+    """The subscription of one stream. `sections` are its topics in order. `is_logged_in` is called for every
+    snapshot. Without a `connection` the framework sends the bytes, and the stream's task handles each.
     """
 
-    __slots__ = ("_rest", "_sections", "_sent", "_sent_at", "_wake", "connection", "signed_in")
+    __slots__ = ("_rest", "_sections", "_sent", "_sent_at", "_wake", "connection", "is_logged_in")
 
     def __init__(
         self,
         sections: Sequence[tuple[str, Section]],
-        signed_in: Callable[[], bool],
+        is_logged_in: Callable[[], bool],
         connection: Connection | None = None,
     ) -> None:
         self._sections = sections
@@ -46,7 +46,7 @@ class Subscriber:
         self._sent_at = trio.current_time()
         self._rest = b""
         self._wake = trio.Event()
-        self.signed_in = signed_in
+        self.is_logged_in = is_logged_in
         self.connection = connection
 
     async def new_events(self, snapshot: Snapshot) -> bytes:

@@ -16,13 +16,13 @@ KEPT_MS: Final = 3_600_000
 MAX_CLIENTS: Final = 1_000
 MAX_CONNECTIONS: Final = 10_000
 
-Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
+Key = tuple[str, str, str, tuple[tuple[str, str | None], ...], int | None]
 
 
 @dataclass(slots=True)
 class ThrottledClient:
-    """One client under one rule. `times` counts the throttles of all its connections; `worst` is the highest
-    ratio of the observed rate to the limit.
+    """One client under one rule, at one upstream node if limits hold there. `times` counts the throttles of
+    all its connections; `worst` is the highest ratio of the observed rate to the limit.
     """
 
     client_id: str
@@ -30,6 +30,7 @@ class ThrottledClient:
     address: str
     quota_type: str
     entity: tuple[tuple[str, str | None], ...]
+    upstream_node: int | None
     first_ms: int
     last_ms: int
     times: int = 0
@@ -42,12 +43,12 @@ class RecentThrottles:
 
     def __init__(self) -> None:
         self._clients: dict[Key, ThrottledClient] = {}
-        self._counted: dict[tuple[str, str], int] = {}
+        self._counted: dict[tuple[str, str, str], int] = {}
 
     def add(self, rows: Iterable[ThrottledRow], now_ms: int) -> None:
         """Add `rows`, some or all of the channels throttled now."""
         for row in rows:
-            key = (row.client_id, row.principal, str(row.quota_type), row.entity)
+            key = (row.client_id, row.principal, str(row.quota_type), row.entity, row.upstream_node)
             client = self._clients.get(key)
             if client is None:
                 client = self._clients[key] = ThrottledClient(
@@ -56,6 +57,7 @@ class RecentThrottles:
                     row.address,
                     str(row.quota_type),
                     row.entity,
+                    row.upstream_node,
                     now_ms,
                     now_ms,
                 )
@@ -75,7 +77,7 @@ class RecentThrottles:
 
     def _new_times(self, row: ThrottledRow) -> int:
         """Return the new throttles of a connection, one for a connection not seen before."""
-        connection = (row.connection_id, str(row.quota_type))
+        connection = (row.gateway, row.connection_id, str(row.quota_type))
         before = self._counted.get(connection, row.times - 1)
         self._counted[connection] = row.times
         return max(row.times - before, 0)
@@ -94,6 +96,7 @@ def throttled_json(client: ThrottledClient) -> dict[str, Any]:
         "address": client.address,
         "quota_type": client.quota_type,
         "entity": dict(client.entity),
+        "upstream_node": client.upstream_node,
         "times": client.times,
         "longest_ms": client.longest_ms,
         "worst": finite(client.worst),

@@ -41,9 +41,9 @@ SHORTEST_LIFE_MS: Final = 60_000
 LONGEST_LIFE_MS: Final = 10 * 366 * 86_400_000
 
 _ROLE = Text(choices=ROLES)
-_LIFE = Number(integer=True, least=SHORTEST_LIFE_MS, most=LONGEST_LIFE_MS, nullable=True)
+_LIFE = Number(integer=True, minimum=SHORTEST_LIFE_MS, maximum=LONGEST_LIFE_MS, nullable=True)
 _MOMENT = Text(form="date-time", nullable=True)
-_NEW = Text(longest=LONGEST_NAME, shortest=1)
+_NEW = Text(max_length=LONGEST_NAME, min_length=1)
 TOKEN: Final = Record(
     {
         "name": NAME,
@@ -51,13 +51,13 @@ TOKEN: Final = Record(
         "changed_at": TIME,
         "changed_by": NAME,
         "expires_at": _MOMENT,
-        "expires_in_ms": Number(integer=True, least=0, nullable=True),
+        "expires_in_ms": Number(integer=True, minimum=0, nullable=True),
         "last_used_at": _MOMENT,
         "password_set_at": _MOMENT,
         "version": COUNT,
     }
 )
-TOKENS: Final = Record({"items": Listing(TOKEN, most=MAX_TOKENS), "mine": NAME})
+TOKENS: Final = Record({"items": Listing(TOKEN, max_items=MAX_TOKENS), "mine": NAME})
 ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
 REFUSED: Final = problem_schema(current=Maybe(TOKEN))
 PLACE: Final = (Query("name", _NEW, "The token's name."),)
@@ -68,9 +68,9 @@ PROOF_HEADER: Final = {
     PRESENT: "Required with a session, not with a bearer token: the signed-in user's token or password, or "
     "the code of a new link, as base64 of UTF-8."
 }
-_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_SECRET = Text(min_length=1, max_length=LONGEST_SECRET)
 _BODY: Final = Record(
-    {"password": Text(shortest=1, longest=LONGEST_SECRET, nullable=True), "present": _SECRET},
+    {"password": Text(min_length=1, max_length=LONGEST_SECRET, nullable=True), "present": _SECRET},
     optional=frozenset({"present"}),
 )
 
@@ -188,7 +188,7 @@ async def require_proof(call: Call) -> None:
             raise
         detail = "Wrong secret: expected your token, your password or the code of a new link."
         raise Problem(403, detail, where="/present") from problem
-    if not call.signed_in():
+    if not call.is_logged_in():
         raise Problem(401, "Your session ended in the meantime.")
 
 
@@ -206,15 +206,15 @@ def _read(header: str) -> str:
 async def set_password(call: Call) -> Reply:
     await require_proof(call)
     name, password, expected = call.path_params["name"], call.body["password"], expected_version(call.headers)
-    asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
+    command = SetPassword(name, None, await _proven(call), expected, validate_only=True)
     # Check role and version before the expensive hash.
-    await _apply(call, asked)
+    await _apply(call, command)
     hashed = None
     if password is not None:
         hashed = await call.console.authenticator.passwords.hashed(password, name)
-        if not call.signed_in():
+        if not call.is_logged_in():
             raise Problem(401, "Your session ended in the meantime.")
-    await _apply(call, SetPassword(name, hashed, asked.proven, expected))
+    await _apply(call, SetPassword(name, hashed, command.proven, expected))
     row = existing(call)
     if call.session is not None and call.actor.name == name:
         call.session.token = row

@@ -27,8 +27,8 @@ LONGEST_VALUE: Final = 1_000_000
 JSON_LINES: Final = "application/jsonl; charset=utf-8"
 CSV: Final = "text/csv; charset=utf-8"
 
-_VALUE = Text(longest=LONGEST_VALUE, nullable=True)
-_SEQ = Number(integer=True, least=1, below=2.0**63)
+_VALUE = Text(max_length=LONGEST_VALUE, nullable=True)
+_SEQ = Number(integer=True, minimum=1, exclusive_maximum=2.0**63)
 ENTRY: Final = Record(
     {
         "id": COUNT,
@@ -48,12 +48,12 @@ ENTRY: Final = Record(
     }
 )
 TRAIL: Final = Record(
-    {"items": Listing(ENTRY, most=MAX_ROWS), "next": Number(integer=True, least=1, nullable=True)}
+    {"items": Listing(ENTRY, max_items=MAX_ROWS), "next": Number(integer=True, minimum=1, nullable=True)}
 )
 UNDONE: Final = Record(
     {
         "change": ENTRY,
-        "command": Text(longest=LONGEST_VALUE),
+        "command": Text(max_length=LONGEST_VALUE),
         "reach": Listing(REACH),
     }
 )
@@ -63,7 +63,7 @@ _FILTER: Final = (
     Query("entity", Text(), "Only changes of this entity, in the format of the field `entity`."),
     Query("actor", Text(), "Only changes by this token or principal."),
     Query("origin", Text(choices=tuple(ChangeOrigin)), "Only changes of this origin."),
-    Query("people", Flag(), "Without changes made by the broker itself.", default=False),
+    Query("without_broker", Flag(), "Without changes made by the broker itself.", default=False),
     Query("search", Text(), "Only changes with this text in entity, key, actor or address.", default=""),
     Query("before", _SEQ, "Only changes before this one: the `next` of the previous page."),
 )
@@ -96,7 +96,7 @@ async def export_changes(call: Call) -> Reply:
 async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
     before, written = call.query["before"], 0
-    while written < MAX_EXPORTED and call.signed_in():
+    while written < MAX_EXPORTED and call.is_logged_in():
         rows = await collect(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
             lines = map(csv_line, rows)
@@ -119,7 +119,7 @@ async def undo(call: Call) -> Reply:
     (row,) = await backend.views.audit(AuditFilter(seq=seq))
     if not validate_only:
         call.console.live.refresh()
-    bootstrap = next(iter(backend.views.overview().bootstrap), "localhost:9092")
+    bootstrap = backend.views.server_info().bootstrap_server
     reach = await _reach(call, row) if validate_only else []
     return Reply({"change": entry_json(row), "command": undo_command(bootstrap, row), "reach": reach})
 
@@ -143,7 +143,7 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
         entity=query["entity"],
         actor=query["actor"],
         origin=query["origin"],
-        not_origin=ChangeOrigin.BROKER if query["people"] else None,
+        not_origin=ChangeOrigin.BROKER if query["without_broker"] else None,
         search=query["search"] or None,
         before_seq=before,
         limit=limit,
@@ -163,7 +163,7 @@ ROUTES: Final = (
             *_ORDER,
             Query(
                 "limit",
-                Number(integer=True, least=1, most=MAX_ROWS),
+                Number(integer=True, minimum=1, maximum=MAX_ROWS),
                 "Maximum number of changes.",
                 default=100,
             ),

@@ -175,7 +175,7 @@ class _Reader:
                 self._at = end = self._end_of_value()
                 count += 1
             for item in parse(f"[{self._text[begin:end]}]".encode()) if end > begin else ():
-                if len(found) == schema.most:
+                if len(found) == schema.max_items:
                     schema.check_length(len(found) + 1, where)
                 found.append(schema.items.check(item, f"{where}/{len(found)}"))
                 yield None

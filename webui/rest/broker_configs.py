@@ -26,7 +26,7 @@ from webui.tables.slices import collect, run_in_slices
 
 _SOURCE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
 
-_ANY_VALUE: Final = Text(longest=1_000_000, nullable=True)
+_ANY_VALUE: Final = Text(max_length=1_000_000, nullable=True)
 
 CONFIG: Final = Record(
     {
@@ -60,8 +60,8 @@ TYPES: Final = {1: "boolean", 2: "string", 3: "int", 5: "long", 6: "double", 7: 
 LONGEST_VALUE: Final = 32_767
 MAX_OPS: Final = 100
 
-_KEY: Final = Text(longest=256, shortest=1)
-_VALUE: Final = Text(longest=LONGEST_VALUE)
+_KEY: Final = Text(max_length=256, min_length=1)
+_VALUE: Final = Text(max_length=LONGEST_VALUE)
 _PATCH: Final = Record(
     {
         "level": Text(choices=LEVELS),
@@ -74,8 +74,8 @@ _PATCH: Final = Record(
                     Record({"key": _KEY, "subtract": _VALUE}),
                 )
             ),
-            least=1,
-            most=MAX_OPS,
+            min_items=1,
+            max_items=MAX_OPS,
         ),
     },
     optional=frozenset({"level"}),
@@ -87,11 +87,11 @@ APIS: Final = "request.log.apis"
 CLIENT_IDS: Final = "request.log.client.ids"
 MOST: Final = "request.log.max.per.second"
 
-_NAMES: Final = Listing(Text(longest=256), most=100)
+_NAMES: Final = Listing(Text(max_length=256), max_items=100)
 _LOG: Final[dict[str, Schema]] = {
     "apis": _NAMES,
     "client_ids": _NAMES,
-    "max_per_second": Number(integer=True, least=1, most=10_000),
+    "max_per_second": Number(integer=True, minimum=1, maximum=10_000),
 }
 REQUEST_LOG: Final = Record(_LOG)
 REFUSED_LOG: Final = problem_schema(current=REQUEST_LOG)
@@ -126,7 +126,7 @@ def _version(call: Call, level: str) -> dict[str, str]:
 
 
 def _resource(call: Call, level: str) -> ConfigResource:
-    node_id = call.console.backend.views.overview().node_id
+    node_id = call.console.backend.views.server_info().node_id
     return ConfigResource(ResourceType.BROKER, str(node_id) if level == BROKER else "")
 
 

@@ -7,7 +7,7 @@ import shlex
 from typing import Any, Final
 
 from broker.control.rows.quotas import BrokerQuotas
-from broker.control.views import Overview, Views
+from broker.control.views import ServerInfo, Views
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, etag
 from webui.rest.schema import Flag, Listing, Number, Record, Text
 from webui.tables.json_output import finite, named
@@ -24,7 +24,7 @@ def broker_quotas_json(views: Views) -> dict[str, Any]:
         "cluster": [named(each) for each in row.cluster],
         "retry_storm": _retry_storm_json(row),
         "version": row.version,
-        "command": _command(views.overview()),
+        "command": _command(views.server_info()),
     }
 
 
@@ -33,15 +33,14 @@ def _retry_storm_json(row: BrokerQuotas) -> dict[str, Any]:
     return {"enabled": storm.is_enabled, "max_delay_ms": storm.max_delay_ms} | named(storm.use)
 
 
-def _command(overview: Overview) -> str:
+def _command(info: ServerInfo) -> str:
     """Return the prefix of the command that changes the limits."""
-    bootstrap = next(iter(overview.bootstrap), "localhost:9092")
-    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "brokers"]
-    return shlex.join([*words, "--entity-name", str(overview.node_id)])
+    words = ["kafka-configs.sh", "--bootstrap-server", info.bootstrap_server, "--alter"]
+    return shlex.join([*words, "--entity-type", "brokers", "--entity-name", str(info.node_id)])
 
 
-_COUNT: Final = Number(integer=True, least=0)
-_MAYBE_COUNT: Final = Number(integer=True, least=0, nullable=True)
+_COUNT: Final = Number(integer=True, minimum=0)
+_MAYBE_COUNT: Final = Number(integer=True, minimum=0, nullable=True)
 BROKER_QUOTAS: Final = Record(
     {
         "enabled": Flag(),
@@ -59,7 +58,7 @@ BROKER_QUOTAS: Final = Record(
                 }
             )
         ),
-        "white_lists": Listing(Record({"key": Text(), "names": Listing(Text(longest=32_767))})),
+        "white_lists": Listing(Record({"key": Text(), "names": Listing(Text(max_length=32_767))})),
         "cluster": Listing(Record({"key": Text(), "value": _MAYBE_COUNT, "count": _COUNT})),
         "retry_storm": Record(
             {
@@ -71,7 +70,7 @@ BROKER_QUOTAS: Final = Record(
             }
         ),
         "version": _COUNT,
-        "command": Text(longest=4096),
+        "command": Text(max_length=4096),
     }
 )
 

@@ -20,7 +20,6 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ErrorCode
-from webui.backend import bootstrap_server
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
@@ -38,6 +37,7 @@ from webui.rest.routing import (
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, tags_json, utc
 from webui.tables.listing import Table
+from webui.tables.slices import run_in_slices
 
 
 def subscription_json(row: SubscriptionRow) -> dict[str, Any]:
@@ -115,6 +115,7 @@ INSTANCES: Final[Table[ClientInstanceRow]] = Table(
         "silent": lambda row: row.pushes == 0,
         "unsubscribed": lambda row: not row.subscriptions,
         "failing": lambda row: row.errors > 0 or row.last_error != "",
+        "over_limit": lambda row: row.is_over_limit,
     },
 )
 
@@ -137,7 +138,7 @@ def kafka_client_metrics(bootstrap: str, name: str, wanted: Mapping[str, str]) -
 
 MAX_ITEMS: Final = 100
 
-_ITEM: Final = Text(longest=1_024, shortest=1)
+_ITEM: Final = Text(max_length=1_024, min_length=1)
 _SUBSCRIPTION: Final = Record(
     {
         "name": NAME,
@@ -152,7 +153,9 @@ _SUBSCRIPTION: Final = Record(
 )
 SUBSCRIPTION_PAGE: Final = page_schema(_SUBSCRIPTION, instances=COUNT)
 _REACH: Final = Record({"clients": COUNT, "of": COUNT, "examples": Listing(NAME)})
-EDITED: Final = Record({"current": Maybe(_SUBSCRIPTION), "command": Text(longest=300_000), "reach": _REACH})
+EDITED: Final = Record(
+    {"current": Maybe(_SUBSCRIPTION), "command": Text(max_length=300_000), "reach": _REACH}
+)
 REFUSED: Final = problem_schema(current=Maybe(_SUBSCRIPTION))
 _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "instance_id": NAME,
@@ -164,6 +167,7 @@ _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "connection_id": NAME,
     "subscriptions": Listing(NAME),
     "metrics": Listing(NAME),
+    "is_over_limit": Flag(),
     "interval_ms": COUNT,
     "pushes": COUNT,
     "pushed_bytes": COUNT,
@@ -184,10 +188,10 @@ _METRIC: Final = Record(
         "history": Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))}),
     }
 )
-INSTANCE: Final = Record({**_INSTANCE_FIELDS, "figures": Listing(_METRIC)})
+INSTANCE: Final = Record({**_INSTANCE_FIELDS, "latest_metrics": Listing(_METRIC)})
 
-_NAME = (Query("name", Text(longest=1_024, shortest=1), "The subscription's name."),)
-_INSTANCE_ID = (Query("instance", Text(longest=64, shortest=1), "22 characters of URL-safe base64."),)
+_NAME = (Query("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
+_INSTANCE_ID = (Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),)
 _VALIDATE = Query(
     "validate_only", Flag(), "Only preview the matching clients; change nothing.", default=False
 )
@@ -200,7 +204,7 @@ async def list_subscriptions(call: Call) -> Reply:
 
 
 async def get_subscription(call: Call) -> Reply:
-    row = _row(call)
+    row = await _row(call)
     if row is None:
         raise Problem(404, "Subscription not found.")
     return Reply(subscription_json(row), headers={"ETag": etag(row.version)})
@@ -221,7 +225,7 @@ async def put_subscription(call: Call) -> Reply:
 
 
 async def delete_subscription(call: Call) -> Reply:
-    if _row(call) is None:
+    if await _row(call) is None:
         raise Problem(404, "Subscription not found.")
     return await _alter(call, {})
 
@@ -234,11 +238,11 @@ async def list_instances(call: Call) -> Reply:
 async def get_instance(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
     instance_id = str(call.path_params["instance"])
-    row = telemetry.instance(instance_id)
+    row = await run_in_slices(telemetry.instance(instance_id))
     if row is None:
         raise Problem(404, "Client instance not found.")
-    figures = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
-    return Reply(instance_json(row) | {"figures": figures})
+    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
+    return Reply(instance_json(row) | {"latest_metrics": latest})
 
 
 async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
@@ -254,7 +258,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
     )
     command = IncrementalAlterConfigs((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    row = _row(call)
+    row = await _row(call)
     current = None if row is None else subscription_json(row)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=current)
@@ -262,17 +266,18 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
         raise Problem.of(outcome.error, outcome.message)
     if not validate_only:
         call.console.live.refresh()
-    bootstrap = bootstrap_server(views)
+    bootstrap = views.server_info().bootstrap_server
     answer: dict[str, Any] = {
         "current": current,
         "command": kafka_client_metrics(bootstrap, name, wanted),
-        "reach": asdict(views.client_telemetry.reach(name, wanted)),
+        "reach": asdict(await run_in_slices(views.client_telemetry.reach(name, wanted))),
     }
     return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
 
 
-def _row(call: Call) -> SubscriptionRow | None:
-    return call.console.backend.views.client_telemetry.subscription(str(call.path_params["name"]))
+async def _row(call: Call) -> SubscriptionRow | None:
+    name = str(call.path_params["name"])
+    return await run_in_slices(call.console.backend.views.client_telemetry.subscription(name))
 
 
 _EDITS: Final = {
@@ -321,9 +326,9 @@ ROUTES: Final = (
         query=(_VALIDATE,),
         body=Record(
             {
-                "metrics": Listing(_ITEM, most=MAX_ITEMS),
+                "metrics": Listing(_ITEM, max_items=MAX_ITEMS),
                 "interval.ms": Number(integer=True),
-                "match": Listing(_ITEM, most=MAX_ITEMS),
+                "match": Listing(_ITEM, max_items=MAX_ITEMS),
             },
             optional=frozenset({"interval.ms", "match"}),
         ),

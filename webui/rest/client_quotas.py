@@ -13,7 +13,6 @@ from typing import Any, Final
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
-from webui.backend import bootstrap_server
 from webui.quotas import (
     ALL_KEYS,
     ENTITY_TYPES,
@@ -44,6 +43,7 @@ from webui.rest.schema import (
     MAYBE,
     NAME,
     TIME,
+    UPSTREAM_NODE,
     Flag,
     Invalid,
     Listing,
@@ -61,26 +61,28 @@ LONGEST_NAME: Final = 1_024
 """Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
 
 ENTITY: Final = Record(
-    {kind: Text(longest=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
+    {kind: Text(max_length=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
     optional=frozenset(ENTITY_TYPES),
-    least=1,
+    min_properties=1,
 )
 
-WOULD_HAVE: Final = Record(
-    {"times": COUNT, "held_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
+SHADOW_THROTTLES: Final = Record(
+    {"times": COUNT, "throttle_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
 )
 
 LIMIT: Final = Record(
     {
-        "value": Number(above=0),
+        "value": Number(exclusive_minimum=0),
         "observed": MAYBE,
         "used": MAYBE,
         "throttled": COUNT,
-        "would_have": WOULD_HAVE,
+        "shadow_throttles": SHADOW_THROTTLES,
         "changed_at": TIME,
         "changed_by": NAME,
+        "upstream_node": UPSTREAM_NODE,
+        "gateway": NAME,
     },
-    optional=frozenset({"would_have"}),
+    optional=frozenset({"shadow_throttles", "upstream_node", "gateway"}),
 )
 
 QUOTA: Final = Record(
@@ -94,7 +96,8 @@ QUOTA: Final = Record(
     }
 )
 
-QUOTAS: Final = page_schema(QUOTA)
+QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
+"""`unlisted` limits that other gateways use are missing in the use of the rules."""
 
 REACH: Final = Record(
     {
@@ -102,7 +105,7 @@ REACH: Final = Record(
         "clients": COUNT,
         "over": COUNT,
         "unmeasured": COUNT,
-        "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
+        "new_bounds": Listing(Record({"bound": MAYBE, "clients": COUNT})),
         "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
         "shadow": Flag(),
     }
@@ -111,11 +114,11 @@ REACH: Final = Record(
 RESULT_FIELDS: Final[dict[str, Schema]] = {
     "entity": ENTITY,
     "error": Text(),
-    "message": Text(longest=4096, nullable=True),
+    "message": Text(max_length=4096, nullable=True),
     "current": Record(QUOTA.fields, optional=frozenset(QUOTA.fields)),
-    "command": Text(longest=200_000),
+    "command": Text(max_length=200_000),
     "reach": Listing(REACH),
-    "warnings": Listing(Text(longest=4096)),
+    "warnings": Listing(Text(max_length=4096)),
 }
 
 RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
@@ -142,23 +145,31 @@ def row_json(row: QuotaRow) -> dict[str, Any]:
 
 def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
     shadow = limit.shadow
-    would_have = (
+    shadow_throttles = (
         None
         if shadow is None
         else {
             "times": shadow.times,
-            "held_ms": shadow.throttle_ms,
+            "throttle_ms": shadow.throttle_ms,
             "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
         }
     )
-    return ({} if would_have is None else {"would_have": would_have}) | {
-        "value": limit.value,
-        "observed": finite(limit.observed),
-        "used": finite(limit.used),
-        "throttled": limit.throttled,
-        "changed_at": utc(limit.changed_at_ms),
-        "changed_by": limit.changed_by,
-    }
+    node = limit.upstream_node
+    optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
+    if limit.gateway:
+        optional["gateway"] = limit.gateway
+    return (
+        optional
+        | ({} if shadow_throttles is None else {"shadow_throttles": shadow_throttles})
+        | {
+            "value": limit.value,
+            "observed": finite(limit.observed),
+            "used": finite(limit.used),
+            "throttled": limit.throttled,
+            "changed_at": utc(limit.changed_at_ms),
+            "changed_by": limit.changed_by,
+        }
+    )
 
 
 def _is(shape: str) -> Callable[[QuotaRow], bool]:
@@ -194,7 +205,7 @@ MAX_PREVIEWS: Final = 8
 """Maximum number of entries with a separate preview; each one examines all connected clients."""
 BEYOND: Final = 2.0**63
 
-_NAME = Text(longest=LONGEST_NAME)
+_NAME = Text(max_length=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
 _FILTER_QUERY: Final = (
     Query("user", _NAME, "A user; empty with user-match default or any."),
@@ -210,19 +221,19 @@ _FILTER_QUERY: Final = (
 
 _OP = OneOf(
     (
-        Record({"key": Text(longest=256), "value": Number(above=0, below=BEYOND)}),
-        Record({"key": Text(longest=256), "remove": Flag(only=True)}),
+        Record({"key": Text(max_length=256), "value": Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
+        Record({"key": Text(max_length=256), "remove": Flag(only=True)}),
     )
 )
-EDIT: Final[Mapping[str, Schema]] = {"entity": ENTITY, "ops": Listing(_OP, most=16), "shadow": Flag()}
+EDIT: Final[Mapping[str, Schema]] = {"entity": ENTITY, "ops": Listing(_OP, max_items=16), "shadow": Flag()}
 EDIT_OPTIONAL: Final = frozenset({"shadow"})
-_VERSION: Final = {"version": Number(integer=True, least=0, below=BEYOND)}
+_VERSION: Final = {"version": Number(integer=True, minimum=0, exclusive_maximum=BEYOND)}
 _PATCH: Final = Record(
     {
         "entries": Listing(
             Record({**EDIT, **_VERSION}, optional=EDIT_OPTIONAL | _VERSION.keys()),
-            least=1,
-            most=MAX_ENTRIES,
+            min_items=1,
+            max_items=MAX_ENTRIES,
         )
     }
 )
@@ -235,7 +246,8 @@ async def list_quotas(call: Call) -> Reply:
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    return Reply(await RULES.page(rows, page_of(call.query)), headers=headers)
+    page = await RULES.page(rows, page_of(call.query))
+    return Reply(page | {"unlisted": call.console.backend.views.unlisted_use()}, headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:
@@ -297,7 +309,7 @@ async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
     views = call.console.backend.views
-    bootstrap = bootstrap_server(views)
+    bootstrap = views.server_info().bootstrap_server
     if len(entries) == 1:
         rows = {entries[0].entity: views.quota(entries[0].entity)}
     else:
@@ -351,7 +363,7 @@ def reach_json(reach: Reach) -> dict[str, Any]:
         "clients": reach.clients,
         "over": reach.over,
         "unmeasured": reach.unmeasured,
-        "falls_to": [{"bound": bound, "clients": count} for bound, count in reach.falls_to.items()],
+        "new_bounds": [{"bound": bound, "clients": count} for bound, count in reach.new_bounds.items()],
         "outranked": [
             {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
         ],

@@ -38,10 +38,9 @@ class Settings:
 
 async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings: Settings) -> dict[str, Any]:
     symptoms = await examine(views, recent, now_ms)
-    overview = views.overview()
-    node = str(overview.node_id)
+    info = views.server_info()
+    node, bootstrap = str(info.node_id), info.bootstrap_server
     rows = await settings.rows(node)
-    bootstrap = next(iter(overview.bootstrap), "localhost:9092")
 
     def setting(check: Check) -> dict[str, Any] | None:
         row = rows.get(check.setting or "")
@@ -78,7 +77,7 @@ async def doctor_json(views: Views, recent: RecentTotals, now_ms: int, settings:
 
 
 _LEVEL: Final = Text(choices=tuple(Level))
-_LINE: Final = Text(longest=4096, nullable=True)
+_LINE: Final = Text(max_length=4096, nullable=True)
 DOCTOR: Final = Record(
     {
         "level": _LEVEL,
@@ -96,7 +95,7 @@ DOCTOR: Final = Record(
                                 "of": MAYBE,
                                 "unit": Text(choices=tuple(Unit)),
                                 "level": _LEVEL,
-                                "says": Text(longest=4096),
+                                "says": Text(max_length=4096),
                                 "page": _LINE,
                                 "setting": Maybe(
                                     Record(
@@ -104,7 +103,7 @@ DOCTOR: Final = Record(
                                             "name": Text(),
                                             "value": _LINE,
                                             "dynamic": Flag(),
-                                            "command": Text(longest=8192, nullable=True),
+                                            "command": Text(max_length=8192, nullable=True),
                                         }
                                     )
                                 ),

@@ -23,15 +23,16 @@ from webui.rest.broker_quotas import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES, subscription_json
 from webui.rest.client_quotas import RULES
 from webui.rest.doctor import Settings, doctor_json
-from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS
+from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
 from webui.rest.ip_quotas import ADDRESSES, limit_json
 from webui.rest.monitoring import UNLIMITED, USAGE
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import MAX_OFFSET, Call, Query, Reply, ResponseSpec, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
+from webui.rest.upstream import SHARES, upstream_report
 from webui.tables.json_output import encode, task_json
 from webui.tables.listing import LONGEST_PAGE, Page, Table
-from webui.tables.slices import yield_to_others
+from webui.tables.slices import collect, yield_to_others
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 DEFAULT_TOPICS: Final = ("overview", "throttled", "quotas")
@@ -44,7 +45,7 @@ async def events(call: Call) -> Reply:
     problem = refusal()
     if problem is not None:
         raise problem
-    subscriber = Subscriber(_sections(call.query, live), call.signed_in, call.connection)
+    subscriber = Subscriber(_sections(call.query, live), call.is_logged_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
     return Reply(stream(live, subscriber, token, refusal), media=EVENT_STREAM, headers=headers)
 
@@ -83,7 +84,7 @@ async def stream(
                 seen = await live.next(seen)
             if seen is None:
                 return
-            if not subscriber.signed_in():
+            if not subscriber.is_logged_in():
                 yield b"event: signed-out\ndata: {}\n\n"
                 return
             if events := await subscriber.new_events(seen):
@@ -132,7 +133,7 @@ def make_live(views: Views, now_ms: Callable[[], int]) -> Live:
     """Create the broadcaster with every topic that a stream may request."""
     throttles, recent = RecentThrottles(), RecentTotals()
     tables = live_tables(views) | {
-        "held": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
+        "recent_throttles": LiveTable(RECENT_THROTTLES, lambda: throttles.rows(now_ms()), views)
     }
     return Live(views, now_ms, tables, live_reports(views, recent), throttles, recent)
 
@@ -144,21 +145,28 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         """Yield the rules without those for addresses, which have a table of their own."""
         return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
 
-    def limits() -> dict[str, Any]:
+    async def limits() -> dict[str, Any]:
         return {"limits": [limit_json(row) for row in views.connection_limits()]}
+
+    async def unlisted() -> dict[str, Any]:
+        return {"unlisted": views.unlisted_use()}
 
     telemetry = views.client_telemetry
 
-    def subscriptions() -> dict[str, Any]:
-        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
+    async def subscriptions() -> dict[str, Any]:
+        rows = (row and subscription_json(row) for row in telemetry.subscriptions())
+        return {"subscriptions": await collect(rows)}
 
     return {
-        "quotas": LiveTable(RULES, client_rules, views),
+        "quotas": LiveTable(RULES, client_rules, views, unlisted),
         "usage": LiveTable(USAGE, views.each_usage, views),
-        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
+        "connections": LiveTable(
+            CONNECTIONS, views.each_connection, views, elsewhere=partial(elsewhere, views)
+        ),
         "topics": LiveTable(TOPICS, views.each_topic, views),
         "groups": LiveTable(GROUPS, views.each_group, views),
         "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
+        "gateway-shares": LiveTable(SHARES, views.each_share, views),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
 
@@ -178,10 +186,14 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
     async def broker_quotas(_now_ms: int) -> dict[str, Any]:
         return broker_quotas_json(views)
 
+    async def upstream(_now_ms: int) -> dict[str, Any]:
+        return upstream_report(views)
+
     return {
         "doctor": Report(views, doctor),
         "tasks": Report(views, tasks),
         "broker-quotas": Report(views, broker_quotas),
+        "upstream": Report(views, upstream),
     }
 
 
@@ -190,8 +202,12 @@ _PAGE_QUERY: Final = (
     Query("shape", Text(), "For tables: only rows of this kind, as in the table's own route."),
     Query("sort", Text(), "Sort column, as in the table's own route."),
     Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-    Query("offset", Number(integer=True, least=0, most=MAX_OFFSET), "Number of rows to skip.", default=0),
-    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "Maximum number of rows.", default=100),
+    Query(
+        "offset", Number(integer=True, minimum=0, maximum=MAX_OFFSET), "Number of rows to skip.", default=0
+    ),
+    Query(
+        "limit", Number(integer=True, minimum=1, maximum=LONGEST_PAGE), "Maximum number of rows.", default=100
+    ),
 )
 
 ROUTES: Final = (

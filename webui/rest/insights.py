@@ -11,7 +11,6 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from webui.backend import bootstrap_server
 from webui.insights import queries
 from webui.insights.queries import ClientFilter, Days, TableQuery
 from webui.insights.reader import INSTALL, InsightsUnavailable
@@ -124,7 +123,7 @@ async def _reply(
 async def state(call: Call) -> Reply:
     """Return the state of the tables, with setup steps if there are none."""
     reader = call.console.insights
-    bootstrap = bootstrap_server(call.console.backend.views)
+    bootstrap = call.console.backend.views.server_info().bootstrap_server
     answer: dict[str, Any] = {
         "warehouse": reader.warehouse,
         "problem": None,
@@ -176,7 +175,7 @@ def _metric_series(call: Call, days: Days) -> TableQuery:
     return queries.client_metrics_series(days, _who(call), metric, call.query["step"])
 
 
-_NAMED: Final = Text(longest=32_767)
+_NAMED: Final = Text(max_length=32_767)
 _DAYS: Final = (
     Query("from", schemas.DAY, f"First UTC day; default {USUAL_DAYS - 1} days before `to`."),
     Query("to", schemas.DAY, "Last UTC day, inclusive; default today."),
@@ -184,11 +183,13 @@ _DAYS: Final = (
 _PAGE: Final = (
     Query(
         "limit",
-        Number(integer=True, least=1, most=schemas.MAX_ROWS),
+        Number(integer=True, minimum=1, maximum=schemas.MAX_ROWS),
         "Maximum number of rows.",
         default=100,
     ),
-    Query("cursor", Text(longest=64), "The `next` of the previous page; valid for one version of the table."),
+    Query(
+        "cursor", Text(max_length=64), "The `next` of the previous page; valid for one version of the table."
+    ),
 )
 _WHO: Final = (
     Query("user", _NAMED, "Only this user; ANONYMOUS is all unauthenticated clients."),

@@ -16,10 +16,10 @@ LONGEST_TEXT: Final = 1_000_000
 DAY: Final = Text(form="date")
 AT: Final = Text(form="date-time")
 _MAYBE_AT: Final = Text(form="date-time", nullable=True)
-_MAYBE_COUNT: Final = Number(integer=True, least=0, nullable=True)
+_MAYBE_COUNT: Final = Number(integer=True, minimum=0, nullable=True)
 _WHO: Final[Fields] = {
-    "user": Text(longest=LONGEST_TEXT, nullable=True),
-    "client_id": Text(longest=LONGEST_TEXT, nullable=True),
+    "user": Text(max_length=LONGEST_TEXT, nullable=True),
+    "client_id": Text(max_length=LONGEST_TEXT, nullable=True),
 }
 
 
@@ -27,7 +27,7 @@ def _counts(*names: str) -> Fields:
     return dict.fromkeys(names, COUNT)
 
 
-_RULE: Final = Names(Text(longest=LONGEST_TEXT, nullable=True))
+_RULE: Final = Names(Text(max_length=LONGEST_TEXT, nullable=True))
 _USED: Final = _counts("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us")
 _HELD: Final = _counts("throttles", "throttle_ms", "longest_ms")
 _TOOK: Final = _counts("timed", "p50_us", "p95_us", "p99_us", "max_us")
@@ -46,7 +46,7 @@ def listing(*parts: Fields) -> Record:
             "to": DAY,
             "version": COUNT,
             "written_at": _MAYBE_AT,
-            "items": Listing(Record(fields), most=MAX_ROWS),
+            "items": Listing(Record(fields), max_items=MAX_ROWS),
             "next": Text(nullable=True),
         }
     )
@@ -60,7 +60,7 @@ def series(fields: Fields) -> Record:
             "step": Text(choices=("minute", "hour", "day")),
             "version": COUNT,
             "written_at": _MAYBE_AT,
-            "items": Listing(Record({"at": AT} | fields), most=MAX_POINTS),
+            "items": Listing(Record({"at": AT} | fields), max_items=MAX_POINTS),
         }
     )
 
@@ -75,7 +75,7 @@ UTILISATION: Final = listing(
     {
         "key": NAME,
         "rule": _RULE,
-        "sharer": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
+        "sharer": Listing(Text(max_length=LONGEST_TEXT, nullable=True)),
         "peak": MAYBE,
         "mean": MAYBE,
         "minutes": COUNT,
@@ -91,9 +91,9 @@ STORMS: Final = listing(
 SHARED_CLIENT_IDS: Final = listing(
     {
         "day": DAY,
-        "client_id": Text(longest=LONGEST_TEXT),
-        "principals": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
-        "addresses": Listing(Text(longest=LONGEST_TEXT, nullable=True)),
+        "client_id": Text(max_length=LONGEST_TEXT),
+        "principals": Listing(Text(max_length=LONGEST_TEXT, nullable=True)),
+        "addresses": Listing(Text(max_length=LONGEST_TEXT, nullable=True)),
         "connections": COUNT,
         "is_shared_by_principals": Flag(),
     }
@@ -102,7 +102,7 @@ OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"to
 THROTTLE_COMPLIANCE: Final = listing(
     {"day": DAY},
     _WHO,
-    {"software_name": Text(longest=LONGEST_TEXT), "software_version": Text(longest=LONGEST_TEXT)},
+    {"software_name": Text(max_length=LONGEST_TEXT), "software_version": Text(max_length=LONGEST_TEXT)},
     _counts("connections", "throttles", "throttle_ms", "waited", "sent_early"),
     {"early_share": MAYBE, "obeys": Flag(nullable=True)},
 )
@@ -129,7 +129,7 @@ ADVICE: Final = listing(
         "recommended": MAYBE,
         "throttled_minutes": COUNT,
         "throttled_share": MAYBE,
-        "reason": Text(longest=LONGEST_TEXT),
+        "reason": Text(max_length=LONGEST_TEXT),
     },
 )
 
@@ -151,14 +151,14 @@ TABLE: Final = Record(
 STATE: Final = Record(
     {
         "state": Text(choices=("off", "missing", "none", "unreadable", "ready", "stale")),
-        "warehouse": Text(longest=LONGEST_TEXT),
-        "problem": Text(longest=4096, nullable=True),
+        "warehouse": Text(max_length=LONGEST_TEXT),
+        "problem": Text(max_length=4096, nullable=True),
         "newest_at": _MAYBE_AT,
         "written_at": _MAYBE_AT,
         "usual_ms": _MAYBE_COUNT,
         "setting": Text(),
         "install": Text(),
-        "command": Text(longest=LONGEST_TEXT),
+        "command": Text(max_length=LONGEST_TEXT),
         "tables": Listing(TABLE),
     }
 )

@@ -18,19 +18,19 @@ ASKED: Final = Record(
     {
         "from": schemas.DAY,
         "to": schemas.DAY,
-        "node": Number(integer=True, least=0, most=2**31 - 1),
+        "node": Number(integer=True, minimum=0, maximum=2**31 - 1),
         "quotas": ENTRIES,
     },
     optional=frozenset({"to", "node"}),
 )
 
-_SHARE: Final = Number(least=0, most=1)
-_FIGURES: Final = Record(
+_SHARE: Final = Number(minimum=0, maximum=1)
+_OUTCOME: Final = Record(
     {
-        "rule": Names(Text(longest=schemas.LONGEST_TEXT, nullable=True)),
+        "rule": Names(Text(max_length=schemas.LONGEST_TEXT, nullable=True)),
         "limit": Number(nullable=True),
         "throttles": COUNT,
-        "held_share": _SHARE,
+        "throttled_share": _SHARE,
         "longest_ms": COUNT,
         "accepted_bytes": COUNT,
         "waiting_bytes": COUNT,
@@ -38,24 +38,24 @@ _FIGURES: Final = Record(
 )
 _ROW: Final = Record(
     {
-        "user": Text(longest=schemas.LONGEST_TEXT),
-        "client_id": Text(longest=schemas.LONGEST_TEXT),
+        "user": Text(max_length=schemas.LONGEST_TEXT),
+        "client_id": Text(max_length=schemas.LONGEST_TEXT),
         "key": Text(choices=ALL_KEYS),
         "offered_bytes": COUNT,
-        "now": _FIGURES,
-        "proposed": _FIGURES,
+        "now": _OUTCOME,
+        "proposed": _OUTCOME,
     }
 )
-PLAYED: Final = Record(
+SIMULATED: Final = Record(
     {
         "from": schemas.DAY,
         "to": schemas.DAY,
         "seconds": COUNT,
         "clients": COUNT,
-        "held_now": COUNT,
-        "held_proposed": COUNT,
+        "throttled_now": COUNT,
+        "throttled_proposed": COUNT,
         "rules_met": COUNT,
-        "not_played": Listing(Text(longest=schemas.LONGEST_TEXT)),
+        "not_simulated": Listing(Text(max_length=schemas.LONGEST_TEXT)),
         "items": Listing(_ROW),
     }
 )
@@ -80,8 +80,8 @@ async def what_if(call: Call) -> Reply:
         "now": now,
         "proposed": call.body["quotas"],
     }
-    played = await call.console.what_if.simulate(question)
-    return Reply({"from": str(first), "to": str(last)} | played)
+    simulated = await call.console.what_if.simulate(question)
+    return Reply({"from": str(first), "to": str(last)} | simulated)
 
 
 def _day(text: str, where: str) -> date:
@@ -95,7 +95,7 @@ ROUTES: Final = (
     Route(
         "POST",
         "/api/v1/insights/what-if",
-        "playWhatIf",
+        "simulateWhatIf",
         "Clients that proposed rules would have throttled on recorded days, compared with the current "
         "rules, by the broker's own quota code. Changes nothing. `quotas` has all proposed rules, in the "
         "format of the export; `node` is the broker whose clients are simulated, optional if there is only "
@@ -103,7 +103,7 @@ ROUTES: Final = (
         what_if,
         {
             200: ResponseSpec(
-                "Clients throttled under either set of rules, the most throttled first", PLAYED
+                "Clients throttled under either set of rules, the most throttled first", SIMULATED
             ),
             404: ResponseSpec(
                 "No client produced or fetched on these days, or the table reader is not installed", PROBLEM

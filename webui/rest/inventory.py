@@ -1,16 +1,27 @@
 """GET /connections, /topics and /groups, as lists and single items; DELETE of one connection."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from broker.control.closing import CloseConnection
-from broker.control.views import ConnectionRow, GroupDetail, GroupRow, PartitionRow, TopicRow
+from broker.control.connection_search import (
+    DEFAULT_SORT,
+    FILTERS,
+    SORTS,
+    ConnectionQuery,
+    natural_order,
+    search_texts,
+)
+from broker.control.rows.topics import MemberRow
+from broker.control.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
+from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import connection_json, named
-from webui.tables.listing import Table
-from webui.tables.slices import collect
+from webui.tables.listing import Elsewhere, Page, Table
+from webui.tables.slices import collect, run_in_slices
 
 CONNECTION: Final = Record(
     {
@@ -29,6 +40,9 @@ CONNECTION: Final = Record(
         "mute_state": Text(),
         "tls": Text(),
         "obeys": Flag(nullable=True),
+        "upstream": NAME,
+        "upstream_node": Number(integer=True, nullable=True),
+        "gateway": NAME,
     }
 )
 
@@ -53,47 +67,18 @@ def group_json(row: GroupRow) -> dict[str, Any]:
     return named(row)
 
 
-def group_detail_json(detail: GroupDetail) -> dict[str, Any]:
-    return group_json(detail.group) | {
-        "assignor": detail.assignor,
-        "consumers": [
-            named(member)
-            | {"assigned": [{"topic": topic, "partition": partition} for topic, partition in member.assigned]}
-            for member in detail.members
-        ],
-        "offsets": [named(each) for each in detail.offsets],
-    }
+def consumer_json(member: MemberRow) -> dict[str, Any]:
+    assigned = [{"topic": topic, "partition": partition} for topic, partition in member.assigned]
+    return named(member) | {"assigned": assigned}
 
 
 CONNECTIONS: Final[Table[ConnectionRow]] = Table(
     json=connection_json,
-    search_texts=lambda row: (
-        row.connection_id,
-        row.client_id,
-        row.principal,
-        row.address,
-        row.software_name,
-        row.listener,
-    ),
-    default_sort="since",
-    sort_key=lambda row: (row.opened_at_ms, row.connection_id),
-    sorts={
-        "client": lambda row: row.client_id.casefold(),
-        "principal": lambda row: row.principal.casefold(),
-        "address": lambda row: row.address,
-        "software": lambda row: (row.software_name.casefold(), row.software_version),
-        "listener": lambda row: row.listener,
-        "requests": lambda row: row.requests,
-        "bytes_in": lambda row: row.bytes_in,
-        "bytes_out": lambda row: row.bytes_out,
-        "state": lambda row: row.mute_state,
-    },
-    filters={
-        "muted": lambda row: row.mute_state != "not_muted",
-        "throttled": lambda row: "throttled" in row.mute_state,
-        "tls": lambda row: row.tls != "",
-        "plain": lambda row: row.tls == "",
-    },
+    search_texts=search_texts,
+    default_sort=DEFAULT_SORT,
+    sort_key=natural_order,
+    sorts=SORTS,
+    filters=FILTERS,
 )
 
 TOPICS: Final[Table[TopicRow]] = Table(
@@ -128,7 +113,7 @@ GROUPS: Final[Table[GroupRow]] = Table(
 
 Row = TypeVar("Row")
 
-_MAYBE_COUNT = Number(integer=True, least=0, nullable=True)
+_MAYBE_COUNT = Number(integer=True, minimum=0, nullable=True)
 _TOPIC: Final[dict[str, Schema]] = {
     "name": NAME,
     "topic_id": Text(),
@@ -136,7 +121,7 @@ _TOPIC: Final[dict[str, Schema]] = {
     "internal": Flag(),
     "size_bytes": COUNT,
     "records": COUNT,
-    "configs": Names(Text(longest=1_000_000)),
+    "configs": Names(Text(max_length=1_000_000)),
 }
 TOPIC: Final = Record(_TOPIC)
 TOPIC_DETAIL: Final = Record(
@@ -150,11 +135,11 @@ TOPIC_DETAIL: Final = Record(
                     "end": COUNT,
                     "size_bytes": COUNT,
                     "segments": COUNT,
-                    "offline": Text(longest=10_000),
+                    "offline": Text(max_length=10_000),
                     "missing": COUNT,
                 }
             ),
-            most=1_000_000,
+            max_items=1_000_000,
         ),
     }
 )
@@ -175,24 +160,36 @@ GROUP_DETAIL: Final = Record(
             Record(
                 {
                     "member_id": NAME,
-                    "instance_id": Text(longest=32_767, nullable=True),
+                    "instance_id": Text(max_length=32_767, nullable=True),
                     "client_id": NAME,
                     "address": NAME,
-                    "assigned": Listing(Record(_PARTITION), most=1_000_000),
+                    "assigned": Listing(Record(_PARTITION), max_items=1_000_000),
                 }
             ),
-            most=1_000_000,
+            max_items=1_000_000,
         ),
         "offsets": Listing(
             Record({**_PARTITION, "committed": COUNT, "end": _MAYBE_COUNT, "lag": _MAYBE_COUNT}),
-            most=1_000_000,
+            max_items=1_000_000,
         ),
     }
 )
 
 
 async def connections(call: Call) -> Reply:
-    return await _listed(call, CONNECTIONS, call.console.backend.views.each_connection())
+    views, page = call.console.backend.views, page_of(call.query)
+    others = await elsewhere(views, page)
+    found = await CONNECTIONS.page(chain(views.each_connection(), others.rows), page)
+    return Reply(others.counted(found))
+
+
+async def elsewhere(views: Views, page: Page) -> "Elsewhere":
+    """Ask the other gateways that share limits for what belongs to the page."""
+    rows = page.offset + page.limit
+    query = ConnectionQuery(page.search, page.shape, page.sort, page.descending, rows)
+    found = await views.connections_elsewhere(query)
+    more = found.total - len(found.rows), found.of - len(found.rows)
+    return Elsewhere(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
 
 
 async def connection(call: Call) -> Reply:
@@ -212,11 +209,13 @@ async def close_connection(call: Call) -> Reply:
 
 
 async def topics(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "topics")
     return await _listed(call, TOPICS, call.console.backend.views.each_topic())
 
 
 async def topic(call: Call) -> Reply:
     views, wanted = call.console.backend.views, call.path_params["name"]
+    refuse_for_gateway(views, "topics")
     row = views.topic(wanted)
     if row is None:
         raise Problem(404, "Topic not found.")
@@ -225,26 +224,33 @@ async def topic(call: Call) -> Reply:
 
 
 async def groups(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "groups")
     return await _listed(call, GROUPS, call.console.backend.views.each_group())
 
 
 async def group(call: Call) -> Reply:
-    detail = call.console.backend.views.group(call.path_params["group"])
+    views = call.console.backend.views
+    refuse_for_gateway(views, "groups")
+    detail = await run_in_slices(views.group(call.path_params["group"]))
     if detail is None:
         raise Problem(404, "Group not found.")
-    return Reply(group_detail_json(detail))
+    consumers = await collect(map(consumer_json, detail.members))
+    offsets = await collect(map(named, detail.offsets))
+    found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
+    return Reply(group_json(detail.group) | found)
 
 
-async def _listed(call: Call, table: Table[Row], rows: Iterable[Row]) -> Reply:
+async def _listed(call: Call, table: Table[Row], rows: Iterable[Row | None]) -> Reply:
     return Reply(await table.page(rows, page_of(call.query)))
 
 
 def _place(name: str, about: str) -> tuple[Query, ...]:
-    return (Query(name, Text(shortest=1), about),)
+    return (Query(name, Text(min_length=1), about),)
 
 
 _GONE: Final[Any] = ResponseSpec("Not found, or no longer present", PROBLEM)
-CONNECTION_PAGE: Final = page_schema(CONNECTION)
+_UPSTREAM: Final = ResponseSpec("This is a gateway: they are the upstream cluster's", PROBLEM)
+CONNECTION_PAGE: Final = page_schema(CONNECTION, unlisted=COUNT, unanswered=COUNT)
 TOPIC_PAGE: Final = page_schema(TOPIC)
 GROUP_PAGE: Final = page_schema(GROUP)
 
@@ -253,7 +259,9 @@ ROUTES: Final = (
         "GET",
         "/api/v1/connections",
         "listConnections",
-        "Open connections.",
+        "Open connections. Where gateways share limits, those of all gateways: `gateway` is the id of the "
+        "other one, which alone can close it. A gateway lists its first 500 rows at most: of those that "
+        "belong to the page, `unlisted` are missing. `unanswered` gateways gave no answer in two seconds.",
         connections,
         {200: ResponseSpec("A page of connections", CONNECTION_PAGE)},
         query=page_query(CONNECTIONS),
@@ -282,7 +290,7 @@ ROUTES: Final = (
         "listTopics",
         "Topics, with partitions, records and size.",
         topics,
-        {200: ResponseSpec("A page of topics", TOPIC_PAGE)},
+        {200: ResponseSpec("A page of topics", TOPIC_PAGE), 404: _UPSTREAM},
         query=page_query(TOPICS),
     ),
     Route(
@@ -300,7 +308,10 @@ ROUTES: Final = (
         "listGroups",
         "Consumer groups, with their lag.",
         groups,
-        {200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE)},
+        {
+            200: ResponseSpec("A page of groups; `lag` is the number of uncommitted records", GROUP_PAGE),
+            404: _UPSTREAM,
+        },
         query=page_query(GROUPS),
     ),
     Route(

@@ -11,7 +11,6 @@ from typing import Any, Final
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow
 from broker.errors import ErrorCode
-from webui.backend import bootstrap_server
 from webui.quotas import kafka_configs
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
@@ -91,14 +90,14 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
         "used": _used,
         "connections": lambda row: _total(row, lambda use: use.connections),
         "accepted": lambda row: _total(row, lambda use: use.accepted),
-        "held": lambda row: _total(row, lambda use: use.held),
+        "throttled": lambda row: _total(row, lambda use: use.throttled),
         "refused": lambda row: _total(row, lambda use: use.refused),
         "changed": lambda row: row.changed_at_ms or None,
     },
     filters={
         "limited": lambda row: row.limit is not None,
         "connected": lambda row: any(use.connections > 0 for use in row.uses),
-        "stopped": lambda row: any(use.held + use.refused > 0 for use in row.uses),
+        "stopped": lambda row: any(use.throttled + use.refused > 0 for use in row.uses),
     },
 )
 
@@ -106,21 +105,21 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
 KEY: Final = "connection_creation_rate"
 BEYOND: Final = 2.0**63
 
-_MAYBE_COUNT = Number(integer=True, least=0, nullable=True)
+_MAYBE_COUNT = Number(integer=True, minimum=0, nullable=True)
 _USE = Record(
     {
         "address": NAME,
-        "rate": Number(least=0, nullable=True),
+        "rate": Number(minimum=0, nullable=True),
         "connections": COUNT,
         "max_connections": _MAYBE_COUNT,
         "accepted": COUNT,
-        "held": COUNT,
+        "throttled": COUNT,
         "refused": COUNT,
     }
 )
 ADDRESS_FIELDS: Final[dict[str, Schema]] = {
     "address": NAME,
-    KEY: Number(above=0, nullable=True),
+    KEY: Number(exclusive_minimum=0, nullable=True),
     "bound": MAYBE,
     "version": COUNT,
     "changed_at": Text(form=TIME.form, nullable=True),
@@ -135,7 +134,7 @@ _LIMIT = Record(
         "listener": NAME,
         "connections": COUNT,
         "max_connections": _MAYBE_COUNT,
-        "rate": Number(least=0),
+        "rate": Number(minimum=0),
         "max_rate": _MAYBE_COUNT,
         "rejected": Listing(Record({"rule": Text(), "count": COUNT})),
     }
@@ -144,14 +143,18 @@ IP_QUOTAS: Final = page_schema(ADDRESS, limits=Listing(_LIMIT))
 EDITED: Final = Record(
     {
         "current": ADDRESS,
-        "command": Text(longest=8192),
+        "command": Text(max_length=8192),
         "reach": Record({"addresses": COUNT, "over": COUNT, "connections": COUNT}),
     }
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
 
 _PLACE = (
-    Query("address", Text(longest=256, shortest=1), "An IP address, or `<default>` for all other addresses."),
+    Query(
+        "address",
+        Text(max_length=256, min_length=1),
+        "An IP address, or `<default>` for all other addresses.",
+    ),
 )
 _VALIDATE = Query(
     "validate_only", Flag(), "Only preview the affected addresses; change nothing.", default=False
@@ -197,7 +200,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
     if not validate_only:
         call.console.live.refresh()
     views = call.console.backend.views
-    bootstrap = bootstrap_server(views)
+    bootstrap = views.server_info().bootstrap_server
     answer = {
         "current": address_json(row),
         "command": kafka_configs(bootstrap, entry.entity, ops),
@@ -281,7 +284,7 @@ ROUTES: Final = (
         put_ip_quota,
         _EDITS,
         query=(_VALIDATE,),
-        body=Record({KEY: Number(above=0, below=BEYOND)}),
+        body=Record({KEY: Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
         headers=HEADERS,
         path_params=_PLACE,
     ),

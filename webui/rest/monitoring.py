@@ -5,15 +5,31 @@ from typing import Any, Final
 from broker.control.views import ClientUsage, ThrottledRow
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
+from webui.quotas import LIMIT_KEYS
 from webui.rest.client_quotas import ENTITY
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
-from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TAGS, TIME, Flag, Listing, Number, Record, Text
-from webui.tables.json_output import overview_json, task_json, throttled_channel_json, utc
+from webui.rest.schema import (
+    COUNT,
+    MAYBE,
+    NAME,
+    NODE_USES,
+    RATE,
+    TAGS,
+    TIME,
+    UPSTREAM_NODE,
+    Flag,
+    Listing,
+    Maybe,
+    Number,
+    Record,
+    Text,
+)
+from webui.tables.json_output import node_use_json, overview_json, task_json, throttled_channel_json, utc
 from webui.tables.listing import Page, Table
 from webui.tables.slices import collect
 
-_STEPS: Final = Listing(COUNT, most=60)
+_STEPS: Final = Listing(COUNT, max_items=60)
 
 USAGE_ROW: Final = Record(
     {
@@ -23,15 +39,17 @@ USAGE_ROW: Final = Record(
         "bytes_in_per_s": RATE,
         "bytes_out_per_s": RATE,
         "requests_per_s": RATE,
-        "request_percentage": Number(least=0, nullable=True),
+        "request_percentage": Number(minimum=0, nullable=True),
         "bytes_in": COUNT,
         "bytes_out": COUNT,
         "requests": COUNT,
         "since": TIME,
         "last_active_at": TIME,
-        "limited_by": Listing(Text(), most=4),
+        "limited_by": Listing(Text(), max_items=4),
         "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
-    }
+        "nodes": Record(dict.fromkeys(LIMIT_KEYS, NODE_USES), optional=frozenset(LIMIT_KEYS)),
+    },
+    optional=frozenset({"nodes"}),
 )
 
 USAGE_PAGE: Final = page_schema(USAGE_ROW)
@@ -52,6 +70,8 @@ THROTTLED: Final = Record(
         "times": COUNT,
         "obeys": Flag(nullable=True),
         "tags": TAGS,
+        "upstream_node": UPSTREAM_NODE,
+        "gateway": NAME,
     }
 )
 
@@ -63,6 +83,7 @@ RECENT_THROTTLES_PAGE: Final = page_schema(
             "address": NAME,
             "quota_type": Text(),
             "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+            "upstream_node": UPSTREAM_NODE,
             "times": COUNT,
             "longest_ms": COUNT,
             "worst": MAYBE,
@@ -76,7 +97,7 @@ TASK: Final = Record(
     {
         "name": NAME,
         "kind": Text(),
-        "parent": Text(longest=32_767, nullable=True),
+        "parent": Text(max_length=32_767, nullable=True),
         "depth": COUNT,
         "count": COUNT,
         "owns": Listing(
@@ -84,17 +105,17 @@ TASK: Final = Record(
                 {
                     "name": NAME,
                     "now": COUNT,
-                    "capacity": Number(integer=True, least=0, nullable=True),
-                    "peak": Number(integer=True, least=0, nullable=True),
+                    "capacity": Number(integer=True, minimum=0, nullable=True),
+                    "peak": Number(integer=True, minimum=0, nullable=True),
                 }
             )
         ),
-        "idle": Number(least=0, most=1, nullable=True),
+        "idle": Number(minimum=0, maximum=1, nullable=True),
         "since": TIME,
     }
 )
 
-FIGURES: Final = Record(
+METRICS: Final = Record(
     {
         "uptime_ms": COUNT,
         "bytes_in_total": COUNT,
@@ -122,6 +143,25 @@ FIGURES: Final = Record(
     }
 )
 
+UPSTREAM_SUMMARY: Final = Maybe(
+    Record({"cluster_id": NAME, "condition": Text(), "nodes": COUNT, "connected": COUNT})
+)
+"""Null for a broker."""
+
+ALL_GATEWAYS: Final = Maybe(
+    Record(
+        {
+            "gateways": COUNT,
+            "connections": COUNT,
+            "throttled": COUNT,
+            "bytes_in_per_s": RATE,
+            "bytes_out_per_s": RATE,
+            "requests_per_s": RATE,
+        }
+    )
+)
+"""Their number and sums; null unless limits are shared."""
+
 HISTORY: Final = Record({name: Listing(MAYBE) for name in Sample._fields})
 
 OVERVIEW: Final = Record(
@@ -135,7 +175,9 @@ OVERVIEW: Final = Record(
         "topics": COUNT,
         "partitions": COUNT,
         "quota_rules": COUNT,
-        "figures": FIGURES,
+        "metrics": METRICS,
+        "upstream": UPSTREAM_SUMMARY,
+        "gateways": ALL_GATEWAYS,
         "history": HISTORY,
     },
 )
@@ -151,7 +193,8 @@ MAX_UNLIMITED: Final = 8
 def usage_json(row: ClientUsage) -> dict[str, Any]:
     history = row.history()
     bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
-    return {
+    nodes = {key: [node_use_json(use) for use in uses] for key, uses in row.nodes.items()}
+    return ({"nodes": nodes} if nodes else {}) | {
         "user": row.user,
         "client_id": row.client_id,
         "connections": row.connections,
@@ -201,7 +244,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 MAX_ROWS: Final = 5_000
 
 _LIMIT = Query(
-    "limit", Number(integer=True, least=1, most=MAX_ROWS), "Maximum number of rows.", default=1_000
+    "limit", Number(integer=True, minimum=1, maximum=MAX_ROWS), "Maximum number of rows.", default=1_000
 )
 
 
@@ -221,7 +264,8 @@ async def throttled_channels(call: Call) -> Reply:
         sort_key=lambda row: -row.remaining_ms,
     )
     cut = await table.page(views.each_throttled(), Page(limit=call.query["limit"]))
-    return Reply(cut["items"], headers={"X-Total-Count": str(cut["total"])})
+    total = cut["total"] + views.unlisted_throttled()
+    return Reply(cut["items"], headers={"X-Total-Count": str(total)})
 
 
 async def recent_throttles(call: Call) -> Reply:
@@ -259,13 +303,14 @@ ROUTES: Final = (
         "GET",
         "/api/v1/overview",
         "getOverview",
-        "The broker's current metrics, and optionally their history.",
+        "The broker's current metrics, and optionally their history. Where gateways share limits, bytes, "
+        "requests, connections and throttled connections in the history are sums of all.",
         overview,
         {200: ResponseSpec("The current metrics", OVERVIEW)},
         query=(
             Query(
                 "history",
-                Number(integer=True, least=0, most=KEPT_S),
+                Number(integer=True, minimum=0, maximum=KEPT_S),
                 "Length of the history in seconds: in steps of one second up to 15 minutes, ten seconds up "
                 "to an hour, of a minute up to a day.",
                 default=0,
@@ -276,11 +321,12 @@ ROUTES: Final = (
         "GET",
         "/api/v1/throttled-channels",
         "listThrottledChannels",
-        "Throttled connections, the longest remaining throttle first.",
+        "Throttled connections, the longest remaining throttle first. Where gateways share limits, those of "
+        "the others, too: of each the longest ones, as of its last report.",
         throttled_channels,
         {
             200: ResponseSpec(
-                "The connections; X-Total-Count is their total number", Listing(THROTTLED, most=MAX_ROWS)
+                "The connections; X-Total-Count is their total number", Listing(THROTTLED, max_items=MAX_ROWS)
             )
         },
         query=(_LIMIT,),
@@ -288,7 +334,7 @@ ROUTES: Final = (
     Route(
         "GET",
         "/api/v1/throttled-channels:recent",
-        "listHeldLately",
+        "listRecentThrottles",
         "Clients throttled in the last hour, with rule, number of throttles and longest throttle.",
         recent_throttles,
         {

@@ -32,8 +32,8 @@ PROBLEM_TYPE: Final = "application/problem+json"
 PROBLEM_FIELDS: Final[dict[str, Schema]] = {
     "type": Text(),
     "title": Text(),
-    "status": Number(integer=True, least=400, most=599),
-    "detail": Text(longest=4096),
+    "status": Number(integer=True, minimum=400, maximum=599),
+    "detail": Text(max_length=4096),
     "code": Text(),
     "where": Text(),
 }

@@ -148,20 +148,22 @@ MAX_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
 
 _LIMITS: Final = Record(
-    dict.fromkeys(ALL_KEYS, Number(above=0, below=BEYOND)), optional=frozenset(ALL_KEYS), least=1
+    dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
+    optional=frozenset(ALL_KEYS),
+    min_properties=1,
 )
 _ENTRY: Final = Record(
     {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
 )
-ENTRIES: Final = Listing(_ENTRY, most=MAX_ENTITIES)
+ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
 FILE: Final = Record({"quotas": ENTRIES})
 _CHANGES: Final = Listing(
-    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MAX_ENTITIES
+    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), max_items=10 * MAX_ENTITIES
 )
-_SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), most=MAX_ENTITIES)
+_SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
 _REFUSED: Final = Listing(
-    Record({"entity": ENTITY, "error": Text(), "message": Text(longest=4096, nullable=True)}),
-    most=MAX_ENTITIES,
+    Record({"entity": ENTITY, "error": Text(), "message": Text(max_length=4096, nullable=True)}),
+    max_items=MAX_ENTITIES,
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record(_IMPORTED)

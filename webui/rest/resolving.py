@@ -15,26 +15,28 @@ from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import MAYBE, NAME, TAGS, Flag, Listing, Number, Record, Schema, Text
-from webui.tables.json_output import finite, tags_json
+from webui.rest.schema import MAYBE, NAME, NODE_USES, TAGS, Flag, Listing, Number, Record, Schema, Text
+from webui.tables.json_output import finite, node_use_json, tags_json
 from webui.tables.slices import run_in_slices
 
 PATH: Final = "/api/v1/client-quotas:resolve"
 MAX_EDITS: Final = 8
 
-_NAME: Final = Text(longest=LONGEST_NAME)
+_NAME: Final = Text(max_length=LONGEST_NAME)
 _STATE: Final[Mapping[str, Schema]] = {
     "bound": MAYBE,
     "observed": MAYBE,
     "measured_by": Text(choices=("quota", "connections"), nullable=True),
     "shadow": Flag(),
-    "wait_ms": Number(integer=True, least=0, nullable=True),
+    "wait_ms": Number(integer=True, minimum=0, nullable=True),
+    "nodes": NODE_USES,
     "matched": Record(ENTITY.fields, optional=ENTITY.optional),
     "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
     "probes": Listing(
-        Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), most=8
+        Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), max_items=8
     ),
 }
+_OPTIONAL: Final = frozenset({"matched", "callback", "nodes"})
 RESOLVED: Final = Record(
     {
         "user": _NAME,
@@ -45,9 +47,9 @@ RESOLVED: Final = Record(
                 {
                     "key": Text(),
                     **_STATE,
-                    "if": Record(_STATE, optional=frozenset({"matched", "callback"})),
+                    "if": Record(_STATE, optional=_OPTIONAL),
                 },
-                optional=frozenset({"matched", "callback", "if"}),
+                optional=_OPTIONAL | {"if"},
             )
         ),
     },
@@ -58,7 +60,7 @@ QUESTION: Final = Record(
         "user": _NAME,
         "client_id": _NAME,
         "ip": _NAME,
-        "if": Listing(Record(EDIT, optional=EDIT_OPTIONAL), least=1, most=MAX_EDITS),
+        "if": Listing(Record(EDIT, optional=EDIT_OPTIONAL), min_items=1, max_items=MAX_EDITS),
     },
     optional=frozenset({"user", "client_id", "ip"}),
 )
@@ -110,6 +112,8 @@ def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
     if limit.decided is not None:
         tags = limit.decided.tags
         state["callback"] = {"class": callback, "answered": tags is not None, "tags": tags_json(tags or ())}
+    if limit.nodes:
+        state["nodes"] = [node_use_json(use) for use in limit.nodes]
     return state if limit.matched is None else state | {"matched": json_of(limit.matched)}
 
 

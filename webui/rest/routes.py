@@ -22,6 +22,7 @@ from webui.rest import (
     monitoring,
     quota_files,
     resolving,
+    upstream,
 )
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
@@ -124,7 +125,7 @@ _documents: Final[dict[str, bytes]] = {}
 
 async def openapi(call: Call) -> Reply:
     """The document, built once."""
-    version = call.console.backend.views.overview().software_version
+    version = call.console.backend.views.server_info().software_version
     if version not in _documents:
         _documents[version] = await written_document(ROUTES, version)
     return Reply(_documents[version])
@@ -141,6 +142,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *broker_quotas.ROUTES,
     *monitoring.ROUTES,
     *inventory.ROUTES,
+    *upstream.ROUTES,
     *doctor.ROUTES,
     *insights.ROUTES,
     *insights_what_if.ROUTES,

@@ -61,10 +61,11 @@ class ResponseSpec:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An authorized and validated request. Slow handlers check `signed_in` again after waiting; `path_params`
-    has the parameters of the path. A stream writes its events to `connection` if there is one. `session` is
-    the browser's session, None for a program. Lists and dictionaries in `to_free` and `body` are freed in
-    slices after the handler returns.
+    """An authorized and validated request. Slow handlers check `is_logged_in` again after waiting.
+
+    `path_params` has the parameters of the path. A stream writes its events to `connection` if there is one.
+    `session` is the browser's session, None for a program. Lists and dictionaries in `to_free` and `body` are
+    freed in slices after the handler returns.
     """
 
     console: Console
@@ -72,7 +73,7 @@ class Call:
     query: Mapping[str, Any]
     body: Any
     headers: HeaderLookup
-    signed_in: Callable[[], bool]
+    is_logged_in: Callable[[], bool]
     path_params: Mapping[str, Any] = field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
@@ -151,10 +152,15 @@ def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
         *([shapes] if table.filters else []),
         Query("sort", Text(choices=table.columns), "Sort column.", default=table.default_sort),
         Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-        Query("offset", Number(integer=True, least=0, most=MAX_OFFSET), "Number of rows to skip.", default=0),
+        Query(
+            "offset",
+            Number(integer=True, minimum=0, maximum=MAX_OFFSET),
+            "Number of rows to skip.",
+            default=0,
+        ),
         Query(
             "limit",
-            Number(integer=True, least=1, most=LONGEST_PAGE),
+            Number(integer=True, minimum=1, maximum=LONGEST_PAGE),
             "Maximum number of rows.",
             default=limit,
         ),
@@ -164,7 +170,7 @@ def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
 def page_schema(row: Schema, **more: Schema) -> Record:
     """Return the schema of a page that `Table.page` returns, with `more` fields of the route."""
     counts = dict.fromkeys(("total", "of", "offset", "limit"), COUNT)
-    return Record({"items": Listing(row, most=LONGEST_PAGE), **counts, **more})
+    return Record({"items": Listing(row, max_items=LONGEST_PAGE), **counts, **more})
 
 
 def page_of(query: Mapping[str, Any]) -> Page:

@@ -31,8 +31,8 @@ class Schema(Protocol):
 class Text:
     """A string of Unicode scalar values; lengths are in characters."""
 
-    longest: int = 1024
-    shortest: int = 0
+    max_length: int = 1024
+    min_length: int = 0
     choices: tuple[str, ...] = ()
     nullable: bool = False
     form: str | None = None
@@ -44,8 +44,8 @@ class Text:
             raise Invalid(where, "must be a string" + (" or null" if self.nullable else ""))
         if self.choices and value not in self.choices:
             raise Invalid(where, f"must be one of {', '.join(self.choices)}")
-        if not self.shortest <= len(value) <= self.longest:
-            raise Invalid(where, f"must have {self.shortest} to {self.longest} characters")
+        if not self.min_length <= len(value) <= self.max_length:
+            raise Invalid(where, f"must have {self.min_length} to {self.max_length} characters")
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -59,20 +59,20 @@ class Text:
             return described
         if self.form:
             described["format"] = self.form
-        if self.shortest:
-            described["minLength"] = self.shortest
-        return described | {"maxLength": self.longest}
+        if self.min_length:
+            described["minLength"] = self.min_length
+        return described | {"maxLength": self.max_length}
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number; `above` and `below` are excluded, `least` and `most` are not."""
+    """A finite number. The terms are those of JSON Schema."""
 
     integer: bool = False
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: float | None = None
+    exclusive_maximum: float | None = None
     nullable: bool = False
 
     def check(self, value: object, where: str = "") -> float | None:
@@ -83,23 +83,23 @@ class Number:
             raise Invalid(where, "must be a number" + (" or null" if self.nullable else ""))
         if not math.isfinite(value) or (self.integer and value != int(value)):
             raise Invalid(where, "must be an integer" if self.integer else "must be a finite number")
-        if self.least is not None and value < self.least:
-            raise Invalid(where, f"must be at least {self.least}")
-        if self.most is not None and value > self.most:
-            raise Invalid(where, f"must be at most {self.most}")
-        if self.above is not None and value <= self.above:
-            raise Invalid(where, f"must be greater than {self.above}")
-        if self.below is not None and value >= self.below:
-            raise Invalid(where, f"must be less than {self.below}")
+        if self.minimum is not None and value < self.minimum:
+            raise Invalid(where, f"must be at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            raise Invalid(where, f"must be at most {self.maximum}")
+        if self.exclusive_minimum is not None and value <= self.exclusive_minimum:
+            raise Invalid(where, f"must be greater than {self.exclusive_minimum}")
+        if self.exclusive_maximum is not None and value >= self.exclusive_maximum:
+            raise Invalid(where, f"must be less than {self.exclusive_maximum}")
         return int(value) if self.integer else value
 
     def describe(self) -> dict[str, Any]:
         kind = "integer" if self.integer else "number"
         limits = {
-            "minimum": self.least,
-            "maximum": self.most,
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.exclusive_minimum,
+            "exclusiveMaximum": self.exclusive_maximum,
         }
         return {"type": [kind, "null"] if self.nullable else kind} | {
             name: limit for name, limit in limits.items() if limit is not None
@@ -129,8 +129,8 @@ class Flag:
 @dataclass(frozen=True, slots=True)
 class Listing:
     items: Schema
-    least: int = 0
-    most: int = 10_000
+    min_items: int = 0
+    max_items: int = 10_000
 
     def check(self, value: object, where: str = "") -> list[Any]:
         if not isinstance(value, list):
@@ -140,25 +140,27 @@ class Listing:
 
     def check_length(self, length: int, where: str) -> None:
         """Raises Invalid."""
-        if not self.least <= length <= self.most:
-            raise Invalid(where, f"must have {self.least} to {self.most} elements")
+        if not self.min_items <= length <= self.max_items:
+            raise Invalid(where, f"must have {self.min_items} to {self.max_items} elements")
 
     def describe(self) -> dict[str, Any]:
         return {
             "type": "array",
             "items": self.items.describe(),
-            "minItems": self.least,
-            "maxItems": self.most,
+            "minItems": self.min_items,
+            "maxItems": self.max_items,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A closed object. All fields are required except `optional` ones; at least `least` must be present."""
+    """A closed object. All fields are required except `optional` ones; at least `min_properties` must be
+    present.
+    """
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = field(default_factory=frozenset)
-    least: int = 0
+    min_properties: int = 0
 
     def check(self, value: object, where: str = "") -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -178,8 +180,8 @@ class Record:
         for name in self.fields:
             if name not in value and name not in self.optional:
                 raise Invalid(f"{where}/{_pointer(name)}", "is missing")
-        if len(value) < self.least:
-            raise Invalid(where, f"must have at least {self.least} of {', '.join(self.fields)}")
+        if len(value) < self.min_properties:
+            raise Invalid(where, f"must have at least {self.min_properties} of {', '.join(self.fields)}")
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {
@@ -189,8 +191,8 @@ class Record:
         }
         if required := [name for name in self.fields if name not in self.optional]:
             described["required"] = required
-        if self.least:
-            described["minProperties"] = self.least
+        if self.min_properties:
+            described["minProperties"] = self.min_properties
         return described
 
 
@@ -246,15 +248,23 @@ def _pointer(name: object) -> str:
     return str(name)[:80].replace("~", "~0").replace("/", "~1")
 
 
-NAME: Final = Text(longest=32_767)
+NAME: Final = Text(max_length=32_767)
 
 TIME: Final = Text(form="date-time")
 
-COUNT: Final = Number(integer=True, least=0)
+COUNT: Final = Number(integer=True, minimum=0)
 
-RATE: Final = Number(least=0)
+RATE: Final = Number(minimum=0)
 
 MAYBE: Final = Number(nullable=True)
 
 TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
 """The tags by which a quota callback identifies a limit."""
+
+UPSTREAM_NODE: Final = Number(integer=True, minimum=-1, nullable=True)
+"""The node at which a limit holds, with quota.scope=broker of a gateway; -1 before it is known, else null."""
+
+NODE_USES: Final = Listing(
+    Record({"upstream_node": Number(integer=True, minimum=-1), "observed": MAYBE, "wait_ms": COUNT})
+)
+"""The use of a limit at each upstream node."""

@@ -45,14 +45,14 @@ class Passwords:
 
         Cancelled, it counts a wrong guess.
         """
-        now_ms, whose = self._now_ms(), _key(name)
-        wait_ms = self._names.wait_ms(whose, now_ms)
+        now_ms, key = self._now_ms(), _key(name)
+        wait_ms = self._names.wait_ms(key, now_ms)
         if guess is None:
             wait_ms = max(wait_ms, self._addresses.wait_ms(address, now_ms))
         if wait_ms:
             raise too_often(wait_ms)
         wait_s = self._turn()
-        guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(whose, now_ms)
+        guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(key, now_ms)
         row = None
         try:
             credentials = self._backend.credentials_of(name)

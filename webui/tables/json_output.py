@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 from broker.control.rows.broker import TaskRow
-from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
+from broker.control.views import BrokerMetrics, ConnectionRow, NodeUse, Overview, ThrottledRow
 from webui.tables.slices import collect
 
 
@@ -52,11 +52,13 @@ def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
         "topics": row.topics,
         "partitions": row.partitions,
         "quota_rules": row.quota_rules,
-        "figures": figures_json(row.figures),
+        "metrics": metrics_json(row.metrics),
+        "upstream": None if row.upstream is None else named(row.upstream),
+        "gateways": None if row.gateways is None else named(row.gateways),
     }
 
 
-def figures_json(row: Figures) -> dict[str, Any]:
+def metrics_json(row: BrokerMetrics) -> dict[str, Any]:
     return {
         name: finite(value) if isinstance(value, float) else value
         for name, value in named(row).items()
@@ -90,11 +92,17 @@ def throttled_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
         "times": row.times,
         "obeys": row.obeys,
         "tags": tags_json(row.tags),
+        "upstream_node": row.upstream_node,
+        "gateway": row.gateway,
     }
 
 
 def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in tags]
+
+
+def node_use_json(row: NodeUse) -> dict[str, Any]:
+    return named(row) | {"observed": finite(row.observed)}
 
 
 def task_json(row: TaskRow) -> dict[str, Any]:

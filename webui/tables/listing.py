@@ -4,7 +4,7 @@ Used by the REST lists and by the live stream of the same table. A table is a va
 that defines its rows. Long tables are processed in slices. Independent of HTTP.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -34,6 +34,23 @@ class Page:
     descending: bool = False
     offset: int = 0
     limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Rows of a page that another server has. Beside `rows`, `total` match and `of` are there; `counts` are
+    further fields of the page.
+    """
+
+    rows: Sequence[Any]
+    total: int
+    of: int
+    counts: Mapping[str, int]
+
+    def counted(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Return the page, made of all rows, with the counts of those that are not among them."""
+        sums: dict[str, Any] = {"total": page["total"] + self.total, "of": page["of"] + self.of}
+        return {**page, **sums, **self.counts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,17 +84,22 @@ def _head(snapshot: Snapshot, view: View, width: int, trouble: str | None) -> li
 
 
 def _rates(snapshot: Snapshot) -> Text:
-    rates, throttled = snapshot.overview.rates, snapshot.throttled.total
+    overview, throttled = snapshot.overview, snapshot.throttled.total
+    rates, all_gateways = overview.rates, overview.gateways
+    prefix, connections = "", overview.metrics.connections
+    if all_gateways is not None and all_gateways.gateways > 1:
+        prefix, connections = f"{all_gateways.gateways} gateways: ", all_gateways.connections
     return Text.assemble(
+        prefix,
         f"In {size(rates.bytes_in or 0)}/s   Out {size(rates.bytes_out or 0)}/s   ",
         f"Requests {digits(rates.requests or 0)}/s   ",
-        f"Connections {snapshot.overview.figures.connections:,}   ",
+        f"Connections {connections:,}   ",
         (f"Throttled {throttled:,}", "watch" if throttled else ""),
     )
 
 
 def _idle(overview: Overview) -> Text:
-    averages = overview.figures
+    averages = overview.metrics
     blocked = averages.acceptor_blocked
     return Text.assemble(
         "Idle: network ",

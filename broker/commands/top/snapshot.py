@@ -58,17 +58,27 @@ class Averages(_Row):
     acceptor_blocked: float | None
 
 
+class Gateways(_Row):
+    """The sums of all gateways that share limits."""
+
+    gateways: int
+    connections: int
+
+
 class Overview(_Row):
+    """At a gateway that shares limits, `sample` has the rates of all gateways."""
+
     software_version: str
     bootstrap: list[str]
     at: str
-    figures: Averages
+    metrics: Averages
     sample: Sample | None
+    gateways: Gateways | None = None
 
     @property
     def rates(self) -> Sample:
         """Return the rates of the last second, or Kafka's average of a newly started broker."""
-        average = self.figures
+        average = self.metrics
         return self.sample or Sample(average.bytes_in_per_s, average.bytes_out_per_s, average.requests_per_s)
 
 
@@ -78,7 +88,9 @@ class Tag(_Row):
 
 
 class ThrottledChannel(_Row):
-    """A throttled connection. `obeys` is None if unknown."""
+    """A throttled connection. `obeys` is None if unknown, `upstream_node` unless limits hold at each node.
+    `gateway` is the id of another gateway, or "".
+    """
 
     client_id: str
     principal: str
@@ -92,11 +104,14 @@ class ThrottledChannel(_Row):
     remaining_ms: int
     times: int
     obeys: bool | None
+    upstream_node: int | None = None
+    gateway: str = ""
 
     @property
     def rule(self) -> str:
-        """Return the entity of the rule, or the tags of a quota callback."""
-        return _entity_text(self.entity) or ", ".join(f"{tag.name}={tag.value}" for tag in self.tags)
+        """Return the entity of the rule, or the tags of a quota callback, and the node where it holds."""
+        rule = _entity_text(self.entity) or ", ".join(f"{tag.name}={tag.value}" for tag in self.tags)
+        return rule if self.upstream_node is None else f"{rule} at node {self.upstream_node}"
 
     @property
     def key(self) -> str:

@@ -151,13 +151,18 @@ def _number(
     return Column(title, text, least, rank, align="right", sort=sort)
 
 
+def _throttled_client(row: ThrottledChannel) -> str:
+    name = row.client_id or '""'
+    return f"{name} at {row.gateway}" if row.gateway else name
+
+
 THROTTLED: Final = Table(
     "Throttled now",
     "No connection is throttled.",
     lambda snapshot: snapshot.throttled.items,
-    lambda row: (row.client_id, row.principal, row.address, row.quota_type, row.rule),
+    lambda row: (row.client_id, row.principal, row.address, row.quota_type, row.rule, row.gateway),
     (
-        Column[ThrottledChannel]("CLIENT", lambda row: row.client_id or '""', 10, 1, 3),
+        Column[ThrottledChannel]("CLIENT", _throttled_client, 10, 1, 3),
         Column[ThrottledChannel]("PRINCIPAL", lambda row: row.principal, 9, 7, 2),
         Column[ThrottledChannel]("ADDRESS", lambda row: row.address, 15, 9),
         Column[ThrottledChannel]("QUOTA", lambda row: KINDS.get(row.quota_type, row.quota_type), 7, 5),

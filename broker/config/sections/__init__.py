@@ -8,6 +8,7 @@ from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogCon
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
 from broker.config.sections.fetch import FetchConfig
+from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
 from broker.config.sections.groups import GroupConfig
 from broker.config.sections.log import LogConfig
 from broker.config.sections.network import AutomqConfig, NetworkConfig
@@ -25,6 +26,7 @@ __all__ = [
     "ConsoleConfig",
     "EventConfig",
     "FetchConfig",
+    "GatewayConfig",
     "GroupConfig",
     "LogConfig",
     "NetworkConfig",
@@ -38,4 +40,5 @@ __all__ = [
     "TopicDefaults",
     "TopicSettings",
     "TopicThrottles",
+    "UpstreamConfig",
 ]

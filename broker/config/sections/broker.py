@@ -101,6 +101,14 @@ class EventConfig:
         unit="rows",
         ours=True,
     )
+    topic_partitions: int = setting(
+        "events.topics.partitions",
+        8,
+        integer(1, 1_000),
+        "Partitions of an event topic that a gateway creates in the upstream cluster.",
+        unit="partitions",
+        ours=True,
+    )
     retention_ms: int = setting(
         "events.retention.ms",
         604_800_000,

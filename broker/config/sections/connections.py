@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
-from broker.config.kinds import INT_MAX, ConfigType, Kind, integer, list_of, one_of
+from broker.config.kinds import INT_MAX, READ_ONCE, ConfigType, Kind, integer, list_of, one_of
 from broker.config.listeners import read_host
 from broker.config.setting import ListenerSection, setting
 from broker.errors import ConfigError
@@ -37,6 +38,7 @@ _USER_OVERRIDE: Final = re.compile(r"\s*(.+?)\s*:\s*([0-9]+)\s*(?:,|\Z)")
 def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]:
     number = integer(least)
 
+    @lru_cache(maxsize=READ_ONCE)
     def read(text: str) -> tuple[tuple[str, int], ...]:
         found: list[tuple[str, int]] = []
         at = 0

@@ -32,9 +32,22 @@ class GroupConfig:
     )
     max_size: int = setting(
         "group.max.size",
-        INT_MAX,
+        1_000,
         integer(1),
         "Maximum number of members of one group.",
+        kafka_default=str(INT_MAX),
+        why="All clients wait while a group begins a generation, which takes two microseconds per member.",
+    )
+    max_group_bytes: int = setting(
+        "group.max.bytes",
+        2_097_152,
+        integer(1),
+        "Maximum size of the members of one group: their names, and their metadata for all protocols. A "
+        "member that exceeds it is refused with GROUP_MAX_SIZE_REACHED. Also the maximum size of their "
+        "assignments; if these are larger, all members receive UNKNOWN_SERVER_ERROR and rejoin, as they do "
+        "if the group's record is larger than `message.max.bytes` of __consumer_offsets.",
+        unit="bytes",
+        ours=True,
     )
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",

@@ -72,10 +72,10 @@ class LogConfig:
     )
     transfer: str = setting(
         "log.transfer",
-        "mmap",
+        "sendfile",
         one_of("mmap", "sendfile"),
-        "How fetched records move from the page cache to the socket. With mmap, a disk read error in a "
-        "mapped page kills the process; with sendfile, which is slower, it is an error of that response.",
+        "How fetched records of more than 128 KiB move from the page cache to the socket. mmap copies them "
+        "from mappings, which are faster only with send buffers of megabytes.",
         ours=True,
     )
     mapped_max_bytes: int = setting(

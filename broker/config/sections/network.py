@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config.kinds import LONG_MIN, integer, long, one_of
+from broker.config.kinds import BOOLEAN, LONG_MIN, integer, long, one_of
 from broker.config.listeners import ListenerKeys
 from broker.config.setting import setting
 from broker.errors import ChangeRefused, ConfigError
@@ -75,10 +75,11 @@ class NetworkConfig(ListenerKeys):
         "socket.send.buffer.bytes",
         -1,
         integer(-1),
-        "SO_SNDBUF of each connection; -1: the system default.",
+        "SO_SNDBUF of each connection; -1: 131072 for clients on this machine, for others system default.",
         unit="bytes",
         kafka_default="102400",
-        why="The system adapts the buffer to the connection, and a fetch of 1 MB is one write.",
+        why="The system adapts the buffer to the distance. Within a machine, it lets a fetch of 1 MB overrun "
+        "the receiver.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
@@ -97,6 +98,14 @@ class NetworkConfig(ListenerKeys):
         kafka_default="50",
         why="One thread accepts and serves. A client whose connection finds the backlog full retries after "
         "a second.",
+    )
+    socket_listen_reuse_port: bool = setting(
+        "socket.listen.reuse.port",
+        False,
+        BOOLEAN,
+        "Whether other processes of the same user can listen on the same ports (SO_REUSEPORT); the system "
+        "distributes the connections. The processes of gateway.processes use it.",
+        ours=True,
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",

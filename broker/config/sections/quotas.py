@@ -41,6 +41,18 @@ class QuotaConfig:
         "Length of one of these samples.",
         unit="s",
     )
+    scope: str = setting(
+        "quota.scope",
+        "gateway",
+        one_of("broker", "gateway", "cluster"),
+        "Where each client quota holds, for `weir gateway`: `broker`: at each upstream broker by itself, "
+        "through one gateway, as Kafka's own quotas do; `gateway`: at all upstream brokers together, through "
+        "one gateway; `cluster`: through all gateways of the cluster, which share each quota and have the "
+        "same rules ([quotas.md](quotas.md#where-a-limit-holds)). With `cluster`, request percentages hold "
+        "at each gateway; connection quotas always do. A broker of `weir serve` is always by itself, "
+        "whatever is set.",
+        ours=True,
+    )
     callback_class: str = setting(
         "client.quota.callback.class",
         "",

@@ -1,6 +1,8 @@
 """Client telemetry (KIP-714). For broker.telemetry; the metadata contains the subscriptions."""
 
+import re
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from broker.config.kinds import BOOLEAN, ConfigType, Kind, integer, list_of
@@ -16,12 +18,21 @@ def _read_url(text: str) -> str:
     return text
 
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+"""A header's name. (RFC 9110, 5.6.2)"""
+
+_FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers that the sender computes."""
+
+
 def _read_headers(text: str) -> tuple[tuple[str, str], ...]:
     pairs = []
     for item in text.split(",") if text else ():
         name, equals, value = (part.strip() for part in item.partition("="))
-        if not (name and equals and name.isascii() and name.isprintable() and value.isprintable()):
-            raise ValueError("not headers")
+        if not equals or not _TOKEN.match(name) or name.lower() in _FRAMING:
+            raise ValueError("not a header's name")
+        if not value.isprintable() or any(ord(character) > 255 for character in value):
+            raise ValueError("not a header's value")
         pairs.append((name, value))
     return tuple(pairs)
 
@@ -31,7 +42,13 @@ def _write_headers(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 _URL = Kind(ConfigType.STRING, "an http or https URL, or empty", _read_url)
-_HEADERS = Kind(ConfigType.PASSWORD, "a list of name=value", _read_headers, _write_headers)
+_HEADERS = Kind(
+    ConfigType.PASSWORD,
+    "a list of name=value: a name has ASCII letters, digits and !#$%&'*+-.^_`|~, and is neither "
+    "Content-Length nor Transfer-Encoding; a value has printable characters of ISO 8859-1",
+    _read_headers,
+    _write_headers,
+)
 
 
 @dataclass(frozen=True, slots=True)

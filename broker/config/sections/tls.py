@@ -22,7 +22,7 @@ _STORE_TYPE: Final = Kind(
     ConfigType.STRING, "PEM; `keytool` and `openssl pkcs12` convert a JKS or PKCS12 store", _read_pem
 )
 MAX_STORE_BYTES: Final = 1_048_576
-"""Of a keystore or truststore, as file or text; ours. Kafka has no limit."""
+"""The largest keystore or truststore, as file or text; ours. Kafka has no limit."""
 
 ALLOWED_STORE: Final = (
     f"a PEM file: a regular file of at most {MAX_STORE_BYTES} bytes that the broker can read, in one of "

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from broker.control.rows.upstream import GatewaySums, UpstreamSummary
 from broker.metadata.changes import AuditRow
 
 
@@ -29,7 +30,7 @@ class PhaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BrokerMetrics:
     """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent.
 
     The `_total` counters start at 0 with the process and never decrease, so that a page can compute rates.
@@ -62,19 +63,26 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The broker's addresses: `bootstrap` as host:port for clients, `console` as a URL, empty without a
-    console.
-    """
+class ServerInfo:
+    """`bootstrap` has the addresses for clients as host:port, `console` is a URL, empty without a console."""
 
+    node_id: int
     software_version: str
     bootstrap: tuple[str, ...]
     console: str
 
+    @property
+    def bootstrap_server(self) -> str:
+        """An address for `--bootstrap-server` in the commands that the console shows."""
+        return next(iter(self.bootstrap), "localhost:9092")
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`quota_rules` counts entities with a limit."""
+    """`quota_rules` counts entities with a limit. `upstream` is a gateway's; its topics are not counted.
+    `gateways` are the sums of all gateways that share limits, this one included; None if it shares none.
+    `metrics` are its own.
+    """
 
     cluster_id: str
     node_id: int
@@ -84,7 +92,9 @@ class Overview:
     topics: int
     partitions: int
     quota_rules: int
-    figures: Figures
+    metrics: BrokerMetrics
+    upstream: UpstreamSummary | None = None
+    gateways: GatewaySums | None = None
 
 
 @dataclass(frozen=True, slots=True)

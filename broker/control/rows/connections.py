@@ -13,7 +13,9 @@ class ThrottledRow:
     `entity` is the rule that matched; with a quota callback it is empty, and `tags` are the callback's
     result. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
     counts this connection's throttles so far. `obeys`: whether the client waits for throttle_time_ms (None:
-    unknown); see `quotas.throttle_compliance`.
+    unknown); see `quotas.throttle_compliance`. `upstream_node` is the node at which the limit was exceeded,
+    None unless limits hold at each node (quota.scope=broker). `gateway` is the id of the other gateway that
+    throttles it, as of its last report; "" if it is this server.
     """
 
     connection_id: str
@@ -30,13 +32,17 @@ class ThrottledRow:
     times: int
     obeys: bool | None = None
     tags: tuple[tuple[str, str], ...] = ()
+    upstream_node: int | None = None
+    gateway: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
     """An open connection. `mute_state` is Kafka's ChannelMuteState in lower case: `not_muted` while it is
     read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
-    suite, "" without TLS. `obeys` is None if the client was never throttled.
+    suite, "" without TLS. `obeys` is None if the client was never throttled. At a gateway, `upstream` is the
+    host:port that it is forwarded to, "" while there is none, and `upstream_node` the node there.
+    `gateway` is the id of the other gateway that has it; "" if it is this server.
     """
 
     connection_id: str
@@ -54,11 +60,14 @@ class ConnectionRow:
     mute_state: str
     tls: str = ""
     obeys: bool | None = None
+    upstream: str = ""
+    upstream_node: int | None = None
+    gateway: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressUse:
-    """The current use of one address. `rate` is of accepted connections; `accepted`, `held` (throttled for
+    """The current use of one address. `rate` is of accepted connections; `accepted`, `throttled` (for
     their address's rate) and `refused` are totals since its first connection; `max_connections` None:
     unlimited.
     """
@@ -68,7 +77,7 @@ class AddressUse:
     connections: int
     max_connections: int | None
     accepted: int
-    held: int
+    throttled: int
     refused: int
 
 

@@ -2,8 +2,8 @@
 `views` for units.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from broker.control.commands import EntityPairs
@@ -13,20 +13,38 @@ from broker.quotas.kinds import QuotaKind
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
     """The current use of one rule's clients: `observed` in the key's unit, `throttled` connections that it
-    mutes.
+    mutes. `upstream_node` is the node that `observed` is about, None unless limits hold at each node
+    (quota.scope=broker).
+
+    If gateways share limits, both are sums of all gateways. Of a limit that each gateway enforces alone
+    (request_percentage, connection_creation_rate), `observed` is the highest, and `gateway` the other gateway
+    that has it; otherwise "".
     """
 
     entity: EntityPairs
     key: str
     observed: float
     throttled: int = 0
+    upstream_node: int | None = None
+    gateway: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """The current use of one limit at one upstream node by all clients that share it; -1 is a connection's
+    node before it is known. `wait_ms` is the throttle time of the next request at this use.
+    """
+
+    upstream_node: int
+    observed: float
+    wait_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowUse:
-    """What one limit in shadow mode would have done since its mark or the start: throttled requests, and the
-    total throttle time of clients, with overlaps counted once; the last throttle at `last_at_ms` (None:
-    never).
+    """The throttles that one limit in shadow mode would have caused since its mark or the start. `times`
+    counts requests, `throttle_ms` is the total throttle time, with overlaps counted once, and `last_at_ms`
+    the time of the last throttle (None: never).
     """
 
     entity: EntityPairs
@@ -39,7 +57,7 @@ class ShadowUse:
 @dataclass(frozen=True, slots=True)
 class QuotaLimit:
     """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
-    done, None if it is enforced.
+    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`.
     """
 
     key: str
@@ -49,6 +67,8 @@ class QuotaLimit:
     changed_at_ms: int
     changed_by: str
     shadow: ShadowUse | None = None
+    upstream_node: int | None = None
+    gateway: str = ""
 
     @property
     def used(self) -> float | None:
@@ -112,7 +132,8 @@ class ResolvedLimit:
 
     `observed` is the current use of all clients that share the limit. `wait_ms` is the throttle time of the
     next request at this use; 0: none, None: unknown; in shadow mode it is only counted. If a callback decides
-    (`decided`), no probe matched, and `bound` is the callback's.
+    (`decided`), no probe matched, and `bound` is the callback's. If limits hold at each upstream node,
+    `nodes` has the use there, and `observed` is the highest.
     """
 
     key: str
@@ -124,6 +145,7 @@ class ResolvedLimit:
     shadow: bool = False
     wait_ms: int | None = None
     decided: Decided | None = None
+    nodes: tuple[NodeUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +155,8 @@ class ClientUsage:
 
     `request_percentage` is None while no rule limits request time. `limited_by` contains the keys with a
     rule. `history` returns a row for every five seconds of the last five minutes, the oldest first: bytes in,
-    bytes out, requests. Call it for displayed rows only: a thousand clients would have 60,000 tuples.
+    bytes out, requests. Call it for displayed rows only: a thousand clients would have 60,000 tuples. If
+    limits hold at each upstream node, `nodes` has the use of each limit there, by key.
     """
 
     user: str
@@ -150,6 +173,7 @@ class ClientUsage:
     last_active_at_ms: int
     limited_by: tuple[str, ...]
     history: Callable[[], Sequence[tuple[int, int, int]]] = tuple
+    nodes: Mapping[str, tuple[NodeUse, ...]] = field(default_factory=dict)
 
 
 class MatchType(StrEnum):

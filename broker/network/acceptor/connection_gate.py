@@ -6,13 +6,18 @@ connection is released, a limit rises, or a listener is added or removed; a wait
 length. An address that exceeds its own rate never blocks the acceptor: its connection becomes a throttled
 socket. Throttled sockets are ordered by the end of their wait, earliest first; Kafka's heap has the latest
 first, so that a short wait lasts as long as the longest there.
+
+`ExcessConnections` closes connections beyond `max.connections`: first those whose peer is gone and whose
+requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
+Selector.lowestPriorityChannel) One task serves all processors of a socket server. It sleeps until the gate
+reports an excess, so it costs requests nothing; it never closes a connection of the protected listener.
 """
 
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,14 +27,14 @@ from broker.clock import Clock
 from broker.config.sections import ConnectionConfig
 from broker.metrics.rate import Rate
 from broker.metrics.window import Window
-from broker.network.acceptor.excess import ExcessConnections
 from broker.network.acceptor.override_hosts import OverrideHosts
 from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
 from broker.network.observers import ConnectionObservers
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
-from broker.network.selector import Selector
+from broker.network.selector import UNWATCHED, Selector
 from broker.network.supervisor import Supervisor
 from broker.quotas.connections import (
     IP_RATE,
@@ -49,6 +54,62 @@ from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
 from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 0.3
+"""Pause before the next attempt while excess connections have not reached a processor. (Kafka's poll timeout)
+"""
+
+
+class ExcessConnections:
+    """`selectors` returns (listener name, selector) pairs."""
+
+    def __init__(
+        self, quotas: ConnectionQuotas, selectors: Callable[[], Iterable[tuple[str, Selector]]]
+    ) -> None:
+        self._quotas = quotas
+        self._selectors = selectors
+        self._wake = trio.Event()
+
+    def poke(self) -> None:
+        """Check for an excess."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Close excess connections until cancelled, one per turn so that others are served in between."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while excess := self._quotas.excess:
+                for selector, channel in self._lowest_priority(excess):
+                    if not self._quotas.excess:
+                        break
+                    reason = "closing" if is_closing(channel) else "least recently used"
+                    selector.close_channel(channel, f"{reason}, beyond max.connections", logging.INFO)
+                    await trio.lowlevel.checkpoint()
+                if self._quotas.excess:
+                    await trio.sleep(RETRY_SECONDS)
+
+    def _lowest_priority(self, count: int) -> list[tuple[Selector, Channel]]:
+        open_channels = (
+            (selector, channel)
+            for listener, selector in self._selectors()
+            if not self._quotas.is_protected(listener)
+            for channel in selector
+        )
+        return nsmallest(count, open_channels, key=lambda pair: _priority(pair[1]))
+
+
+def is_closing(channel: Channel) -> bool:
+    """Return whether the peer is gone and received requests are still served. (Kafka: closingChannels)"""
+    return channel.interest == UNWATCHED
+
+
+def _priority(channel: Channel) -> tuple[bool, int, int]:
+    """Sort key: among connections that were active in the same millisecond, one that waits for a response
+    closes last.
+    """
+    return not is_closing(channel), channel.last_active_ms, channel.requests_in_flight
+
 
 LEAST_NS: Final = 1_000_000
 """Shorter times accumulate until they reach this: in a storm every other hand-off waits a few microseconds.
@@ -181,7 +242,7 @@ class ConnectionGate:
         """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
         self._config = ConnectionConfig()
-        self._hosts = OverrideHosts(quotas.set_per_ip_overrides)
+        self._hosts = OverrideHosts(quotas.set_per_ip_overrides, quotas.counted)
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
         self._task = f"{task_name_prefix}connection-quota"
@@ -243,13 +304,19 @@ class ConnectionGate:
             self._waiting.unpark_all()
 
     def reject(
-        self, listener: ListenerQuota, address: str, rule: str, bound: float, *, who: str | None = None
+        self,
+        listener: ListenerQuota,
+        address: str,
+        rule: str,
+        bound: float,
+        *,
+        reported_as: str | None = None,
     ) -> None:
-        """Count a refusal and log it with its burst, under this address or under `who`."""
+        """Count a refusal and log it with its burst, under this address or under `reported_as`."""
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
         self.observers.refused(listener.name, address, rule, bound)
-        self._rejections.note(listener.name, who or self.quotas.counted(address), rule, bound, now_ms)
+        self._rejections.note(listener.name, reported_as or self.quotas.counted(address), rule, bound, now_ms)
         self._rejection_reaper.poke()
 
     def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
@@ -286,6 +353,10 @@ class ListenerGate:
         self._gate = gate
         self._quota = quota
         self._wake = trio.Event()
+
+    def of_another_port(self) -> "ListenerGate":
+        """Return the gate of a further port of the same listener, with the same quotas."""
+        return ListenerGate(self._gate, self._quota)
 
     async def admits(self, accepted: Accepted) -> bool:
         """Return whether a connection may be served; it then counts until it is released. Otherwise it is

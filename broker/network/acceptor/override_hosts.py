@@ -1,7 +1,7 @@
 """The addresses of the host names in `max.connections.per.ip.overrides`.
 
-Part of the connection gate. An address applies immediately; a host name is resolved in a thread, once when it
-is set, and stands for all of its addresses.
+Part of the connection gate. An address applies immediately, or a few milliseconds later if there are many; a
+host name is resolved in a thread, once when it is set, and stands for all of its addresses.
 """
 
 import logging
@@ -12,17 +12,25 @@ from typing import Final
 import trio
 
 from broker.quotas.connection_rates import canonical_address
+from broker.steps import Steps, finished
 
 logger = logging.getLogger(__name__)
 
 LOOKUP_SECONDS: Final = 5.0
 
 
-class OverrideHosts:
-    """`apply` is called with the maximum per address after every change."""
+AT_ONCE: Final = 64
+"""Overrides converted between two checkpoints, at up to ten microseconds each; so many apply immediately."""
 
-    def __init__(self, apply: Callable[[dict[str, int]], None]) -> None:
+
+class OverrideHosts:
+    """`apply` is called with the maximum per counted address after every change. `counted` returns the
+    counted address of an address.
+    """
+
+    def __init__(self, apply: Callable[[dict[str, int]], None], counted: Callable[[str], str]) -> None:
         self._apply = apply
+        self._counted = counted
         self._overrides: Sequence[tuple[str, int]] = ()
         self._found: dict[str, list[str]] = {}
         self._changed = trio.Event()
@@ -30,7 +38,8 @@ class OverrideHosts:
     def set_overrides(self, overrides: Sequence[tuple[str, int]]) -> None:
         """Set the overrides; for a host named twice the last one applies."""
         self._overrides = overrides
-        self._publish()
+        if len(overrides) <= AT_ONCE:
+            self._apply(finished(self._maximum()))
         self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -42,19 +51,39 @@ class OverrideHosts:
             await self._look_up_all()
 
     async def _look_up_all(self) -> None:
-        self._changed = trio.Event()
-        for host, _ in self._overrides:
-            if _as_address(host) is None:
-                self._found[host] = await _look_up(host)
-        self._publish()
+        self._changed = changed = trio.Event()
+        names: list[str] = []
+        await self._publish(changed, names)
+        for host in names:
+            self._found[host] = await _look_up(host)
+        if names:
+            await self._publish(changed, [])
 
-    def _publish(self) -> None:
+    async def _publish(self, changed: trio.Event, names: list[str]) -> None:
+        """Apply the overrides, unless they change meanwhile, and add the host names to `names`."""
+        steps = self._maximum(names)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._apply(end.value)
+                return
+            await trio.lowlevel.checkpoint()
+            if changed.is_set():
+                return
+
+    def _maximum(self, names: list[str] | None = None) -> Steps[dict[str, int]]:
+        """Return the maximum per counted address, and add the host names to `names`."""
         maximum: dict[str, int] = {}
-        for host, most in self._overrides:
+        for number, (host, most) in enumerate(self._overrides, 1):
             address = _as_address(host)
+            if address is None and names is not None:
+                names.append(host)
             for each in self._found.get(host, ()) if address is None else (address,):
-                maximum[each] = most
-        self._apply(maximum)
+                maximum[self._counted(each)] = most
+            if number % AT_ONCE == 0:
+                yield
+        return maximum
 
 
 def _as_address(host: str) -> str | None:

@@ -66,7 +66,7 @@ class UserGate:
         listener = self._gate.quotas.listeners.get(connection.listener)
         if listener is not None:
             rule = USER_RATE if isinstance(refusal, TooFastOfUser) else PER_USER
-            self._gate.reject(listener, connection.address, rule, refusal.bound, who=f"user {user}")
+            self._gate.reject(listener, connection.address, rule, refusal.bound, reported_as=f"user {user}")
 
     def release(self, connection: Connection) -> None:
         """Release the count of a closed connection."""

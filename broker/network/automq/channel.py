@@ -5,13 +5,15 @@ and not correlation ids, which a client may repeat. `responder` and `throttling`
 sockets and handlers.
 """
 
+import socket
 from collections import deque
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 from broker.errors import BrokerBug
-from broker.network.connection.channel import Channel
+from broker.network.connection.channel import Channel, ChannelResponder, NewConnection
 from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.receive import Receive
 from broker.network.handling.request_channel import Request
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 
@@ -32,14 +34,20 @@ class PipelinedChannel(Channel):
 
     __slots__ = ("_delayed", "_throttles", "early", "flags", "hash", "in_flight")
 
-    def __init__(self, *args: Any, connection_id: str, **named: Any) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        responder: ChannelResponder,
+        receive: Receive,
+        connection: NewConnection,
+    ) -> None:
         self.in_flight: deque[Request] = deque()
         self.early: set[Request] = set()
         self.flags = 0
-        self.hash = crc32(connection_id.encode())
+        self.hash = crc32(connection.id.encode())
         self._throttles = 0
         self._delayed: list[DelayedOperation] = []
-        super().__init__(*args, connection_id=connection_id, **named)
+        super().__init__(sock, responder, receive, connection)
 
     @property
     def requests_in_flight(self) -> int:

@@ -1,5 +1,5 @@
-"""AutoMQ's mode of a socket server: its handlers with a queue each, its throttling, and the choice of its
-classes. (AutoMQ: KafkaRequestHandler with its id, StartThrottlingResponse)
+"""AutoMQ's mode of a socket server: its handlers with a queue each, and the choice of its classes. (AutoMQ:
+KafkaRequestHandler with its id)
 
 No handler leads: each waits for its own queue, and a slow request delays the queue of its handler. `server`
 calls `automq`.
@@ -14,15 +14,13 @@ import trio
 from broker.api.outcome import Outcome, Response, Sliced
 from broker.config.sections import AutomqConfig
 from broker.network.automq.handler_queues import CallbackQueues, RequestQueues
-from broker.network.automq.processor import PipelinedProcessor
-from broker.network.automq.responder import Watermarks
+from broker.network.automq.processor import PipelinedProcessor, Watermarks
+from broker.network.automq.throttling import PipelinedThrottling
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request_channel import Request
 from broker.network.handling.sliced_requests import End
 from broker.network.server_factory import ServerMode
-from broker.network.throttling import Throttling
-from broker.quotas.throttled import Throttle
 from broker.records.slices import Slices
 
 
@@ -66,21 +64,6 @@ def _in_slices(response: Response) -> Slices[Outcome]:
     """Return a response in a slice, so that it is encoded in slices too."""
     yield from ()
     return response
-
-
-class PipelinedThrottling(Throttling):
-    """Throttles connections of which several requests may exceed a quota: once per kind of quota, until the
-    latest end. Their pending responses are sent meanwhile. (AutoMQ: StartThrottlingResponse)
-    """
-
-    def start(self, request: Request, throttle: Throttle, *, is_reported: bool = True) -> None:
-        channel = request.channel
-        if channel.fd < 0:
-            return
-        if self._quotas.prolong(channel, throttle, self._clock.ms()):
-            self._observers.throttled(channel, throttle)
-        else:
-            super().start(request, throttle, is_reported=is_reported)
 
 
 def automq(config: AutomqConfig) -> ServerMode:

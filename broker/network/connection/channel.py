@@ -7,6 +7,7 @@ Independent of epoll, tasks and request semantics.
 
 import socket
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
@@ -50,8 +51,22 @@ class ConnectionIds:
                 return connection_id
 
 
+@dataclass(frozen=True, slots=True)
+class NewConnection:
+    """An accepted connection. `peer` is its address and port. `authenticated`: it needs neither a TLS
+    handshake nor a login. `now_ms` is the time of the run's clock, `wall_ms` epoch time.
+    """
+
+    id: str
+    listener: str
+    peer: tuple[str, int]
+    authenticated: bool
+    now_ms: int
+    wall_ms: int
+
+
 class ChannelResponder(Protocol):
-    """What others ask of the responder of a channel's processor; see `network.responder`."""
+    """The responder of a channel's processor, as other modules use it; see `network.responder`."""
 
     def resume_reading(self, channel: "Channel") -> None:
         """Read again from a channel that waited for memory."""
@@ -72,6 +87,7 @@ class Channel:
     """
 
     __slots__ = (
+        "_waiting",
         "address",
         "authenticated",
         "bytes_in",
@@ -88,6 +104,7 @@ class Channel:
         "opened_wall_ms",
         "port",
         "principal",
+        "prologue",
         "read",
         "receive",
         "request_ns",
@@ -97,13 +114,11 @@ class Channel:
         "scram",
         "send",
         "session",
-        "shape",
         "sock",
         "software_name",
         "software_version",
         "throttles",
         "tls",
-        "waiting",
         "withheld_since_ms",
     )
 
@@ -111,27 +126,21 @@ class Channel:
         self,
         sock: socket.socket,
         responder: ChannelResponder,
-        *,
-        connection_id: str,
-        listener: str,
-        peer: tuple[str, int],
         receive: Receive,
-        authenticated: bool,
-        now_ms: int,
-        wall_ms: int,
+        connection: NewConnection,
     ) -> None:
         self.sock: Transport = sock
         self.responder = responder
         self.fd = sock.fileno()
-        self.id = connection_id
-        self.listener = listener
-        self.address, self.port = peer
+        self.id = connection.id
+        self.listener = connection.listener
+        self.address, self.port = connection.peer
         self.receive: Receive | TlsReceive = receive
         self.read: Callable[[Transport], Frame | None] = receive.read
         self.send: Send | None = None
         self.interest = 0
         self.mute_state = MuteState.NOT_MUTED
-        self.authenticated = authenticated
+        self.authenticated = connection.authenticated
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
         self.scram: ScramLogin | None = None
@@ -141,13 +150,13 @@ class Channel:
         self.counted_as: str | None = None
         self.software_name = "unknown"
         self.software_version = "unknown"
-        self.last_active_ms = now_ms
-        self.opened_wall_ms = wall_ms
+        self.last_active_ms = connection.now_ms
+        self.opened_wall_ms = connection.wall_ms
+        self.prologue = 0
         self.requests = 0
         self.request_ns = 0
         self.network_ns = 0
-        self.shape = 0
-        self.waiting: DelayedOperation | None = None
+        self._waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -172,9 +181,25 @@ class Channel:
         return self.fd < 0
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the peer sends no more, and the connection waits only for its responses."""
+        return False
+
+    @property
     def requests_in_flight(self) -> int:
         """The number of requests received and not answered in full."""
         return int(self.mute_state in RESPONSE_PENDING)
+
+    @property
+    def waiting(self) -> DelayedOperation | None:
+        """The delayed operation that the connection waits for. (A property here because it is one in a
+        subclass: compiled code would read an attribute without looking at the subclass.)
+        """
+        return self._waiting
+
+    @waiting.setter
+    def waiting(self, operation: DelayedOperation | None) -> None:
+        self._waiting = operation
 
     def read_no_further(self) -> None:
         """Stop reading until the next request is answered. Does nothing here: a channel never reads ahead."""
@@ -209,5 +234,15 @@ def has_arrivals(channel: Channel) -> bool:
     """Return whether the kernel holds unread bytes of the peer."""
     try:
         return bool(channel.sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
+def has_ended(channel: Channel) -> bool:
+    """Return whether the peer has ended its stream and all its bytes are read."""
+    if channel.receive.has_buffered:
+        return False
+    try:
+        return not channel.sock.recv(1, socket.MSG_PEEK)
     except OSError:
         return False

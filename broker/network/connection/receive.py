@@ -109,6 +109,17 @@ class Receive:
         self._rest = b""
         return self._split(memoryview(rest))
 
+    def read_from(self, data: memoryview) -> Frame | None:
+        """Return the first frame of `data`, at least four bytes that another reader has read, and keep the
+        bytes after it. Raises ProtocolViolation for a size outside 0..limit.
+        """
+        return self._split(data)
+
+    def take_rest(self) -> bytes | memoryview:
+        """Return and forget the bytes behind the last frame."""
+        rest, self._rest = self._rest, b""
+        return rest
+
     def close(self) -> None:
         """Give back the buffer of an incomplete frame."""
         if self._frame is not None:

@@ -16,6 +16,12 @@ IOV_MAX: Final = 512
 CALLS: Final = 64
 """System calls per response and turn; ours. A fetch of many partitions needs one for each slice of a log."""
 
+MAX_AT_ONCE: Final = 64
+"""Parts of a response that `send_at_once` sends; ours."""
+
+TOGETHER_BYTES: Final = 131_072
+"""Bytes up to which the regions of a response usually fit into one system call; more are not tried."""
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -67,25 +73,32 @@ def copy_regions(parts: list[Part]) -> None:
             part.copies()
 
 
-def send_at_once(sock: Transport, parts: list[Part]) -> int:
-    """Send a head, one file region and the part after it in one system call. Returns the bytes sent, or -1 if
-    such a call cannot take all of them. Raises BlockingIOError, OSError from the socket, UnreadableRegion.
+def send_at_once(sock: Transport, parts: list[Part], size: int) -> int:
+    """Send a whole response of `size` bytes in one system call. Returns the bytes sent, or -1 if such a call
+    cannot take all of them. Raises BlockingIOError, OSError from the socket, UnreadableRegion.
 
     Nearly all responses with records have this form; `Send` handles the others.
     """
-    region = parts[1]
-    if len(parts) > 3 or isinstance(region, BUFFERS):
+    if len(parts) > MAX_AT_ONCE or (len(parts) > 3 and size > TOGETHER_BYTES):
         return -1
-    piece = region.piece()
-    if piece is None or len(piece) < region.remaining:
-        return -1
-    run = parts.copy()
-    run[1] = piece
+    run: list[Buffer] = []
+    used = 0
+    first: FileRegion | None = None
+    for part in parts:
+        if isinstance(part, BUFFERS):
+            run.append(part)
+            continue
+        piece = part.piece(used)
+        if piece is None or len(piece) < part.remaining:
+            return -1
+        used += len(piece)
+        run.append(piece)
+        first = first or part
     try:
-        return sock.sendmsg(run)  # type: ignore[arg-type]
+        return sock.sendmsg(run)
     except OSError as error:
-        if error.errno == EFAULT:
-            raise region.failed(error) from error
+        if error.errno == EFAULT and first is not None:
+            raise first.failed(error) from error
         raise
 
 

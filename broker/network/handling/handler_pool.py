@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
-from typing import ClassVar, Final, assert_never, cast
+from typing import ClassVar, Final, Protocol, assert_never, cast
 
 import trio
 
@@ -38,8 +38,8 @@ from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Frame
 from broker.network.failures import Failures, Place
-from broker.network.handling.client_id import client_id_and_body
 from broker.network.handling.flush_waits import FlushWaits, Waiting
+from broker.network.handling.large_messages import encode_large, handle_large
 from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request_channel import Request, Requests
 from broker.network.handling.request_time import RequestTime
@@ -49,12 +49,16 @@ from broker.network.responder import Responder
 from broker.network.selector import NO_MEMORY
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
+from broker.protocol.client_id import client_id_and_body
 from broker.purgatory.purgatory import Purgatory
-from broker.records.slices import Slices
-from broker.services.partitions import Partitions
 
 BATCH: Final = 128
 """Requests handled before other tasks run; ours. At 10 us each this delays a timer by about a millisecond."""
+
+BATCH_NS: Final = 2_000_000
+"""Time after which a batch ends; ours. Small requests can take up to three milliseconds each, and an append
+that creates or rolls a log one.
+"""
 
 LARGE: Final = 4096
 """Requests of more bytes than this are decoded, and their responses encoded, in slices; ours. The most
@@ -69,12 +73,20 @@ ANY_SIZE: Final = -1
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
+class StagedAppends(Protocol):
+    """The appends that handlers have staged. `services.partitions.Partitions` implements it."""
+
+    def commit(self) -> None: ...
+
+    def overdue_flushes(self) -> Sequence[Flush]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What completes the requests that their handlers do not answer at once: commits and purgatories."""
+    """Completes the requests that their handlers do not answer at once: commits and purgatories."""
 
     node_id: int
-    partitions: Partitions
+    partitions: StagedAppends
     callbacks: Callbacks
     fetches: DelayedFetches
     produces: Purgatory[DelayedProduce]
@@ -180,6 +192,7 @@ class HandlerPool:
             awake = now_of()
             self._begin(awake)
             left = self._batch
+            until = awake + BATCH_NS
             while True:
                 slow = self._serve(request)
                 if slow is not None:
@@ -195,7 +208,8 @@ class HandlerPool:
                         return
                     break
                 left -= 1
-                if not left:
+                # `_last` does not move while requests wait for their commit: the clock is read now and then.
+                if not left or self._last > until or (not left & 3 and now_of() > until):
                     self._deliver()
                     self.busy[index] += self._last - awake
                     break
@@ -214,6 +228,7 @@ class HandlerPool:
             self._callbacks_left = trio.Event()
             for key in callbacks.take_recheck():
                 fetches.complete(key)
+            callbacks.queue_later(BATCH)
             self.deliver()
 
     def _wake_callbacks(self) -> None:
@@ -244,8 +259,11 @@ class HandlerPool:
             self._finish(waiting)
         callbacks = self._callbacks
         if callbacks:
+            until = self._clock.ns() + BATCH_NS
             for _ in range(min(len(callbacks), BATCH)):
                 self._call_back(*callbacks.popleft())
+                if self._last > until:
+                    break
             if callbacks:
                 self._leave_callbacks()
         for responder in self._responders:
@@ -296,12 +314,12 @@ class HandlerPool:
         request.dequeued = self._last
         request.now_ms = self._now_ms
         request.wall_ms = self._wall_ms
-        request_cache = route.request_cache
         try:
-            if request_cache is not None:
-                outcome = request_cache.serve(frame, request)
-                if outcome is not None:
-                    self._conclude(request, outcome)
+            if route.fast_path is not None:
+                served = route.fast_path.serve(frame, request)
+                if served is not None:
+                    request.channel.client_id = request.client_id
+                    self._conclude(request, served)
                     return None
             client_id, offset = client_id_and_body(frame, route.flexible)
             request.client_id = request.channel.client_id = client_id
@@ -315,8 +333,6 @@ class HandlerPool:
                 return slow
             if outcome.__class__ is Sliced:
                 return self._serve_in_slices(request, outcome)
-            if request_cache is not None:
-                request_cache.learn(frame, offset, message, request)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
             request.client_id = request.channel.client_id
@@ -327,7 +343,7 @@ class HandlerPool:
 
     def _serve_large(self, request: Request, frame: Frame, offset: int) -> Awaitable[Outcome] | None:
         """Serve a request of more than LARGE bytes, in slices unless the first slice completes it."""
-        outcome = in_slices(self._handle_large(request, frame, offset))
+        outcome = in_slices(handle_large(request, frame, offset, self.sliced))
         if outcome.__class__ is CoroutineType:
             slow: Awaitable[Outcome] = outcome
             return slow
@@ -335,34 +351,6 @@ class HandlerPool:
             return self._serve_in_slices(request, outcome)
         self._conclude(request, cast(Outcome, outcome))
         return None
-
-    def _handle_large(
-        self, request: Request, frame: Frame, offset: int
-    ) -> Slices[Outcome | Awaitable[Outcome]]:
-        """Decode a request and call its handler, whose outcome may be in slices too."""
-        route = request.route
-        decoding = route.decode_in_slices(frame, offset)
-        try:
-            next(decoding)
-        except StopIteration as end:
-            message = end.value
-            request.api_version = route.version
-            outcome: Outcome | Awaitable[Outcome] = route.handle(message, request, route.services)
-            if route.request_cache is not None and outcome.__class__ not in UNFINISHED:
-                route.request_cache.learn(frame, offset, message, request)
-            return outcome
-        try:
-            yield None
-            message = yield from decoding
-        except ProtocolViolation as violation:
-            partial_message, violation.partial = violation.partial, None
-            self.sliced.drop(partial_message)
-            del partial_message
-            raise
-        request.api_version = route.version
-        self.sliced.drop_after(request, message)
-        outcome = route.handle(message, request, route.services)
-        return outcome
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
         request.local_complete = self._clock.ns()
@@ -495,7 +483,7 @@ class HandlerPool:
     def _respond_large(self, request: Request, outcome: Response) -> None:
         """Encode a response in slices, unless the first slice completes it."""
         try:
-            encoded = in_slices(self._encode_large(request, outcome))
+            encoded = in_slices(encode_large(request, outcome, self.sliced))
         finally:
             if outcome.update_connection is not None:
                 outcome.update_connection(request.channel)
@@ -503,25 +491,6 @@ class HandlerPool:
             self._put_sliced(request, encoded, partial(self._conclude_encoded, request))
         else:
             self._put_encoded(request, cast(EncodedResponse, encoded))
-
-    def _encode_large(self, request: Request, outcome: Response) -> Slices[Outcome | Awaitable[Outcome]]:
-        """Count the errors of a response and encode it."""
-        route, reply = request.route, outcome.reply
-        try:
-            errors = yield from route.count_errors_in_slices(reply)
-            if errors:
-                route.metrics.count_errors(request, errors)
-            parts = yield from route.encode_in_slices(reply, request.correlation_id)
-        except ProtocolViolation:  # the client has gone
-            self.sliced.drop(reply)
-            raise
-        if len(parts) == 1 and isinstance(response := parts[0], bytes):
-            frame = request.frame
-            if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
-                route.cache_response(frame, request.client_id, response, outcome.update_connection)
-            return EncodedResponse(response, None)
-        self.sliced.drop(reply)
-        return EncodedResponse(parts, None)
 
     def _conclude_encoded(self, request: Request, end: End) -> None:
         if self._request_time is not None:

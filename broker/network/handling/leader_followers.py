@@ -4,8 +4,6 @@ Used only by `handler_pool`, outside the request path. Starts no tasks: returns 
 start, and tells a handler when to end.
 """
 
-import itertools
-
 import trio
 
 
@@ -24,9 +22,13 @@ class LeaderFollowers:
         """
         surplus = sorted(self._wanted - {self._leader}, reverse=True)[: max(len(self._wanted) - size, 0)]
         self.dismiss(set(surplus))
-        missing = size - len(self._wanted)
-        new = list(itertools.islice((n for n in itertools.count() if n not in self._wanted), max(missing, 0)))
-        self._wanted.update(new)
+        new: list[int] = []
+        number = 0
+        while len(self._wanted) < size:
+            if number not in self._wanted:
+                self._wanted.add(number)
+                new.append(number)
+            number += 1
         to_start = [number for number in new if number not in self._running]  # a handler not yet ended stays
         self._running.update(to_start)
         return to_start

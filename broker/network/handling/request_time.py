@@ -120,14 +120,17 @@ class RequestTime:
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
         if kind is EncodedResponse:
             assert isinstance(outcome, EncodedResponse)
-            outcome.throttle = longer(throttle, outcome.throttle)
+            outcome.lengthen(throttle)
         elif isinstance(outcome, Response):
             outcome.throttle = longer(throttle, outcome.throttle)
             outcome.cacheable = False
-            if throttle is not None:
-                outcome = outcome.withheld(throttle)
+            if throttle is not None and outcome.withhold is not None:
+                outcome = outcome.withhold(outcome, throttle)
             if outcome.throttle is not None and hasattr(outcome.reply, "throttle_time_ms"):
-                outcome.reply.throttle_time_ms = outcome.throttle.throttle_ms
+                # A gateway's handler may have put the larger throttle time of its upstream broker there.
+                outcome.reply.throttle_time_ms = max(
+                    outcome.reply.throttle_time_ms, outcome.throttle.throttle_ms
+                )
         return outcome
 
     def settle(self, request: Request) -> None:

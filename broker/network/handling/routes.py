@@ -5,12 +5,11 @@ codec. Each listener has its own table, because responses that contain addresses
 """
 
 from collections.abc import Callable, Generator, Mapping
-from copy import copy
 from typing import Any, Final, Protocol, cast
 
+from broker.api.fast_path import FastPath
 from broker.api.outcome import ConnectionUpdate
 from broker.api.registry import Api, Registry
-from broker.api.request_cache import RequestCache
 from broker.api.services import HandlerServices
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
@@ -45,8 +44,8 @@ class Wrapper(Protocol):
     def handler(self, api: Api) -> Callable[..., Any]:
         """Return the function to call in place of the API's handler."""
 
-    def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
-        """Return the cache to use in place of the API's request cache."""
+    def fast_path(self, api: Api, fast_path: FastPath) -> FastPath:
+        """Return the fast path to use in place of the API's own."""
 
 
 class CachedResponse:
@@ -74,10 +73,10 @@ class Route:
         "decode",
         "encode",
         "error_codes",
+        "fast_path",
         "flexible",
         "handle",
         "metrics",
-        "request_cache",
         "services",
         "variants",
         "version",
@@ -107,7 +106,7 @@ class Route:
         self.flexible = flexible
         self.error_codes = error_codes
         self.before_login = api.before_login
-        self.request_cache: RequestCache | None = None
+        self.fast_path: FastPath | None = None
         self._wrapper: Wrapper | None = None
         self.cached_responses: dict[bytes, CachedResponse] = {}
         """By the request's bytes after its correlation id."""
@@ -156,24 +155,45 @@ class Route:
             self.handle = self.api.handle if wrapper is None else wrapper.handler(self.api)
 
     def allow_cache(self, is_allowed: bool) -> None:
-        """Allow or forbid to serve repeated requests from caches."""
+        """Allow or forbid cached responses, and fast paths that are not charged."""
         self.clear_cache()
         api = self.api
-        request_cache = None
-        if is_allowed and api.request_cache is not None:
-            request_cache = api.request_cache(self.version, self.services)
-        if request_cache is not None and self._wrapper is not None:
-            request_cache = self._wrapper.request_cache(api, request_cache)
+        fast_path = None
+        if api.fast_path is not None:
+            fast_path = api.fast_path(self.version, self.services)
+            if not (is_allowed or fast_path.is_charged):
+                fast_path = None
+        if fast_path is not None and self._wrapper is not None:
+            fast_path = self._wrapper.fast_path(api, fast_path)
         for route in (self, *self.variants.values()):
-            route.request_cache = request_cache
+            route.fast_path = fast_path
 
     def counted_as(self, name: str) -> "Route":
         """Return this route with the metrics of another name."""
         variant = self.variants.get(name)
         if variant is None:
-            variant = self.variants[name] = copy(self)
+            variant = self.variants[name] = self._copy()
             variant.metrics = self._metrics(name, self.version)
         return variant
+
+    def _copy(self) -> "Route":
+        """Return a copy that shares the caches and the variants. (`copy.copy` copies no compiled object.)"""
+        route = Route(
+            self.api,
+            self.version,
+            self._metrics,
+            decode=self.decode,
+            encode=self.encode,
+            handle=self.handle,
+            services=self.services,
+            flexible=self.flexible,
+            error_codes=self.error_codes,
+        )
+        route.fast_path = self.fast_path
+        route.cached_responses, route.cached_bytes = self.cached_responses, self.cached_bytes
+        route.variants = self.variants
+        route._wrapper = self._wrapper
+        return route
 
     def renew_metrics(self) -> None:
         """Renew the metrics, and invalidate cached responses, which would hide requests from them."""
@@ -244,7 +264,7 @@ class Routes:
             route.renew_metrics()
 
     def allow_cache(self, is_allowed: bool) -> None:
-        """Allow or forbid to serve requests from caches, without a handler."""
+        """Allow or forbid to serve requests without their full handler."""
         self._cache_allowed = is_allowed
         for route in self._routes.values():
             route.allow_cache(is_allowed)
@@ -260,8 +280,8 @@ class Routes:
         """Invalidate cached responses; called when the metadata image changes."""
         for route in self._routes.values():
             route.clear_cache()
-            if route.request_cache is not None:
-                route.request_cache.forget()
+            if route.fast_path is not None:
+                route.fast_path.forget()
 
 
 def _encoder(key: int, version: int) -> Callable[[Any, int], list[Part]]:

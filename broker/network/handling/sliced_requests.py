@@ -95,8 +95,8 @@ class SlicedRequests:
 
     def _release(self) -> None:
         """Queue for freeing the messages of answered requests, whose `frame` is None."""
-        held, self._held = self._held, []
-        for request, message in held:
+        delayed, self._held = self._held, []
+        for request, message in delayed:
             if request.frame is None:
                 self._dropped.append(message)
             else:

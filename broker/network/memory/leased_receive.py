@@ -2,9 +2,9 @@
 NetworkReceive with a MemoryPool, and the memory mute of Selector and KafkaChannel, KIP-72)
 
 `LeasedFrames` is the frame pool of all processors of a socket server, in place of the plain `FramePool`,
-unless the key is 0 or -1. `receiving` creates a `LeasedReceive` per connection. It reads only the four bytes
-of a size until the pool has granted that size; the rest stays in the kernel, and TCP slows the client down.
-So a connection without memory holds four bytes. The lease ends when the frame is released, or with its
+unless the key is 0 or -1. `receiving` creates a `FullyLeasedReceive` per connection. It reads only the four
+bytes of a size until the pool has granted that size; the rest stays in the kernel, and TCP slows the client
+down. So a connection without memory holds four bytes. The lease ends when the frame is released, or with its
 connection; `FramePool.release` gives back the buffer and the lease.
 
 Kafka unmutes every muted channel when memory is free again, and shuffles the ready ones so that none starves.
@@ -24,6 +24,7 @@ import random
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
+from mmap import mmap
 from typing import Final
 
 from broker.clock import Clock
@@ -68,8 +69,9 @@ class LeasedFrames(FramePool):
         task_name_prefix: str = "",
         *,
         only_large: bool = False,
+        unmap: Callable[[mmap], None] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(unmap)
         self.memory = memory
         self.only_large = only_large
         name = f"{task_name_prefix}memory-pool-reaper"
@@ -167,7 +169,7 @@ NewReceive = Callable[[int, socket.socket], Receive]
 
 
 class LeasedReceive(Receive):
-    """`announced` is the size of the frame being received, 0 between two frames."""
+    """The lease of one connection. `announced` is the size of the frame being received, 0 between two."""
 
     __slots__ = ("_fd", "_lease", "_leased", "_progress", "_selector", "announced")
 
@@ -183,13 +185,64 @@ class LeasedReceive(Receive):
         self._progress = 0
 
     @property
+    def waits_for_memory(self) -> bool:
+        return self._leased.is_waiting(self)
+
+    def grant(self, lease: Lease) -> None:
+        """Take the memory that this connection waited for, and read on."""
+        self._lease = lease
+        channel = self._channel
+        channel.responder.resume_reading(channel)
+
+    def close_stalled(self, reason: str) -> None:
+        channel, selector = self._channel, self._selector
+        selector.failures.attempt(
+            Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
+        )
+
+    def close(self) -> None:
+        super().close()
+        self._leased.forget(self)
+        self._end_lease()
+
+    @property
+    def _channel(self) -> Channel:
+        return self._selector.channels[self._fd]
+
+    def _ask(self, size: int) -> bool:
+        """Return whether the frame may be received now. If not, mutes the connection until `grant`."""
+        channel = self._channel
+        if not channel.authenticated:
+            return True
+        self._lease = self._leased.ask(self, size)
+        if self._lease is not None:
+            return True
+        self._selector.set_interest(channel, channel.interest & ~READ)
+        return False
+
+    def _end(self, frame: Frame) -> None:
+        """Pass the lease to the complete frame."""
+        self.announced = 0
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            assert isinstance(frame, memoryview)
+            self._leased.completed(self, frame, lease)
+
+    def _end_lease(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._leased.end(lease)
+
+
+class FullyLeasedReceive(LeasedReceive):
+    """Needs a lease for every request, before any of its bytes is read."""
+
+    __slots__ = ()
+
+    @property
     def has_buffered(self) -> bool:
         """Whether memory was granted and no byte has been received into it."""
         return self._lease is not None and self._frame is None
-
-    @property
-    def waits_for_memory(self) -> bool:
-        return self._leased.is_waiting(self)
 
     def read(self, sock: Transport) -> Frame | None:
         if self._frame is None:
@@ -216,27 +269,6 @@ class LeasedReceive(Receive):
         """Read after memory has been granted; epoll has already reported the bytes in the kernel."""
         return self.read(self._channel.sock)
 
-    def grant(self, lease: Lease) -> None:
-        """Take the memory that this connection waited for, and read on."""
-        self._lease = lease
-        channel = self._channel
-        channel.responder.resume_reading(channel)
-
-    def close_stalled(self, reason: str) -> None:
-        channel, selector = self._channel, self._selector
-        selector.failures.attempt(
-            Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
-        )
-
-    def close(self) -> None:
-        super().close()
-        self._leased.forget(self)
-        self._end_lease()
-
-    @property
-    def _channel(self) -> Channel:
-        return self._selector.channels[self._fd]
-
     def _read_size(self, sock: Transport) -> int | None:
         """Return the announced size once its four bytes have arrived, which are read even without memory."""
         rest = self._rest
@@ -258,34 +290,10 @@ class LeasedReceive(Receive):
         self.announced = size
         return size
 
-    def _ask(self, size: int) -> bool:
-        """Return whether the frame may be received now. If not, mutes the connection until `grant`."""
-        channel = self._channel
-        if not channel.authenticated:
-            return True
-        self._lease = self._leased.ask(self, size)
-        if self._lease is not None:
-            return True
-        self._selector.set_interest(channel, channel.interest & ~READ)
-        return False
-
-    def _end(self, frame: Frame) -> None:
-        """Pass the lease to the complete frame."""
-        self.announced = 0
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            assert isinstance(frame, memoryview)
-            self._leased.completed(self, frame, lease)
-
     def _postpone(self) -> None:
         """Release the memory of an announced frame until its first byte arrives."""
         super().close()
         self._end_lease()
-
-    def _end_lease(self) -> None:
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            self._leased.end(lease)
 
 
 class LargeReceive(LeasedReceive):
@@ -301,11 +309,6 @@ class LargeReceive(LeasedReceive):
     ) -> None:
         super().__init__(limit, scratch, leased, selector, fd)
         self._has_buffer = False
-
-    # The hot path is the plain one, without an extra call.
-    read = Receive.read
-    next_buffered = Receive.next_buffered
-    has_buffered = Receive.has_buffered
 
     def close(self) -> None:
         if not self._has_buffer:
@@ -358,7 +361,7 @@ def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> New
     leased = frames
     if leased.only_large:
         return lambda limit, sock: LargeReceive(limit, scratch, leased, selector, sock.fileno())
-    return lambda limit, sock: LeasedReceive(limit, scratch, leased, selector, sock.fileno())
+    return lambda limit, sock: FullyLeasedReceive(limit, scratch, leased, selector, sock.fileno())
 
 
 def polling(frames: FramePool, selector: Selector) -> Poll:

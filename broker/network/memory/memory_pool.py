@@ -7,8 +7,16 @@ frame pool owns the buffers. Independent of clocks and sockets.
 Rejected alternatives (KIP-72): a strict pool starves large requests behind a stream of small ones; replacing
 `queued.max.requests` would admit many tiny requests; bounding the request channel alone would not bound
 requests being received.
+
+`memory_limit` is the memory available to this process: the limit of its control group, or the machine's
+memory. (KIP-72 uses the JVM's heap) It is read once, when a socket server is created, from /proc and
+/sys/fs/cgroup. Enclosing groups limit a group too, so the lowest limit counts. A container whose own path is
+not in the mounted hierarchy finds its limit at the root.
 """
 
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from broker.metrics.rate import Meter
@@ -57,11 +65,6 @@ class MemoryPool:
         return self.size - self.available
 
     @property
-    def is_out_of_memory(self) -> bool:
-        """Whether memory must be released before any is granted."""
-        return self.available <= 0
-
-    @property
     def is_low(self) -> bool:
         """Whether memory can be granted, but little is left."""
         return 0 < self.available < self.size * LOW_SHARE
@@ -98,3 +101,43 @@ class MemoryPool:
         if self._depleted_since_ms is not None:
             self.depleted.record(now_ms - self._depleted_since_ms, now_ms)
             self._depleted_since_ms = None
+
+
+_V2: Final = ("sys/fs/cgroup", "memory.max")
+_V1: Final = ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Return the limit in bytes."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min((machine, *_limits(root)))
+
+
+def _limits(root: Path) -> Iterator[int]:
+    """Iterate over the limits of every group of this process, in version 2 and 1."""
+    try:
+        groups = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in groups:
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            mount, name = _V2
+        elif "memory" in controllers.split(","):
+            mount, name = _V1
+        else:
+            continue
+        inside = PurePosixPath(path.lstrip("/"))
+        for folder in (inside, *inside.parents):
+            limit = _read(root / mount / folder / name)
+            if limit is not None:
+                yield limit
+
+
+def _read(path: Path) -> int | None:
+    """Return a limit, or None if there is none: no file, or the word `max`."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdecimal() and int(text) > 0 else None

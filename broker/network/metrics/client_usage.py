@@ -61,7 +61,7 @@ class ApiClient(NamedTuple):
 
 
 class UsageTap:
-    """One API's requests by connection, since the last `take`."""
+    """One API's requests by connection, since the last `drain`."""
 
     wants_all = False
 
@@ -81,6 +81,24 @@ class UsageTap:
             use.timed += 1
             _time(use.phases, request, taken, sent)
 
+    def forwarded(self, request: MeasuredRequest, bucket: int, size: int) -> None:
+        """Record a response of `size` bytes whose time, in ticks, is in `bucket` and was all remote."""
+        try:
+            use = self._uses[request.channel]
+        except KeyError:
+            use = self._of(request.channel)
+        use.requests += 1
+        use.bytes_in += request.size + 4
+        use.bytes_out += size
+        if use.timed < TIMED:
+            use.timed += 1
+            queue, local, remote, response_queue, _, total = use.phases
+            queue[0] = queue.get(0, 0) + 1
+            local[0] = local.get(0, 0) + 1
+            remote[bucket] = remote.get(bucket, 0) + 1
+            response_queue[0] = response_queue.get(0, 0) + 1
+            total[bucket] = total.get(bucket, 0) + 1
+
     def errors_counted(self, request: MeasuredRequest, counts: Mapping[int, int]) -> None:
         errors = self._of(request.channel).errors
         for code, count in counts.items():
@@ -89,7 +107,7 @@ class UsageTap:
     def throttled(self, request: MeasuredRequest, throttle_ms: int) -> None:
         self._of(request.channel).throttle_ms += throttle_ms
 
-    def take(self) -> dict[Channel, ApiUsage]:
+    def drain(self) -> dict[Channel, ApiUsage]:
         """Return the usage and start from zero."""
         taken, self._uses = self._uses, {}
         return taken
@@ -99,7 +117,7 @@ class UsageTap:
 
 
 class ClientUsage:
-    """`is_enabled` turns the counting on; the caller must `renew_metrics` the routes when it changes."""
+    """Disabled at first."""
 
     def __init__(self) -> None:
         self.is_enabled = False
@@ -109,19 +127,23 @@ class ClientUsage:
         """Return the tap that counts one API's requests by client, or None while disabled."""
         return self._taps.setdefault(name, UsageTap(name)) if self.is_enabled else None
 
-    def take(self, most: int) -> Iterator[tuple[ApiClient | None, ApiUsage]]:
-        """Yield the usage since the last call for at most `most` clients; the others are added up
+    def enable(self, is_enabled: bool) -> None:
+        """Turn the counting on or off. The caller must `renew_metrics` the routes if it changes."""
+        self.is_enabled = is_enabled
+
+    def drain(self, max_clients: int) -> Iterator[tuple[ApiClient | None, ApiUsage]]:
+        """Yield the usage since the last call for at most `max_clients` clients; the others are added up
         under None.
         """
         found: dict[ApiClient, ApiUsage] = {}
         others = ApiUsage()
         for tap in self._taps.values():
-            for channel, use in tap.take().items():
+            for channel, use in tap.drain().items():
                 client = ApiClient(channel.principal, channel.client_id or "", tap.name)
                 known = found.get(client)
                 if known is not None:
                     known.add(use)
-                elif len(found) < most:
+                elif len(found) < max_clients:
                     found[client] = use
                 else:
                     others.add(use)

@@ -34,9 +34,9 @@ PHASES: Final = {
 }
 """Kafka's metric names and their attributes."""
 
-SPARSE: Final = ("remote", "throttle", "response_send")
-"""Phases that most requests do not have: recorded only where they occur, and 0 for all others. A response
-that the socket takes at once has a send time of 0.
+SPARSE: Final = frozenset(PHASES.values()) - {"total"}
+"""Phases that some requests do not have: recorded only where they occur, and 0 for all others. A response
+that the socket takes at once has a send time of 0; a request that a gateway forwards has a remote time only.
 """
 
 FETCH: Final = "Fetch"
@@ -52,7 +52,7 @@ class MeasuredRoute(Protocol):
 
 
 class MeasuredRequest(Protocol):
-    """What metrics and taps use of a request; see `network.handling.request_channel.Request`."""
+    """A request as metrics and taps use it; see `network.handling.request_channel.Request`."""
 
     channel: Channel
     correlation_id: int

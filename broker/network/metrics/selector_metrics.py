@@ -7,7 +7,7 @@ counters of processor, selector, responder and channels.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from broker.network.automq.responder import PipelinedResponder
+from broker.network.automq.processor import PipelinedResponder
 from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
 

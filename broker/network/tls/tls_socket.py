@@ -1,7 +1,8 @@
 """TLS over a non-blocking socket, with a socket's methods, and the receiving half of such a connection.
 (Kafka: SslTransportLayer, Selector.keysWithBufferedRead)
 
-`network.tls.handshakes` creates one per connection of a TLS listener. Encrypts into memory and not into the
+`network.tls.handshakes` creates one per connection of a TLS listener, `gateway.upstream.connect` one per
+connection to a TLS broker. Encrypts into memory and not into the
 socket, so that one system call sends many records. Independent of the content of frames and of channels.
 
 Writing follows OpenSSL's rule: encrypted bytes must be sent, so a `send` that the kernel takes only in part
@@ -20,6 +21,7 @@ from typing import Final
 
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.connection.transport import Readable, Transport, Writable
+from broker.security.tls import server_name
 
 RUN: Final = 64 * 1024
 """Plaintext bytes encrypted at a time: four records, and the maximum that a blocked connection holds."""
@@ -42,7 +44,8 @@ class TlsError(OSError):
 class TlsSocket:
     """`has_buffered`: bytes of the peer have left the kernel that `recv_into` has not returned, so epoll does
     not report them. `is_blocked`: ciphertext waits for the kernel to take it. `meter` is called with the
-    number of ciphertext bytes received, until it returns False.
+    number of ciphertext bytes received, until it returns False. A client's side (`server_side=False`) names
+    the server that it wants, and checks the certificate as its context says.
     """
 
     __slots__ = (
@@ -63,11 +66,16 @@ class TlsSocket:
         context: ssl.SSLContext,
         scratch: memoryview,
         meter: Callable[[int], bool] | None = None,
+        *,
+        server_side: bool = True,
+        server_hostname: str | None = None,
     ) -> None:
         self._sock = sock
         self._scratch = scratch
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=server_side, server_hostname=server_hostname
+        )
         self._unsent = memoryview(b"")
         self._owed = 0
         self.has_buffered = False
@@ -204,6 +212,11 @@ class TlsSocket:
         self._meter = None
         del self._tls, self._incoming, self._outgoing
 
+    @property
+    def server_name(self) -> str | None:
+        """The host name that the client asked for in its handshake (SNI), or None."""
+        return server_name(self._tls)
+
     def cipher(self) -> tuple[str, str]:
         """Return the negotiated cipher suite and TLS version."""
         name = self._tls.cipher()
@@ -233,23 +246,23 @@ class TlsSocket:
 
 def _runs(buffers: Iterable[Readable]) -> Iterator[Readable]:
     """Yield the same bytes in runs of RUN bytes; the last may be shorter."""
-    held: list[Readable] = []
+    parts: list[Readable] = []
     size = 0
     for buffer in buffers:
         if size + len(buffer) <= RUN:
-            held.append(buffer)
+            parts.append(buffer)
             size += len(buffer)
             continue
         view = memoryview(buffer)
         while size + len(view) > RUN:
-            held.append(view[: RUN - size])
-            yield held[0] if len(held) == 1 else b"".join(held)
+            parts.append(view[: RUN - size])
+            yield parts[0] if len(parts) == 1 else b"".join(parts)
             view = view[RUN - size :]
-            held, size = [], 0
-        held.append(view)
+            parts, size = [], 0
+        parts.append(view)
         size = len(view)
     if size:
-        yield held[0] if len(held) == 1 else b"".join(held)
+        yield parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -6,7 +6,7 @@ import { passwordPanel } from "./password_panel.js";
 import { sessionPanel } from "./session_panel.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
-import { expiryWords, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
+import { expiryText, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
 import { ago, count as counted } from "./units.js";
 
 const ROLES = ["viewer", "editor", "admin"];
@@ -48,11 +48,11 @@ function changedCell(row, td) {
 
 function expiresCell(row, td) {
   const { expires_at: at } = row;
-  const words = expiryWords(row);
-  once(td, `${at} ${words}`, () => {
-    if (at === null) return h("span.quiet", { title: "Does not expire" }, words);
-    const urgency = words === "expired" ? "expired" : Date.parse(at) - Date.now() < SOON_MS ? "soon" : null;
-    return h("time.expiry", { datetime: at, title: at, data: urgency ? { urgency } : {} }, words);
+  const text = expiryText(row);
+  once(td, `${at} ${text}`, () => {
+    if (at === null) return h("span.quiet", { title: "Does not expire" }, text);
+    const urgency = text === "expired" ? "expired" : Date.parse(at) - Date.now() < SOON_MS ? "soon" : null;
+    return h("time.expiry", { datetime: at, title: at, data: urgency ? { urgency } : {} }, text);
   });
 }
 
@@ -89,9 +89,9 @@ function ask(name, what) {
 function askPassword(name) {
   const row = tokens.find((each) => each.name === name);
   const onclose = () => close(name);
-  const ondone = (words) => {
+  const ondone = (text) => {
     close(name);
-    toast(words);
+    toast(text);
   };
   const { element, focus } = passwordPanel(row, { mine: name === mine, ondone, onclose });
   openBelow(name, element);
@@ -140,10 +140,10 @@ function add() {
       if (!proof.refused(problem)) refuse(problem.message);
     }
   };
-  const refuse = (words) => {
+  const refuse = (text) => {
     trouble.dataset.kind = "bad";
     name.setAttribute("aria-invalid", "true");
-    setText(trouble, words);
+    setText(trouble, text);
     name.focus();
   };
   replace(adding, h("div.card.panel", h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && leave() },

@@ -9,7 +9,7 @@ const KEY = "connection_creation_rate";
 export const DEFAULT = "<default>";
 let serial = 0;
 
-export function addressWords(address) {
+export function addressText(address) {
   return address === DEFAULT ? "every other address" : address;
 }
 
@@ -33,19 +33,19 @@ export class AddressEditor {
     this.save = h("button.primary", { type: "submit" }, "Save limit");
     this.buttons = h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel"));
     this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
-      h("h2", row ? ["Limit of ", h("span.chip", h("span", "address"), h("span.mono", addressWords(row.address)))] : "Limit an address"),
+      h("h2", row ? ["Limit of ", h("span.chip", h("span", "address"), h("span.mono", addressText(row.address)))] : "Limit an address"),
       h("div.two-fields", row ? null : this.entityFields(),
         h("div.field", h("label", { for: id }, "New connections", h("span.quiet", " per second")), this.rate, this.note)),
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
-    this.asked = null;
+    this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
   }
 
   entityFields() {
-    const choices = [["one", "one address"], ["default", "every other address (default)"]].map(([value, words]) => h("option", { value }, words));
+    const choices = [["one", "one address"], ["default", "every other address (default)"]].map(([value, text]) => h("option", { value }, text));
     this.which = h("select", { "aria-label": "Limited addresses" }, choices);
     this.name = h("input", { type: "text", "aria-label": "Address", placeholder: "10.0.0.7", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
     return h("div.field", h("span.field-label", "Address"), h("div.pair", this.which, this.name));
@@ -56,7 +56,7 @@ export class AddressEditor {
   }
 
   close() {
-    this.asked?.abort();
+    this.request?.abort();
     this.closed = true;
   }
 
@@ -91,7 +91,7 @@ export class AddressEditor {
     this.buttons.hidden = false;
     replace(this.trouble);
     if (ready) return void this.previewSoon();
-    this.asked?.abort();
+    this.request?.abort();
     replace(this.reach, bad ? null : h("p.quiet", this.address() === "" ? "Enter an address." : this.row ? "No changes yet." : "Enter a limit."));
     replace(this.command);
   }
@@ -99,17 +99,17 @@ export class AddressEditor {
   edit(validate) {
     const value = this.value();
     const path = pathOf(this.address(), validate);
-    if (value === null) return remove(path, this.version, this.asked.signal);
-    return put(path, { [KEY]: value }, this.version, this.asked.signal);
+    if (value === null) return remove(path, this.version, this.request.signal);
+    return put(path, { [KEY]: value }, this.version, this.request.signal);
   }
 
   async preview() {
     if (this.closed || this.save.disabled) return;
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     try {
       const { reach, command } = await this.edit(true);
-      replace(this.reach, reachWords(reach, this.value()));
+      replace(this.reach, reachText(reach, this.value()));
       replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-configs.sh command"));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
@@ -119,8 +119,8 @@ export class AddressEditor {
   async submit(event) {
     event.preventDefault();
     if (this.save.disabled) return;
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     this.save.disabled = true;
     try {
       const { current } = await this.edit(false);
@@ -143,7 +143,7 @@ export class AddressEditor {
   /** A concurrent change: shows both versions and lets the user choose. */
   conflict(current) {
     const now = current[KEY];
-    const words = now === null ? "This limit was removed in the meantime." : `${current.changed_by} changed this limit in the meantime.`;
+    const text = now === null ? "This limit was removed in the meantime." : `${current.changed_by} changed this limit in the meantime.`;
     const overwrite = () => {
       this.version = current.version;
       this.before = now;
@@ -151,19 +151,19 @@ export class AddressEditor {
       this.element.requestSubmit();
     };
     this.buttons.hidden = true;
-    replace(this.trouble, h("div.conflict", h("p", words),
-      h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitWords(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitWords(this.value()))))),
+    replace(this.trouble, h("div.conflict", h("p", text),
+      h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitText(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitText(this.value()))))),
       h("div.buttons",
         h("button", { type: "button", onclick: () => (now === null ? this.onclose() : this.onedit(current)) }, now === null ? "Keep it removed" : "Start from the current version"),
         h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
   }
 }
 
-export function limitWords(value) {
+export function limitText(value) {
   return value === null ? "no limit" : `${digits(value)}/s`;
 }
 
-function reachWords({ addresses, over, connections }, value) {
+function reachText({ addresses, over, connections }, value) {
   if (addresses === 0) return h("p", "No address seen in the last hour matches this limit.");
   const who = `${count(addresses, "address").replace(/addresss$/, "addresses")} seen in the last hour, with ${count(connections, "open connection")}, ${addresses === 1 ? "matches" : "match"} this limit`;
   if (over > 0) return h("p", `${who}; `, h("strong.warn", `${group(over)} ${over === 1 ? "connects" : "connect"} faster now and would be throttled`), ".");
@@ -172,14 +172,14 @@ function reachWords({ addresses, over, connections }, value) {
 
 function saved(current, before) {
   const { address, version } = current;
-  const words = current[KEY] === null ? `Removed the limit of ${addressWords(address)}.` : `Saved the limit of ${addressWords(address)}.`;
+  const text = current[KEY] === null ? `Removed the limit of ${addressText(address)}.` : `Saved the limit of ${addressText(address)}.`;
   const undo = async () => {
     try {
       await (before === null ? remove(pathOf(address), version) : put(pathOf(address), { [KEY]: before }, current[KEY] === null ? 0 : version));
-      toast(`Restored the limit of ${addressWords(address)}.`);
+      toast(`Restored the limit of ${addressText(address)}.`);
     } catch (problem) {
       toast(problem.status === 412 ? "The limit changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
     }
   };
-  toast(words, { action: { label: "Undo", run: undo } });
+  toast(text, { action: { label: "Undo", run: undo } });
 }

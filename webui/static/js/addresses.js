@@ -1,6 +1,6 @@
 // IP quotas: every address that has a limit or connects, with its connection rate, throttles and rejections.
 
-import { AddressEditor, addressWords, DEFAULT, limitWords } from "./address_editor.js";
+import { AddressEditor, addressText, DEFAULT, limitText } from "./address_editor.js";
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once, Table } from "./table.js";
@@ -34,7 +34,7 @@ const list = new Listing({
     { label: "New per second", sort: "rate", size: "rate", num: true, cell: rateCell },
     { label: "Open now", sort: "connections", size: "count", num: true, cell: openCell },
     { label: "Accepted", sort: "accepted", size: "count", num: true, cell: acceptedCell },
-    { label: "Throttled", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "held"), "Throttled because the address exceeded its connection rate") },
+    { label: "Throttled", sort: "throttled", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "throttled"), "Throttled because the address exceeded its connection rate") },
     { label: "Rejected", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "refused"), "Closed by a limit") },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -47,8 +47,8 @@ function addressCell({ address }, td) {
 
 function limitCell(row, td) {
   once(td, `${row[KEY]} ${row.bound}`, () => {
-    if (row[KEY] !== null) return h("b", limitWords(row[KEY]));
-    if (row.bound !== null) return h("span.two", { title: "The limit of every other address" }, h("span", limitWords(row.bound)), h("span", "default"));
+    if (row[KEY] !== null) return h("b", limitText(row[KEY]));
+    if (row.bound !== null) return h("span.two", { title: "The limit of every other address" }, h("span", limitText(row.bound)), h("span", "default"));
     return h("span.quiet", { title: "Unlimited" }, "–");
   });
 }
@@ -80,7 +80,7 @@ function rateCell(row, td) {
     const fill = h("i");
     fill.style.transform = `scaleX(${Math.min(1, used)})`;
     const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitWords(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill));
+    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill));
   });
 }
 
@@ -88,8 +88,8 @@ function openCell(row, td) {
   const seen = uses(row);
   td.toggleAttribute("data-none", !seen.length);
   if (!seen.length) return void once(td, "none", () => h("span.quiet", "–"));
-  const words = ({ connections, max_connections: most }) => [group(connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)];
-  once(td, JSON.stringify([row.use, row.controller_use].map((use) => use && [use.connections, use.max_connections])), () => perServer(row, words));
+  const counts = ({ connections, max_connections: most }) => [group(connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)];
+  once(td, JSON.stringify([row.use, row.controller_use].map((use) => use && [use.connections, use.max_connections])), () => perServer(row, counts));
 }
 
 function acceptedCell(row, td) {
@@ -114,11 +114,11 @@ function changedCell(row, td) {
 function actionsCell(row, td) {
   td.row = row;
   once(td, `actions ${row[KEY] !== null}`, () => {
-    const words = addressWords(row.address);
-    if (row[KEY] === null) return h("span.actions", needs("editor", iconButton("plus", `Limit ${words}`, () => edit(td.row))));
+    const text = addressText(row.address);
+    if (row[KEY] === null) return h("span.actions", needs("editor", iconButton("plus", `Limit ${text}`, () => edit(td.row))));
     return h("span.actions",
-      needs("editor", iconButton("edit", `Edit the limit of ${words}`, () => edit(td.row))),
-      needs("editor", iconButton("remove", `Remove the limit of ${words}`, () => edit(td.row, true))));
+      needs("editor", iconButton("edit", `Edit the limit of ${text}`, () => edit(td.row))),
+      needs("editor", iconButton("remove", `Remove the limit of ${text}`, () => edit(td.row, true))));
   });
 }
 

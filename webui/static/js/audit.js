@@ -1,7 +1,7 @@
 // Audit: the trail of changes, with undo.
 
 import { get } from "./api.js";
-import { ORIGINS, KINDS, subject, values } from "./audit_words.js";
+import { ORIGINS, KINDS, subject, values } from "./audit_text.js";
 import { empty, failed, h, needs, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
@@ -27,7 +27,7 @@ const table = new Table({
   onsort: () => choose({ order: url.values.order === "desc" ? "asc" : "desc" }),
   columns: [
     { label: "When", sort: "when", size: "when", cell: whenCell },
-    { label: "Actor", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", actorWords(row)), h("span", row.role))) },
+    { label: "Actor", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", actorText(row)), h("span", row.role))) },
     { label: "Origin", size: "from", cell: fromCell },
     { label: "Resource", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
     { label: "Change", size: "values", whole: true, cell: (row, td) => once(td, "", () => values(row)) },
@@ -44,7 +44,7 @@ function whenCell({ at, id }, td) {
 }
 
 // A principal wraps after its type, not inside its name.
-function actorWords({ actor }) {
+function actorText({ actor }) {
   return actor.startsWith("User:") ? ["User:", h("wbr"), actor.slice(5)] : actor;
 }
 
@@ -80,7 +80,7 @@ function closePanel() {
 
 function query() {
   const { q, kind, origin } = url.values;
-  const way = origin === "" ? { people: "true" } : origin === "all" ? {} : { origin };
+  const way = origin === "" ? { without_broker: "true" } : origin === "all" ? {} : { origin };
   return { ...(q && { search: q }), ...(kind && { kind }), ...way };
 }
 
@@ -93,10 +93,10 @@ function isRising() {
 }
 
 async function load() {
-  const asked = JSON.stringify(url.values);
+  const requested = JSON.stringify(url.values);
   try {
     const answer = await ask({});
-    if (asked !== JSON.stringify(url.values)) return;
+    if (requested !== JSON.stringify(url.values)) return;
     changes = answer.items;
     next = answer.next;
     show();
@@ -152,9 +152,9 @@ function choose(changed) {
   load();
 }
 
-function select(id, all, words) {
+function select(id, all, labels) {
   const element = document.getElementById(id);
-  replace(element, h("option", { value: "" }, all), Object.entries(words).map(([value, text]) => h("option", { value }, text)));
+  replace(element, h("option", { value: "" }, all), Object.entries(labels).map(([value, text]) => h("option", { value }, text)));
   element.value = url.values[id];
   element.addEventListener("change", () => choose({ [id]: element.value }));
   return element;

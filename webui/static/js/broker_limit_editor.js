@@ -1,7 +1,7 @@
 // The editor of one broker-wide setting: its value, its effect, and the equivalent command.
 
 import { patch } from "./api.js";
-import { effect, read, sent, stateOf, words, write } from "./broker_limits.js";
+import { effect, read, sent, stateOf, formatValue, write } from "./broker_limits.js";
 import { copyable, h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
 
@@ -31,7 +31,7 @@ export class BrokerLimitEditor {
       h("div.consequences", this.reach, this.command),
       this.trouble,
       h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
-    this.asked = null;
+    this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
   }
@@ -53,7 +53,7 @@ export class BrokerLimitEditor {
   }
 
   close() {
-    this.asked?.abort();
+    this.request?.abort();
     this.closed = true;
   }
 
@@ -69,11 +69,11 @@ export class BrokerLimitEditor {
     const bad = error !== undefined;
     this.input.setAttribute("aria-invalid", String(bad));
     this.note.dataset.kind = bad ? "bad" : "";
-    setText(this.note, error ?? (kind === "switch" ? "" : `${NOTES[kind]}; ${words(kind, value ?? (kind === "names" ? [] : null))}`));
+    setText(this.note, error ?? (kind === "switch" ? "" : `${NOTES[kind]}; ${formatValue(kind, value ?? (kind === "names" ? [] : null))}`));
     const ready = !bad && JSON.stringify(value) !== JSON.stringify(this.before);
     this.save.disabled = !ready;
     replace(this.trouble);
-    this.asked?.abort();
+    this.request?.abort();
     if (ready) return void this.previewSoon();
     replace(this.reach, bad ? null : h("p.quiet", "No changes yet."));
     replace(this.command);
@@ -82,10 +82,10 @@ export class BrokerLimitEditor {
   /** Asks the broker to validate the change. */
   async preview() {
     if (this.closed || this.save.disabled) return;
-    this.asked = new AbortController();
+    this.request = new AbortController();
     const { value } = read(this.setting.kind, this.input.value);
     try {
-      await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.asked.signal);
+      await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.request.signal);
       const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
       replace(this.reach, h("p", twice ? h("strong.warn", sentence) : sentence));
       replace(this.command, h("p.field-label", "Equivalent command"), copyable(commandOf(this.answer.command, this.setting, value), "kafka-configs.sh command"));
@@ -98,7 +98,7 @@ export class BrokerLimitEditor {
     event.preventDefault();
     if (this.save.disabled) return;
     const { value } = read(this.setting.kind, this.input.value);
-    this.asked?.abort();
+    this.request?.abort();
     this.save.disabled = true;
     try {
       await patch(PATH, { ops: [opOf(this.setting, value)] }, undefined, this.answer.version);
@@ -117,7 +117,7 @@ export class BrokerLimitEditor {
     if (JSON.stringify(now) === JSON.stringify(this.before)) return;
     this.before = now;
     this.changed();
-    setText(this.trouble, `The setting changed in the meantime, to ${words(this.setting.kind, now)}. Your input is not saved yet.`);
+    setText(this.trouble, `The setting changed in the meantime, to ${formatValue(this.setting.kind, now)}. Your input is not saved yet.`);
   }
 
   refused(problem) {

@@ -71,7 +71,7 @@ export function sent(kind, value) {
 }
 
 /** Formats a value for display. */
-export function words(kind, value) {
+export function formatValue(kind, value) {
   if (kind === "switch") return value ? "on" : "off";
   if (kind === "names") return value.length ? value.join(", ") : "none";
   if (value === null) return "no limit";
@@ -94,7 +94,7 @@ export function effect({ key, kind, label }, value, state, answer) {
 function rateEffect(kind, value, { observed }, enabled) {
   const later = enabled ? "" : " Takes effect once the limits are enforced.";
   if (value === null) return [`All clients together are unlimited.${later}`, false];
-  const now = words(kind, observed);
+  const now = formatValue(kind, observed);
   if (observed > value) return [`All clients together use ${now} now: their responses would be throttled.${later}`, true];
   return [`All clients together use ${now} now, ${Math.round((100 * observed) / value)} % of this.${later}`, false];
 }

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { BrokerLimitEditor } from "./broker_limit_editor.js";
-import { GROUPS, SETTINGS, stateOf, words } from "./broker_limits.js";
+import { GROUPS, SETTINGS, stateOf, formatValue } from "./broker_limits.js";
 import { failed, h, icon, needs, replace, setText, skeleton } from "./dom.js";
 import { startLive } from "./shell.js";
 import { once } from "./table.js";
@@ -38,7 +38,7 @@ function show(answer) {
   latest = answer;
   const throttled = answer.limits.reduce((sum, each) => sum + each.throttled, 0);
   verdict.dataset.level = throttled ? "watch" : "good";
-  setText(verdict, verdictWords(answer, throttled));
+  setText(verdict, verdictText(answer, throttled));
   for (const { setting, use, value } of rows.values()) {
     const state = stateOf(setting.key, answer);
     draw(setting, use, value, state, answer.enabled);
@@ -46,7 +46,7 @@ function show(answer) {
   open?.editor.follow(answer);
 }
 
-function verdictWords({ enabled, limits }, throttled) {
+function verdictText({ enabled, limits }, throttled) {
   if (!enabled) return "Broker-wide limits are not enforced.";
   const set = limits.filter((each) => each.value !== null).length;
   if (throttled) return `${count(throttled, "connection")} throttled by a broker-wide limit.`;
@@ -55,7 +55,7 @@ function verdictWords({ enabled, limits }, throttled) {
 
 function draw(setting, use, value, state, enabled) {
   const { kind } = setting;
-  once(value, JSON.stringify(state.value), () => h("b", { data: { none: state.value === null ? "yes" : "no" } }, words(kind, state.value)));
+  once(value, JSON.stringify(state.value), () => h("b", { data: { none: state.value === null ? "yes" : "no" } }, formatValue(kind, state.value)));
   once(use, JSON.stringify([state, enabled]), () => useOf(setting, state, enabled));
 }
 
@@ -64,7 +64,7 @@ function useOf({ kind, key }, state, enabled) {
   if (kind === "bytes" || kind === "rate") {
     if (!enabled) return h("p.quiet.small", "not measured");
     const more = state.throttles ? `${count(state.throttles, "throttle")}, ${milliseconds(state.throttle_ms)}${state.throttled ? `; ${group(state.throttled)} throttled now` : ""}` : "no throttles";
-    return gauge(state.observed, state.value, words(kind, state.observed), "now", more);
+    return gauge(state.observed, state.value, formatValue(kind, state.observed), "now", more);
   }
   if (key === "automq.retry.storm.backoff.enabled" && (state.value || state.delayed)) {
     return h("p.small", `${count(state.delayed, "answer")} delayed`, h("span.quiet", `, ${milliseconds(state.delayed_ms)} in total; ${group(state.waiting)} delayed now`));

@@ -21,7 +21,7 @@ export const BROKER_LIMIT_KEYS = {
   broker_request_rate: "request_rate",
 };
 
-export function brokerRuleWords(type) {
+export function brokerRuleText(type) {
   return `broker quota: ${BROKER_TYPES[type]}`;
 }
 

@@ -95,11 +95,11 @@ export class LineChart {
       const y = Math.round(this.scale.y(value)) + 0.5;
       return svg(spec, { x1: PAD.left, x2: width - PAD.right, y1: y, y2: y });
     };
-    const words = (value) => (value === 0 || highest > 0 ? this.format(value) : "");
+    const axisLabel = (value) => (value === 0 || highest > 0 ? this.format(value) : "");
     return [
       marks.map((value) => [
         across("line.grid", value),
-        svg("text.axis", { x: PAD.left - 8, y: this.scale.y(value) + 4, "text-anchor": "end" }, words(value)),
+        svg("text.axis", { x: PAD.left - 8, y: this.scale.y(value) + 4, "text-anchor": "end" }, axisLabel(value)),
       ]),
       this.levels.map(({ value, level }) => across(`line.level.${level}`, value)),
     ];
@@ -115,8 +115,8 @@ export class LineChart {
     for (let back = 0; back <= minutes; back += every) {
       const x = this.scale.x(this.start + (minutes - back) * 60_000);
       const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
-      const words = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
-      marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, words));
+      const text = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
+      marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, text));
     }
     return marks;
   }
@@ -129,8 +129,8 @@ export class LineChart {
     const marks = [];
     for (let past = 0; past < this.seconds; past += every) {
       const at = this.start + past * 1000;
-      const words = step < 86400 ? utcClock(at).slice(0, 5) : utcDay(at);
-      marks.push(svg("text.axis", { x: this.scale.x(at), y: this.height - 5, "text-anchor": past ? "middle" : "start" }, words));
+      const text = step < 86400 ? utcClock(at).slice(0, 5) : utcDay(at);
+      marks.push(svg("text.axis", { x: this.scale.x(at), y: this.height - 5, "text-anchor": past ? "middle" : "start" }, text));
     }
     return marks;
   }
@@ -194,7 +194,7 @@ export class LineChart {
       .map(({ tone, value }) => svg(`circle.dot.${tone}`, { cx: x, cy: this.scale.y(value), r: 3.5 }));
     replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
     this.cursor.setAttribute("visibility", "visible");
-    const rows = values.map(({ label, tone, value }) => h("p", h(`i.${tone}`), label, h("b", this.words(value))));
+    const rows = values.map(({ label, tone, value }) => h("p", h(`i.${tone}`), label, h("b", this.formatValue(value))));
     replace(this.reading, h("p.quiet", `${this.moment(this.at)} · ${utcClock(this.at)} UTC`), rows);
     this.reading.hidden = false;
     const { width } = this.drawing.getBoundingClientRect();
@@ -207,13 +207,13 @@ export class LineChart {
     return this.until === null ? clock(at) : `${day(at)}, ${clock(at)}`;
   }
 
-  words(value) {
+  formatValue(value) {
     return value === null ? "unknown" : this.format(value);
   }
 
   /** The text for screen readers: the selected sample, or the newest. */
   describe(index = (this.data?.at_ms.length ?? 0) - 1) {
-    const values = index < 0 ? "no data yet" : this.series.map(({ key, label }) => `${label} ${this.words(this.data[key][index])}`).join(", ");
+    const values = index < 0 ? "no data yet" : this.series.map(({ key, label }) => `${label} ${this.formatValue(this.data[key][index])}`).join(", ");
     const when = index < 0 ? "" : `${this.moment(this.data.at_ms[index])}: `;
     const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values };
     for (const [name, value] of Object.entries(state)) this.drawing.setAttribute(`aria-value${name}`, value);

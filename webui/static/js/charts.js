@@ -30,7 +30,9 @@ const CHARTS = {
     label: "Slowest requests",
     format: quantile,
     height: SMALL,
-    series: [{ key: "queue_ms", label: "Queued", tone: "in" }, { key: "local_ms", label: "Handled", tone: "out" }],
+    series: document.body.dataset.gateway === "yes"
+      ? [{ key: "produce_remote_ms", label: "Produce, upstream", tone: "in" }, { key: "local_ms", label: "Handled here", tone: "out" }]
+      : [{ key: "queue_ms", label: "Queued", tone: "in" }, { key: "local_ms", label: "Handled", tone: "out" }],
   },
   "chart-queue": { label: "Requests queued", format: digits, whole: true, height: SMALL, series: [{ key: "requests_queued", label: "Queued, maximum", tone: "in" }] },
   "chart-memory": { label: "Request memory", format: bytes, height: SMALL, series: [{ key: "memory_pool_used", label: "In use, maximum", tone: "in" }] },
@@ -43,7 +45,7 @@ const CHARTS = {
     series: [{ key: "acceptor_blocked", label: "Blocked", tone: "plain" }],
   },
   "chart-connections": { label: "Connections", format: digits, whole: true, height: SMALL, series: [{ key: "connections", label: "Open", tone: "plain" }] },
-  "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Throttled, maximum", tone: "held" }] },
+  "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Throttled, maximum", tone: "throttled" }] },
 };
 
 export class Charts {
@@ -66,8 +68,8 @@ export class Charts {
   }
 
   showRanges() {
-    const buttons = Object.entries(RANGES).map(([key, [, words]]) =>
-      h("button", { type: "button", "aria-pressed": String(key === this.url.values.range), onclick: () => this.choose(key) }, words));
+    const buttons = Object.entries(RANGES).map(([key, [, text]]) =>
+      h("button", { type: "button", "aria-pressed": String(key === this.url.values.range), onclick: () => this.choose(key) }, text));
     const box = document.getElementById("range");
     const focused = [...box.children].indexOf(document.activeElement);
     replace(box, buttons);

@@ -5,7 +5,7 @@ import { empty, h, iconButton, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { toast } from "./shell.js";
 import { once } from "./table.js";
-import { ago, bytes, group } from "./units.js";
+import { ago, bytes, count, group } from "./units.js";
 
 const STATES = {
   not_muted: ["reading", "The broker reads requests from it"],
@@ -15,24 +15,29 @@ const STATES = {
   muted_and_throttled_and_response_pending: ["throttled", "Muted for a quota violation, with a response being sent"],
   muted_for_memory: ["waits for memory", "queued.max.request.bytes is exhausted"],
 };
+const isGateway = document.body.dataset.gateway === "yes";
 const mayEdit = document.body.dataset.mayEdit === "yes";
 
 // The panel that is open below a row: {key, element}.
 let open = null;
 
+const keyOf = (row) => `${row.gateway} ${row.connection_id}`;
+
 const list = new Listing({
   topic: "connections",
   label: "Open connections",
   nouns: ["connection", "connections"],
-  keyOf: (row) => row.connection_id,
+  keyOf,
   sort: "since",
-  rising: ["since", "client", "principal", "address", "software", "listener"],
+  rising: ["since", "client", "principal", "address", "software", "listener", "upstream"],
   none: () => empty("connections", "No client is connected", "Point a Kafka client at the broker to see it here."),
+  arrived: showElsewhere,
   below: (key) => (open?.key === key ? open.element : null),
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
     { label: "Listener", sort: "listener", size: "listener", cell: listenerCell },
+    ...(isGateway ? [{ label: "Upstream", sort: "upstream", size: "upstream", cell: upstreamCell }] : []),
     { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two.small", h("span.name", row.software_name || "unknown"), h("span.name", row.software_version))) },
     { label: "Since", sort: "since", size: "since", cell: sinceCell },
     { label: "Requests", sort: "requests", size: "count", num: true, cell: (row, td) => setText(td, group(row.requests)) },
@@ -43,15 +48,30 @@ const list = new Listing({
   ],
 });
 
+/** Each of the other gateways lists at most 500 connections. */
+function showElsewhere({ unlisted, unanswered }) {
+  const note = document.getElementById("elsewhere");
+  note.hidden = unlisted === 0 && unanswered === 0;
+  const cut = unlisted ? `${count(unlisted, "connection")} of other gateways ${unlisted === 1 ? "is" : "are"} not listed: each gateway lists the first 500. Search for the ones you need.` : "";
+  const silent = unanswered ? `${count(unanswered, "gateway")} did not answer; ${unanswered === 1 ? "its" : "their"} connections are missing.` : "";
+  setText(note, [cut, silent].filter(Boolean).join(" "));
+}
+
 function clientCell(row, td) {
-  once(td, JSON.stringify([row.client_id, row.principal, row.connection_id]), () => {
+  once(td, JSON.stringify([row.client_id, row.principal, row.connection_id, row.gateway]), () => {
     const who = new URLSearchParams({ user: row.principal, client_id: row.client_id, ip: row.address });
-    return h("span.two", { title: row.connection_id }, h("a.name.client", { href: `/explain?${who}` }, row.client_id || "no client id"), h("span.name", row.principal));
+    return h("span.two", { title: row.connection_id }, h("a.name.client", { href: `/explain?${who}` }, row.client_id || "no client id"), h("span.name", row.principal),
+      row.gateway && h("span", { title: "A connection of another gateway" }, `gateway ${row.gateway}`));
   });
 }
 
 function listenerCell(row, td) {
   once(td, `${row.listener} ${row.tls}`, () => h("span.two", h("span.name", row.listener), h("span", { title: row.tls }, row.tls ? row.tls.split(" ")[0] : row.protocol === row.listener ? null : row.protocol)));
+}
+
+function upstreamCell(row, td) {
+  td.toggleAttribute("data-none", row.upstream === "");
+  once(td, `${row.upstream_node} ${row.upstream}`, () => h("span.two", h("span", row.upstream_node === null ? (row.upstream ? "a node that left" : h("span.quiet", "none yet")) : `node ${row.upstream_node}`), row.upstream && h("span.mono.name", row.upstream)));
 }
 
 function sinceCell(row, td) {
@@ -65,17 +85,17 @@ function bytesCell(value, td) {
 }
 
 function stateCell(row, td) {
-  const [words, title] = STATES[row.mute_state] ?? [row.mute_state, ""];
-  once(td, row.mute_state, () => h("span.tag", { title, data: { state: words } }, words));
+  const [text, title] = STATES[row.mute_state] ?? [row.mute_state, ""];
+  once(td, row.mute_state, () => h("span.tag", { title, data: { state: text } }, text));
 }
 
 function closeCell(row, td) {
-  once(td, row.connection_id, () => h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => ask(row))));
+  once(td, `${row.gateway} ${row.connection_id}`, () => row.gateway ? h("span.quiet", { title: "The console of its own gateway closes it" }, "–") : h("span.actions", iconButton("close", `Close the connection of ${row.client_id || row.address}`, () => ask(row))));
 }
 
 /** Asks for confirmation: the client may have a request in flight. */
 function ask(row) {
-  const key = row.connection_id;
+  const key = keyOf(row);
   const leave = () => {
     open = null;
     list.show();
@@ -85,7 +105,7 @@ function ask(row) {
   const panel = h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "Close the connection of ", h("span.chip", h("span", "client id"), h("span.name", row.client_id)), "?"),
     h("p", "Its request in flight gets no response. The client can reconnect at once; limit its address or user to keep it out."),
-    h("p.quiet.mono.small", key),
+    h("p.quiet.mono.small", row.connection_id),
     h("div.buttons", close, h("button", { type: "button", onclick: leave }, "Keep it open")));
   open = { key, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel)) };
   list.show();

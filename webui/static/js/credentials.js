@@ -7,7 +7,7 @@ const KEPT = "sign-in-by";
 
 /**
  * `describedBy`: the ids of the elements that describe the fields. `read()` returns the body for /login, or
- * {missing: words}; `refused()` marks the field as invalid.
+ * {missing: text}; `refused()` marks the field as invalid.
  */
 export function credentials(prefix, describedBy, name = "") {
   const element = h("div.credentials");

@@ -19,9 +19,9 @@ export class Details {
   }
 
   /** A button with the row's name that opens its details. */
-  opener(row, words) {
+  opener(row, text) {
     const key = this.list.table.keyOf(row);
-    return h("button.plain.opener", { type: "button", "aria-expanded": String(this.open?.key === key), onclick: () => this.toggle(key, row) }, h("span.twist", { "aria-hidden": "true" }, "›"), words);
+    return h("button.plain.opener", { type: "button", "aria-expanded": String(this.open?.key === key), onclick: () => this.toggle(key, row) }, h("span.twist", { "aria-hidden": "true" }, "›"), text);
   }
 
   toggle(key, row) {
@@ -58,6 +58,6 @@ export class Details {
 export function smallTable(label, heads, rows) {
   const cell = (content, index) => h(heads[index][1] ? "td.num" : "td", content);
   return h("div.scroller", { tabindex: "0", role: "region", "aria-label": label },
-    h("table.small-table", h("thead", h("tr", heads.map(([words, num]) => h(num ? "th.num" : "th", { scope: "col" }, words)))),
+    h("table.small-table", h("thead", h("tr", heads.map(([text, num]) => h(num ? "th.num" : "th", { scope: "col" }, text)))),
       h("tbody", rows.map((cells) => h("tr", cells.map(cell))))));
 }

@@ -81,14 +81,14 @@ function setting({ setting: found }) {
   const { name, value, dynamic, command } = found;
   const when = dynamic ? "Dynamic: can be changed while the broker runs" : "Takes effect at the next start";
   return h("div.setting",
-    h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingWords(name, value)}${dynamic ? "" : ", at the next start"}`)),
+    h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingText(name, value)}${dynamic ? "" : ", at the next start"}`)),
     command && copyable(command, `Command that changes ${name}`));
 }
 
 // Java's largest integers stand for no limit.
 const NO_LIMIT = [String(2 ** 31 - 1), "9223372036854775807"];
 
-function settingWords(name, value) {
+function settingText(name, value) {
   if (value === null || value === "") return "not set";
   if (NO_LIMIT.includes(value)) return "no limit";
   return name.endsWith(".bytes") && /^\d+$/.test(value) ? bytes(Number(value), isBinary(Number(value))) : value;

@@ -24,9 +24,15 @@ export function ruleLink(entity) {
   return h("a.rule", { href: `/quotas?${new URLSearchParams({ rule })}` }, entityChips(entity));
 }
 
-export function entityWords(entity) {
-  const words = Object.entries(entity).map(([kind, name]) => (name === null ? `default ${KINDS[kind]}` : `${KINDS[kind]} ${name}`));
-  return words.join(", ");
+/** Where a limit was exceeded, if it holds at each upstream node; null otherwise. */
+export function nodeText(node) {
+  if (node === null || node === undefined) return null;
+  return node < 0 ? "before its node is known" : `at node ${node}`;
+}
+
+export function entityText(entity) {
+  const text = Object.entries(entity).map(([kind, name]) => (name === null ? `default ${KINDS[kind]}` : `${KINDS[kind]} ${name}`));
+  return text.join(", ");
 }
 
 /** The tags by which a quota callback identifies a limit; there is no rule to link to. */
@@ -35,7 +41,7 @@ export function tagChips(tags) {
   return chips.length ? h("span.chips", chips) : h("span.quiet", { title: "The quota callback returned no tags" }, "no tags");
 }
 
-export function tagWords(tags) {
+export function tagText(tags) {
   return tags.map(({ name, value }) => `${name} ${value}`).join(", ");
 }
 

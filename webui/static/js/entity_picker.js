@@ -23,7 +23,7 @@ const SENTENCES = {
 export class EntityPicker {
   constructor(onchange) {
     this.onchange = onchange;
-    this.parts = Object.entries(CHOICES).map(([kind, words]) => this.part(kind, words));
+    this.parts = Object.entries(CHOICES).map(([kind, labels]) => this.part(kind, labels));
     this.sentence = h("p.quiet", { "aria-live": "polite" });
     this.element = h("div.picker", this.parts.map(({ element }) => element), this.sentence);
     this.parts[1].select.value = "name";
@@ -31,13 +31,13 @@ export class EntityPicker {
     this.suggest();
   }
 
-  part(kind, words) {
+  part(kind, labels) {
     const list = h("datalist", { id: `known-${kind}` });
-    const choices = ["any", "default", "name"].map((choice) => h("option", { value: choice }, words[choice]));
-    const select = h("select", { "aria-label": words.label, onchange: () => this.picked(kind) }, choices);
-    const input = h("input", { type: "text", list: list.id, "aria-label": `Name of the ${words.label.toLowerCase()}`, placeholder: words.placeholder, autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
+    const choices = ["any", "default", "name"].map((choice) => h("option", { value: choice }, labels[choice]));
+    const select = h("select", { "aria-label": labels.label, onchange: () => this.picked(kind) }, choices);
+    const input = h("input", { type: "text", list: list.id, "aria-label": `Name of the ${labels.label.toLowerCase()}`, placeholder: labels.placeholder, autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
     input.addEventListener("input", () => this.changed());
-    return { kind, select, input, list, element: h("div.field", h("span.field-label", words.label), h("div.pair", select, input), list) };
+    return { kind, select, input, list, element: h("div.field", h("span.field-label", labels.label), h("div.pair", select, input), list) };
   }
 
   focus() {

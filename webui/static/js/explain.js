@@ -17,7 +17,7 @@ const connected = document.getElementById("connected");
 const parts = { verdicts: h("div.verdicts"), probes: h("div.card.flush"), whatIf: h("div") };
 
 let whatIf = null;
-let asked = 0;
+let latest = 0;
 let askedAt = 0;
 
 function who() {
@@ -37,7 +37,7 @@ function ask(edit) {
 }
 
 async function explain() {
-  const mine = (asked += 1);
+  const mine = (latest += 1);
   askedAt = performance.now();
   connected.hidden = isAsked();
   if (!isAsked()) {
@@ -48,11 +48,11 @@ async function explain() {
   try {
     const edit = whatIf?.edit() ?? null;
     const found = await ask(edit);
-    if (mine !== asked) return;
+    if (mine !== latest) return;
     whatIf?.refused(null);
     show(found);
   } catch (problem) {
-    if (mine !== asked) return;
+    if (mine !== latest) return;
     if (whatIf && problem.status === 400) whatIf.refused(problem);
     else replace(answer, failed(problem, explain));
   }

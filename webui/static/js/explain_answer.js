@@ -1,7 +1,7 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { h } from "./dom.js";
-import { entityKey, ruleLink } from "./entity.js";
+import { entityKey, nodeText, ruleLink } from "./entity.js";
 import { digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
@@ -20,23 +20,29 @@ export function verdicts({ limits }) {
 }
 
 function state(key, limit) {
-  return [figure(key, limit), use(key, limit), rule(limit), waiting(limit)];
+  return [figure(key, limit), use(key, limit), atNodes(key, limit), rule(limit), waiting(limit)];
+}
+
+/** The use at each upstream node, if the limit holds at each of them; `use` shows the highest. */
+function atNodes(key, { bound, nodes = [] }) {
+  return nodes.map(({ upstream_node: node, observed, wait_ms: wait }) =>
+    h("p.small.apart", { data: { node: String(node) } }, h("span", nodeText(node)), h("span", `${shownRate(key, observed ?? 0, bound ?? observed ?? 0)}${wait ? `, ${milliseconds(wait)}` : ""}`)));
 }
 
 function figure(key, { bound, shadow }) {
-  const words = bound === null ? "No limit" : shownRate(key, bound);
-  return h(bound === null ? "p.figure.unlimited" : "p.figure", words, shadow && h("span.tag", { title: "Measured and counted, not enforced" }, "shadow"));
+  const text = bound === null ? "No limit" : shownRate(key, bound);
+  return h(bound === null ? "p.figure.unlimited" : "p.figure", text, shadow && h("span.tag", { title: "Measured and counted, not enforced" }, "shadow"));
 }
 
 function use(key, { bound, observed }) {
   if (observed === null || observed === undefined) return h("p.quiet.small", "not in use");
-  const words = `${shownRate(key, observed, bound ?? observed)} now`;
-  if (bound === null) return h("p.quiet.small", words);
+  const text = `${shownRate(key, observed, bound ?? observed)} now`;
+  if (bound === null) return h("p.quiet.small", text);
   const used = observed / bound;
   const fill = h("i");
   fill.style.transform = `scaleX(${Math.min(1, used)})`;
   const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-  return [h("span.bar", { data: { level } }, fill), h("p.small.apart", h("span", words), h("span", `${Math.round(used * 100)} %`))];
+  return [h("span.bar", { data: { level } }, fill), h("p.small.apart", h("span", text), h("span", `${Math.round(used * 100)} %`))];
 }
 
 function rule({ matched, callback }) {
@@ -53,8 +59,8 @@ function waiting({ wait_ms: wait, shadow }) {
 /** The effect of the edit on this limit. */
 function change(key, before, after) {
   if (before.bound === after.bound && before.shadow === after.shadow && sameRule(before, after)) return h("p.if.quiet.small", "No change.");
-  const words = after.bound === null ? "no limit" : shownRate(key, after.bound);
-  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", words), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "no throttling at this rate") : null);
+  const text = after.bound === null ? "no limit" : shownRate(key, after.bound);
+  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", text), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "no throttling at this rate") : null);
 }
 
 function sameRule(one, other) {
@@ -82,10 +88,10 @@ function cell(probe, { key, if: after }, entity, ontry) {
   const then = after?.probes.find((other) => entityKey(other.entity) === entityKey(entity));
   const changed = then && (then.value !== probe.value || then.matched !== probe.matched);
   const shown = changed ? then : probe;
-  const words = shown.value === null ? "–" : shownRate(key, shown.value);
+  const text = shown.value === null ? "–" : shownRate(key, shown.value);
   const data = { state: shown.matched ? "governs" : shown.value === null ? "none" : "overridden", if: changed ? "yes" : "no" };
   const title = shown.matched ? "This rule applies" : shown.value === null ? "No such rule; click to try one" : "This rule exists, but a more specific one applies";
   return h("td.num", { data, title },
     h("button.plain.probe", { type: "button", "aria-label": `What if ${label(key)} of rule were different`, onclick: () => ontry(entity, key) },
-      shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), words, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " applies")));
+      shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), text, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " applies")));
 }

@@ -42,7 +42,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   const members = consumers.map((member) => [
     h("span.two", h("b.name", member.client_id), h("span.name.mono", member.instance_id ?? member.member_id)),
     h("span.mono.small", member.address),
-    member.assigned.length ? partitionsWords(member.assigned) : h("span.quiet", "nothing"),
+    member.assigned.length ? partitionsText(member.assigned) : h("span.quiet", "nothing"),
   ]);
   const rows = offsets.map(({ topic, partition, committed, end, lag }) => [
     h("span.name", topic), String(partition), group(committed), end === null ? "–" : group(end), lag === null ? "–" : h(lag > 0 ? "b" : "span", group(lag)),
@@ -55,7 +55,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   ];
 }
 
-function partitionsWords(assigned) {
+function partitionsText(assigned) {
   const byTopic = new Map();
   for (const { topic, partition } of assigned) byTopic.set(topic, [...(byTopic.get(topic) ?? []), partition]);
   return h("span.chips", [...byTopic].map(([topic, all]) => h("span.chip", h("span.name", topic), h("span", all.sort((one, other) => one - other).join(", ")))));

@@ -1,9 +1,9 @@
 // Recommended quotas: the limit, its reason, and a link to the editor with the limit filled in.
 
 import { h, needs } from "./dom.js";
-import { entityChips, entityWords } from "./entity.js";
+import { entityChips, entityText } from "./entity.js";
 import { Section } from "./insight_section.js";
-import { PlayedDay } from "./insight_what_if.js";
+import { SimulatedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
 import { group, KEYS, percent, rate, rawRate } from "./units.js";
 
@@ -29,7 +29,7 @@ export function quotaFile(rows) {
 }
 
 export function adviceSection(warehouse) {
-  const played = new PlayedDay();
+  const simulatedDay = new SimulatedDay();
   return new Section({
     id: "advice",
     path: "/api/v1/insights/advice",
@@ -42,20 +42,20 @@ export function adviceSection(warehouse) {
       { label: "Limit", size: "small", cell: ({ key }, td) => once(td, key, () => KEYS[key]?.label ?? key) },
       { label: "Recommended", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
       { label: "Peak", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
-      { label: "Above limit", size: "small", num: true, cell: heldCell },
+      { label: "Above limit", size: "small", num: true, cell: throttledCell },
       { label: "Why", size: "reason", whole: true, cell: ({ reason, day }, td) => once(td, `${day} ${reason}`, () => h("span.two", h("span.name", reason), h("span", `Of ${day}`))) },
       { label: "", size: "go", whole: "bare", num: true, cell: goCell },
     ],
-    below: (rows) => (rows.length ? played.show(quotaFile(rows), lastDay(rows), command(rows, warehouse())) : null),
+    below: (rows) => (rows.length ? simulatedDay.show(quotaFile(rows), lastDay(rows), command(rows, warehouse())) : null),
   });
 }
 
-function heldCell({ throttled_minutes: minutes, minutes: active, throttled_share: share }, td) {
+function throttledCell({ throttled_minutes: minutes, minutes: active, throttled_share: share }, td) {
   once(td, `${minutes} ${active}`, () => h("span", { title: `${group(minutes)} of ${group(active)} active minutes were above the recommended limit` }, minutes ? percent(share) : "never"));
 }
 
 function goCell(row, td) {
-  const label = `Set ${KEYS[row.key]?.label ?? row.key} of ${entityWords(entityOf(row))}`;
+  const label = `Set ${KEYS[row.key]?.label ?? row.key} of ${entityText(entityOf(row))}`;
   once(td, `${label} ${row.recommended}`, () => needs("editor", h("a.button.small", { href: proposal(row), "aria-label": label }, "Open in editor")));
 }
 

@@ -27,17 +27,17 @@ export class Section {
   /** `parameters`: of the whole page. A later call discards the response to this one. */
   async load(parameters, signal) {
     this.parameters = { ...parameters, ...this.query() };
-    const asked = this.parameters;
+    const requested = this.parameters;
     if (this.rows === null) replace(this.box, skeleton(4));
     else this.box.dataset.stale = "yes";
     try {
       const answer = await this.ask({}, signal);
-      if (asked !== this.parameters) return;
+      if (requested !== this.parameters) return;
       this.rows = answer.items;
       this.next = answer.next;
       this.show();
     } catch (problem) {
-      if (problem.name === "AbortError" || asked !== this.parameters) return;
+      if (problem.name === "AbortError" || requested !== this.parameters) return;
       this.rows = null;
       this.fail(problem, () => this.load(parameters));
     }
@@ -78,19 +78,19 @@ export class Section {
 export class Drawing {
   constructor({ path, chart, query = () => ({}) }) {
     Object.assign(this, { path, chart, query });
-    this.asked = null;
+    this.requested = null;
   }
 
   async load(parameters, signal) {
     const query = { ...parameters, ...this.query(), step: parameters.from === parameters.to ? "minute" : "hour" };
-    this.asked = query;
+    this.requested = query;
     let items = [];
     try {
       ({ items } = await get(`${this.path}?${new URLSearchParams(query)}`, signal));
     } catch {
       // The table below shows the error.
     }
-    if (this.asked !== query) return;
+    if (this.requested !== query) return;
     const data = { at_ms: items.map(({ at }) => Date.parse(at)) };
     for (const { key } of this.chart.series) data[key] = items.map((item) => item[key]);
     const until = Date.parse(parameters.to) + 86400_000;

@@ -24,8 +24,8 @@ function who(row, td) {
   once(td, entityKey(entityOf(row)), () => entityChips(entityOf(row)));
 }
 
-function number(label, key, words = group, more = {}) {
-  return { label, size: "small", num: true, cell: (row, td) => setText(td, row[key] === null ? "–" : words(row[key])), ...more };
+function number(label, key, format = group, more = {}) {
+  return { label, size: "small", num: true, cell: (row, td) => setText(td, row[key] === null ? "–" : format(row[key])), ...more };
 }
 
 function moment(at, td) {

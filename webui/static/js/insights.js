@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
-import { entityChips, entityWords } from "./entity.js";
+import { entityChips, entityText } from "./entity.js";
 import { adviceSection } from "./insight_advice.js";
 import { Drawing } from "./insight_section.js";
 import { clientMetricsSection, latencySection, micros, namesSection, complianceSection, offendersSection, shortDuration, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
@@ -15,8 +15,8 @@ const DAY_MS = 86400_000;
 const AGAIN_MS = 60_000;
 const PHASES = { total: "whole requests", queue: "queue", local: "handling", remote: "waiting", response_queue: "response queue", response_send: "sending" };
 const BYTES = [{ key: "produce_bytes", label: "Produced", tone: "in" }, { key: "fetch_bytes", label: "Fetched", tone: "out" }];
-const TOOK = [{ key: "p99_us", label: "p99 of worst minute", tone: "held" }, { key: "p50_us", label: "Median", tone: "in" }];
-const THROTTLED = [{ key: "throttle_ms", label: "Throttled", tone: "held" }];
+const TOOK = [{ key: "p99_us", label: "p99 of worst minute", tone: "throttled" }, { key: "p50_us", label: "Median", tone: "in" }];
+const THROTTLED = [{ key: "throttle_ms", label: "Throttled", tone: "throttled" }];
 
 const url = new UrlState({ days: "7", to: "", user: "", client: "", sort: "bytes", api: "", phase: "total" });
 const stateBox = document.getElementById("state");
@@ -84,14 +84,14 @@ function sortBy(key) {
 function showChoices() {
   const days = document.getElementById("days");
   const focused = [...days.children].indexOf(document.activeElement);
-  replace(days, Object.entries(DAYS).map(([key, words]) => h("button", { type: "button", "aria-pressed": String(key === url.values.days), onclick: () => choose({ days: key }) }, words)));
+  replace(days, Object.entries(DAYS).map(([key, text]) => h("button", { type: "button", "aria-pressed": String(key === url.values.days), onclick: () => choose({ days: key }) }, text)));
   days.children[focused]?.focus();
   const { from, to: last } = range();
   to.value = last;
   to.max = today();
   setText(document.getElementById("range"), `${from} to ${last}, in UTC`);
   const entity = { ...(url.values.user && { user: url.values.user }), ...(url.values.client && { "client-id": url.values.client }) };
-  replace(document.getElementById("only"), Object.keys(entity).length > 0 && h("button", { type: "button", "aria-label": `Stop filtering by ${entityWords(entity)}`, onclick: () => choose({ user: "", client: "" }) }, "Only", entityChips(entity), "✕"));
+  replace(document.getElementById("only"), Object.keys(entity).length > 0 && h("button", { type: "button", "aria-label": `Stop filtering by ${entityText(entity)}`, onclick: () => choose({ user: "", client: "" }) }, "Only", entityChips(entity), "✕"));
   usage.table.showSort(url.values.sort, "desc");
 }
 
@@ -99,7 +99,7 @@ function showLatencyChoices() {
   const apis = [...new Set([url.values.api, ...(latency.rows ?? []).map(({ api }) => api)].filter(Boolean))].sort();
   const select = (label, options, key) => {
     const element = h("select", { onchange: () => choose({ [key]: element.value }).then(() => document.querySelector(`#latency-choices [data-key="${key}"]`)?.focus()), data: { key } },
-      options.map(([value, words]) => h("option", { value }, words)));
+      options.map(([value, text]) => h("option", { value }, text)));
     element.value = url.values[key];
     return h("label", label, element);
   };
@@ -134,16 +134,16 @@ function showSteps(answer) {
     h("button", { type: "button", onclick: start }, "Check again"))));
 }
 
-function showFresh({ state: kind, newest_at: newest, written_at: written, usual_ms: usual, command, tables: told }) {
-  const bad = told.filter(({ problem }) => problem !== null);
-  const rows = told.reduce((sum, table) => sum + (table.rows ?? 0), 0);
+function showFresh({ state: kind, newest_at: newest, written_at: written, usual_ms: usual, command, tables: writtenTables }) {
+  const bad = writtenTables.filter(({ problem }) => problem !== null);
+  const rows = writtenTables.reduce((sum, table) => sum + (table.rows ?? 0), 0);
   const facts = [newest && `newest minute ${ago(newest)}`, written && `written ${ago(written)}`, `${group(rows)} rows`];
   const line = document.getElementById("freshness");
   setText(line, facts.filter(Boolean).join(" · "));
   line.title = [newest, written].filter(Boolean).join(", ");
   replace(stateBox,
     kind === "stale" && h("div.notice", { data: { kind: "warn" }, role: "status" },
-      h("p", `These tables were last written ${ago(written)}${usual ? `, though they lately were at least every ${duration(Math.max(usual, 1000))}` : ""}. Check that the pipeline is running.`),
+      h("p", `These tables were last written ${ago(written)}${usual ? `, though recently they were at least every ${duration(Math.max(usual, 1000))}` : ""}. Check that the pipeline is running.`),
       copyable(command, "Command that runs the pipeline")),
     bad.map(({ problem }) => h("p.notice", { data: { kind: "bad" }, role: "alert" }, problem)));
 }

@@ -7,13 +7,18 @@ import { digits, group } from "./units.js";
 
 const COMMON = "org.apache.kafka.";
 
+function requestedMetrics(row) {
+  if (row.is_over_limit) return "* (all, since the subscriptions have too many prefixes)";
+  return row.metrics.length ? row.metrics.join(", ") : "nothing";
+}
+
 export class InstancePanel {
   constructor(row) {
     this.id = row.instance_id;
     this.pushes = null;
     this.filter = h("input", { type: "search", "aria-label": "Search metrics", placeholder: "Search metrics", autocomplete: "off", spellcheck: "false", oninput: () => this.show() });
     this.count = h("output.quiet");
-    this.grid = h("div.figures");
+    this.grid = h("div.metrics");
     this.element = h("div.editor.instance", { onkeydown: (event) => this.key(event) },
       h("dl.facts", this.facts(row)),
       h("div.toolbar", this.filter, this.count),
@@ -25,8 +30,8 @@ export class InstancePanel {
   }
 
   facts(row) {
-    const facts = [["Instance", row.instance_id], ["Connection", row.connection_id], ["Requested metrics", row.metrics.length ? row.metrics.join(", ") : "nothing"]];
-    return facts.map(([term, words]) => h("div", h("dt", term), h("dd.mono", words)));
+    const facts = [["Instance", row.instance_id], ["Connection", row.connection_id], ["Requested metrics", requestedMetrics(row)]];
+    return facts.map(([term, text]) => h("div", h("dt", term), h("dd.mono", text)));
   }
 
   /** Takes an updated row; reloads the metrics after a push. */
@@ -37,10 +42,10 @@ export class InstancePanel {
   }
 
   async load() {
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     try {
-      this.data = await get(`/api/v1/client-instances/${encodeURIComponent(this.id)}`, this.asked.signal);
+      this.data = await get(`/api/v1/client-instances/${encodeURIComponent(this.id)}`, this.request.signal);
       this.show();
     } catch (problem) {
       if (problem.name !== "AbortError") replace(this.grid, failed(problem, () => this.load()));
@@ -50,7 +55,7 @@ export class InstancePanel {
   show() {
     if (!this.data) return;
     const needle = this.filter.value.trim().toLowerCase();
-    const all = this.data.figures;
+    const all = this.data.latest_metrics;
     const found = all.filter((figure) => wordsOf(figure).toLowerCase().includes(needle));
     this.filter.hidden = all.length === 0;
     setText(this.count, all.length === found.length ? "" : `${group(found.length)} of ${group(all.length)}`);
@@ -80,7 +85,7 @@ export class InstancePanel {
   }
 
   close() {
-    this.asked?.abort();
+    this.request?.abort();
   }
 }
 

@@ -14,11 +14,11 @@ const MISSED_MS = 2500;
 const SHOWN_IN_TILES = 120;
 
 const TILES = [
-  { key: "bytes_in", label: "Bytes in", tone: "in", words: (value) => bytesPerSecond(value) },
-  { key: "bytes_out", label: "Bytes out", tone: "out", words: (value) => bytesPerSecond(value) },
-  { key: "requests", label: "Requests", tone: "plain", words: (value) => `${digits(value)}/s` },
-  { key: "connections", label: "Connections", tone: "plain", words: (value) => group(value) },
-  { key: "throttled", label: "Throttled now", tone: "held", words: (value) => group(value), href: "/throttled" },
+  { key: "bytes_in", label: "Bytes in", tone: "in", format: (value) => bytesPerSecond(value) },
+  { key: "bytes_out", label: "Bytes out", tone: "out", format: (value) => bytesPerSecond(value) },
+  { key: "requests", label: "Requests", tone: "plain", format: (value) => `${digits(value)}/s` },
+  { key: "connections", label: "Connections", tone: "plain", format: (value) => group(value) },
+  { key: "throttled", label: "Throttled now", sum: "Throttled", tone: "throttled", format: (value) => group(value), href: "/throttled" },
 ];
 
 const url = new UrlState({ range: "5m" });
@@ -32,39 +32,51 @@ function makeTile({ label, tone, href }) {
   const head = h("p.tile-label", label);
   const tile = href ? h("a.card.tile", { href }, head, value, spark.element) : h("div.card.tile", head, value, spark.element);
   document.getElementById("tiles").append(tile);
-  return { tile, value, spark };
+  return { tile, head, value, spark };
 }
 
 function showFigures() {
-  for (const { key, label, words } of TILES) {
+  for (const { key, label, format } of TILES) {
     const { tile, value, spark } = tiles.get(key);
     const values = history[key].slice(-SHOWN_IN_TILES);
     const now = values.at(-1) ?? 0;
-    setText(value, words(now));
+    setText(value, format(now));
     value.title = key.startsWith("bytes") ? `${group(Math.round(now))} bytes/s` : "";
-    spark.show(values, `${label}, last ${Math.round(SHOWN_IN_TILES / 60)} minutes, at most ${words(Math.max(...values, 0))}`);
+    spark.show(values, `${label}, last ${Math.round(SHOWN_IN_TILES / 60)} minutes, at most ${format(Math.max(...values, 0))}`);
     tile.dataset.alert = key === "throttled" && now > 0 ? "yes" : "no";
   }
   charts.show(history);
 }
 
-function showFacts({ figures, ...overview }) {
+/** Where gateways share limits, says which numbers are sums of all of them. */
+function showSums({ gateways }) {
+  const number = gateways?.gateways ?? 1;
+  const several = number > 1;
+  for (const { key, label, sum = label } of TILES) setText(tiles.get(key).head, several ? `${sum}, ${number} gateways` : label);
+  for (const note of document.querySelectorAll("[data-sums]")) setText(note, several ? `sum of ${number} gateways` : "");
+  for (const note of document.querySelectorAll("[data-own]")) setText(note, several ? "this gateway" : "");
+}
+
+function showFacts({ metrics, ...overview }) {
   const parts = [
-    `Node ${overview.node_id}`,
+    `${overview.upstream ? "Gateway" : "Node"} ${overview.node_id}`,
     `version ${overview.software_version}`,
-    `up ${duration(figures.uptime_ms)}`,
-    `${count(overview.topics, "topic")}, ${count(overview.partitions, "partition")}`,
-    count(figures.groups, "group"),
+    `up ${duration(metrics.uptime_ms)}`,
+    ...(overview.upstream ? upstreamFacts(overview.upstream) : [`${count(overview.topics, "topic")}, ${count(overview.partitions, "partition")}`, count(metrics.groups, "group")]),
     count(overview.quota_rules, "quota rule"),
   ];
   const facts = document.getElementById("facts");
   setText(facts, parts.join(" · "));
-  facts.title = `Cluster ${overview.cluster_id}`;
+  facts.title = overview.upstream ? `Upstream cluster ${overview.upstream.cluster_id || "unknown"}` : `Cluster ${overview.cluster_id}`;
+}
+
+function upstreamFacts({ condition, connected, nodes }) {
+  return [nodes ? `${group(connected)} of ${count(nodes, "upstream node")} connected` : `upstream cluster ${condition}`];
 }
 
 function showFirstSteps(overview) {
   const card = document.getElementById("first-steps");
-  const fresh = overview.topics === 0 && overview.figures.connections === 0;
+  const fresh = overview.topics === 0 && (overview.gateways ?? overview.metrics).connections === 0;
   if (card.hidden !== fresh) return;
   card.hidden = !fresh;
   if (!fresh) return;
@@ -91,10 +103,11 @@ function showFirstSteps(overview) {
 
 function showAll(overview) {
   showFacts(overview);
+  showSums(overview);
   showFirstSteps(overview);
-  showHealth(document.getElementById("health"), overview.figures);
-  showQueues(document.getElementById("queues"), overview.figures.queues);
-  showPhases(document.getElementById("phases"), overview.figures.phases);
+  showHealth(document.getElementById("health"), overview.metrics);
+  showQueues(document.getElementById("queues"), overview.metrics.queues);
+  showPhases(document.getElementById("phases"), overview.metrics.phases);
 }
 
 function arrived(overview) {
@@ -135,6 +148,6 @@ async function start() {
 await start();
 startLive(["throttled", "quotas"], {
   overview: arrived,
-  throttled: (answer) => showThrottled(document.getElementById("held"), answer),
+  throttled: (answer) => showThrottled(document.getElementById("throttled-now"), answer),
   quotas: (answer) => showNear(document.getElementById("near"), answer),
 }).open({ sort: "used", order: "desc", limit: "5" });

@@ -5,7 +5,7 @@ import { h, setText } from "./dom.js";
 import { conflict, PATH, proofField } from "./token_panels.js";
 import { ago } from "./units.js";
 
-/** `ondone(words)` is called after a change; `onclose` cancels. */
+/** `ondone(text)` is called after a change; `onclose` cancels. */
 export function passwordPanel(row, { mine, ondone, onclose }) {
   const trouble = h("div.field-error", { id: "password-trouble", role: "alert" });
   const proof = proofField("present-password", trouble);
@@ -23,9 +23,9 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
       if (!proof.refused(problem)) refuse(problem.message);
     }
   };
-  const refuse = (words) => {
+  const refuse = (text) => {
     next.setAttribute("aria-invalid", "true");
-    setText(trouble, words);
+    setText(trouble, text);
     next.focus();
   };
   const ready = (password) => {

@@ -44,7 +44,7 @@ export class QuotaEditor {
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
-    this.asked = null;
+    this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
   }
@@ -67,7 +67,7 @@ export class QuotaEditor {
   }
 
   close() {
-    this.asked?.abort();
+    this.request?.abort();
     this.closed = true;
   }
 
@@ -121,7 +121,7 @@ export class QuotaEditor {
       this.previewSoon();
       return;
     }
-    this.asked?.abort();
+    this.request?.abort();
     const why = ops === null ? "" : this.entity() === null ? "Choose a user or client id." : this.row ? "No changes yet." : "Enter at least one limit.";
     replace(this.reach, why && h("p.quiet", why));
     replace(this.command);
@@ -131,10 +131,10 @@ export class QuotaEditor {
     const ops = this.ops();
     // Cancel the preview while saving: the save changes the rule's version.
     if (this.closed || this.save.disabled || !this.asksFor(ops) || this.entity() === null) return;
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     try {
-      const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.asked.signal);
+      const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.request.signal);
       const { reach, warnings } = results[0];
       replace(this.reach, warnings.map((warning) => h("p.warn", warning, ".")), reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback receives this rule and decides its effect."));
       showCommand(this.command, results[0].command);
@@ -147,7 +147,7 @@ export class QuotaEditor {
     event.preventDefault();
     const ops = this.ops();
     if (this.save.disabled || !this.asksFor(ops) || this.entity() === null) return;
-    this.asked?.abort();
+    this.request?.abort();
     this.save.disabled = true;
     try {
       const { results } = await patch(PATH, this.entries(ops));
@@ -184,7 +184,7 @@ export class QuotaEditor {
       h("th", { scope: "row" }, KEYS[key].label),
       h("td", shown(key, theirs[key]?.value)),
       h("td", shown(key, value))));
-    const words = !exists ? "This rule was removed in the meantime." : this.row ? `${current.changed_by} changed this rule in the meantime.` : "A rule for this entity exists already.";
+    const text = !exists ? "This rule was removed in the meantime." : this.row ? `${current.changed_by} changed this rule in the meantime.` : "A rule for this entity exists already.";
     const overwrite = () => {
       this.version = exists ? current.version : 0;
       this.before = theirs;
@@ -194,7 +194,7 @@ export class QuotaEditor {
     this.buttons.hidden = true;
     const keep = () => (exists ? this.onedit(current) : this.onclose());
     replace(this.trouble, h("div.conflict",
-      h("p", words),
+      h("p", text),
       h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Limit")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines)),
       h("div.buttons",
         h("button", { type: "button", onclick: keep }, exists ? "Start from the current version" : "Keep it removed"),

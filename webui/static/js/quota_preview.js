@@ -19,7 +19,7 @@ function line(reach, value) {
 function consequence(reach, value) {
   if (reach.clients === 0) return reach.outranked.length ? "" : "No connected client matches this rule.";
   const who = connected(reach.clients);
-  if (reach.falls_to.length) return [`${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}`, above(reach), "."];
+  if (reach.new_bounds.length) return [`${who}${reach.new_bounds.length > 1 ? ":" : ""} ${newBounds(reach)}`, above(reach), "."];
   return [`${who} ${reach.clients === 1 ? "matches" : "match"} this rule`, over(reach, value)];
 }
 
@@ -32,12 +32,12 @@ function outranked({ entity, clients }) {
   return h("span.outranked", ` ${connected(clients)} ${clients === 1 ? "stays" : "stay"} under `, entityChips(entity), ", which takes precedence.");
 }
 
-function falls(reach) {
-  const ways = reach.falls_to.map(({ bound, clients }) => {
+function newBounds(reach) {
+  const texts = reach.new_bounds.map(({ bound, clients }) => {
     const where = bound === null ? (clients === 1 ? "becomes unlimited" : "become unlimited") : `${clients === 1 ? "falls" : "fall"} to ${rate(reach.key, bound)}`;
-    return reach.falls_to.length > 1 ? `${group(clients)} ${where}` : where;
+    return reach.new_bounds.length > 1 ? `${group(clients)} ${where}` : where;
   });
-  return ways.join(", ");
+  return texts.join(", ");
 }
 
 /** A client that falls back to another rule may exceed that one. */

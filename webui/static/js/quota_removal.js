@@ -109,28 +109,28 @@ export class QuotaRemoval {
       this.show();
       this.preview();
     };
-    const words = rows.length === 1 ? "Remove the current version" : `Remove ${count(rows.length, "rule")} in their current version`;
+    const text = rows.length === 1 ? "Remove the current version" : `Remove ${count(rows.length, "rule")} in their current version`;
     replace(this.trouble, h("div.conflict", h("p", left.length === 1 ? "This rule changed in the meantime." : "These rules changed in the meantime."), versions(left),
-      rows.length ? h("div.buttons", h("button", { type: "button", onclick: go }, words)) : null));
+      rows.length ? h("div.buttons", h("button", { type: "button", onclick: go }, text)) : null));
   }
 }
 
 function versions(left) {
   const lines = left.map(({ row, result }) => h("tr",
     h("th", { scope: "row" }, entityChips(row.entity)),
-    h("td", limitWords(row.limits)),
-    h("td", result.current.limits ? `${limitWords(result.current.limits)}, by ${result.current.changed_by}` : "removed already")));
-  const heads = ["Rule", "You saw", "Now"].map((words) => h("th", { scope: "col" }, words));
+    h("td", limitText(row.limits)),
+    h("td", result.current.limits ? `${limitText(result.current.limits)}, by ${result.current.changed_by}` : "removed already")));
+  const heads = ["Rule", "You saw", "Now"].map((text) => h("th", { scope: "col" }, text));
   return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Changed rules" },
     h("table", h("thead", h("tr", heads)), h("tbody", lines)));
 }
 
 function chosen(rows) {
-  const lines = rows.map(({ entity, limits }) => h("li", entityChips(entity), h("span.quiet", limitWords(limits))));
+  const lines = rows.map(({ entity, limits }) => h("li", entityChips(entity), h("span.quiet", limitText(limits))));
   return h("ul.chosen", { tabindex: "0", role: "region", "aria-label": "Rules to remove" }, lines);
 }
 
-function limitWords(limits) {
+function limitText(limits) {
   return Object.entries(limits).map(([key, { value }]) => `${KEYS[key]?.label ?? key} ${rate(key, value)}`).join(", ");
 }
 

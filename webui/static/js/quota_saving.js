@@ -1,7 +1,7 @@
 // Confirms an edit and offers to undo it. Undo is another recorded edit.
 
 import { patch } from "./api.js";
-import { entityWords } from "./entity.js";
+import { entityText } from "./entity.js";
 import { toast } from "./shell.js";
 import { count, group } from "./units.js";
 
@@ -13,8 +13,8 @@ const PATH = "/api/v1/client-quotas";
  */
 export function saved(result, ops, before, wasShadow) {
   const emptied = ops.length > 0 && ops.every((op) => op.remove) && !result.current.limits;
-  const words = `${emptied ? "Removed" : "Saved"} the limits of ${entityWords(result.entity)}.`;
-  toast(words, { action: { label: "Undo", run: () => undo(result, ops, before, wasShadow) } });
+  const text = `${emptied ? "Removed" : "Saved"} the limits of ${entityText(result.entity)}.`;
+  toast(text, { action: { label: "Undo", run: () => undo(result, ops, before, wasShadow) } });
 }
 
 async function undo({ entity, current }, ops, before, wasShadow) {
@@ -23,7 +23,7 @@ async function undo({ entity, current }, ops, before, wasShadow) {
   const mark = existed && wasShadow !== (current.shadow ?? false) ? { shadow: wasShadow } : {};
   try {
     await patch(PATH, { entries: [{ entity, ops: back, version: current.version ?? 0, ...mark }] });
-    toast(`Restored the limits of ${entityWords(entity)}.`);
+    toast(`Restored the limits of ${entityText(entity)}.`);
   } catch (problem) {
     toast(problem.status === 412 ? "The rule changed again in the meantime; nothing was undone." : problem.message, { kind: "bad" });
   }
@@ -31,7 +31,7 @@ async function undo({ entity, current }, ops, before, wasShadow) {
 
 /** Confirms the removal of rules; `rows` as they were before. */
 export function removed(rows) {
-  toast(`Removed the limits of ${rulesWords(rows)}.`, { action: { label: "Undo", run: () => putBack(rows) } });
+  toast(`Removed the limits of ${rulesText(rows)}.`, { action: { label: "Undo", run: () => putBack(rows) } });
 }
 
 async function putBack(rows) {
@@ -41,13 +41,13 @@ async function putBack(rows) {
   try {
     const { results } = await patch(PATH, { entries });
     const back = results.filter(({ error }) => error === "NONE").length;
-    if (back === rows.length) toast(`Restored the limits of ${rulesWords(rows)}.`);
+    if (back === rows.length) toast(`Restored the limits of ${rulesText(rows)}.`);
     else toast(`Restored ${group(back)} of ${count(rows.length, "rule")}; the others have new limits.`, { kind: "bad" });
   } catch (problem) {
     toast(problem.status === 412 ? "New limits exist in the meantime; nothing was undone." : problem.message, { kind: "bad" });
   }
 }
 
-function rulesWords(rows) {
-  return rows.length === 1 ? entityWords(rows[0].entity) : count(rows.length, "rule");
+function rulesText(rows) {
+  return rows.length === 1 ? entityText(rows[0].entity) : count(rows.length, "rule");
 }

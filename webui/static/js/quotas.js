@@ -2,14 +2,14 @@
 
 import { get } from "./api.js";
 import { empty, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
-import { entityChips, entityKey, entityWords } from "./entity.js";
+import { entityChips, entityKey, entityText, nodeText } from "./entity.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { Selection } from "./selection.js";
 import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { Unlimited } from "./unlimited.js";
-import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
+import { ago, count as counted, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
 // The maximum that one request may change.
@@ -31,7 +31,7 @@ let open = null;
 const selection = new Selection({
   bar: document.getElementById("selected"),
   keyOf: (row) => entityKey(row.entity),
-  words: (row) => entityWords(row.entity),
+  labelOf: (row) => entityText(row.entity),
   noun: "rule",
   more: everyMatch,
   act: { label: "Remove limits…", run: removeChosen },
@@ -49,6 +49,13 @@ const table = new Table({
   ],
 });
 
+/** Of each gateway, the limits of which most is used are known. */
+function showUnlisted(number) {
+  const note = document.getElementById("elsewhere");
+  note.hidden = number === 0;
+  setText(note, `The use of ${counted(number, "limit")} at other gateways is not included: each gateway reports the 250 of which it uses most.`);
+}
+
 function ruleCell(row, td) {
   td.row = row;
   once(td, `${entityKey(row.entity)} ${row.shadow}`, () =>
@@ -63,7 +70,7 @@ function limitCell(key, row, td) {
   const limit = row.limits[key];
   td.row = row;
   td.ondblclick ??= () => mayEdit && edit(td.row, key);
-  const shown = limit ? `${limit.value} ${limit.observed} ${limit.throttled} ${limit.would_have?.times} ${limit.would_have?.held_ms}` : "";
+  const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
@@ -72,23 +79,24 @@ function limitFigure(key, limit) {
   const { value, observed, used, throttled } = limit;
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used ?? 0)})`;
-  const level = limit.would_have ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-  const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}`;
+  const level = limit.shadow_throttles ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  const where = nodeText(limit.upstream_node) ?? (limit.gateway && `at gateway ${limit.gateway}`);
+  const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}${where ? ` ${where}` : ""}`;
   return h("span.limit", { title },
-    h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
+    h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
-    h("span.apart.use", useWords(key, limit)),
-    limit.would_have && wouldHave(limit.would_have));
+    h("span.apart.use", useText(key, limit)),
+    limit.shadow_throttles && shadowText(limit.shadow_throttles));
 }
 
-function wouldHave({ times, held_ms: heldMs, last_at: lastAt }) {
-  const total = heldMs < 100000 ? `${digits(heldMs / 1000)} s` : duration(heldMs);
+function shadowText({ times, throttle_ms: throttleMs, last_at: lastAt }) {
+  const total = throttleMs < 100000 ? `${digits(throttleMs / 1000)} s` : duration(throttleMs);
   const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
-  const title = `If enforced, it would have throttled ${words(times, "request")} for ${total} in total${last}`;
+  const title = `If enforced, it would have throttled ${counted(times, "request")} for ${total} in total${last}`;
   return h("span.would", { title }, times ? `would throttle ${group(times)} ×, ${total}` : "would not throttle yet");
 }
 
-function useWords(key, { value, observed, used }) {
+function useText(key, { value, observed, used }) {
   if (observed === null) return "not in use";
   return [h("span", rate(key, observed, value)), h("span", `${Math.round(used * 100)} %`)];
 }
@@ -102,11 +110,11 @@ function changedCell(row, td) {
 function actionsCell(row, td) {
   td.row = row;
   once(td, "actions", () => {
-    const words = entityWords(row.entity);
+    const text = entityText(row.entity);
     return h("span.actions",
-      needs("editor", iconButton("edit", `Edit ${words}`, () => edit(td.row))),
-      needs("editor", iconButton("copy", `Duplicate ${words}`, () => add(td.row.limits))),
-      needs("editor", iconButton("remove", `Remove ${words}`, () => remove(td.row))));
+      needs("editor", iconButton("edit", `Edit ${text}`, () => edit(td.row))),
+      needs("editor", iconButton("copy", `Duplicate ${text}`, () => add(td.row.limits))),
+      needs("editor", iconButton("remove", `Remove ${text}`, () => remove(td.row))));
   });
 }
 
@@ -208,7 +216,7 @@ function show() {
   const shown = listing.items.length ? table.element : nothing();
   if (box.firstChild !== shown) replace(box, shown);
   const { total, of } = listing;
-  setText(count, total === of ? (of ? words(of, "rule") : "") : `${group(total)} of ${group(of)} rules`);
+  setText(count, total === of ? (of ? counted(of, "rule") : "") : `${group(total)} of ${group(of)} rules`);
   showPager();
 }
 
@@ -280,6 +288,7 @@ const live = startLive(["quotas", "unlimited"], {
   unlimited: (answer) => unlimited.show(answer),
   quotas: (answer) => {
     listing = answer;
+    showUnlisted(answer.unlisted);
     show();
   },
 });

@@ -2,30 +2,30 @@
 
 import { BROKER_TAGS, BROKER_TYPES, brokerRuleLink } from "./broker_rule.js";
 import { h } from "./dom.js";
-import { ruleLink } from "./entity.js";
+import { nodeText, ruleLink } from "./entity.js";
 import { once } from "./table.js";
 import { ago, count, digits, group, milliseconds } from "./units.js";
 
 const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
 
-export function showLately(box, { items, of }) {
+export function showRecent(box, { items, of }) {
   const lines = items.map((row) => [row, ago(row.last_at)]);
   once(box, JSON.stringify([lines, of]), () => {
     if (items.length === 0) return h("p.quiet.nothing", "No client was throttled.");
     const more = of > items.length ? h("p.quiet.nothing", `and ${group(of - items.length)} more`) : null;
-    return [h("ul.lately", lines.map(line)), more];
+    return [h("ul.recent-throttles", lines.map(line)), more];
   });
 }
 
 function line([row, last]) {
-  const { client_id: client, principal, address, quota_type: type, entity, times, longest_ms: longest, worst, last_at: at } = row;
+  const { client_id: client, principal, address, quota_type: type, entity, upstream_node: node, times, longest_ms: longest, worst, last_at: at } = row;
   const without = () => (type in BROKER_TYPES ? brokerRuleLink(type) : h("span.quiet", "by the callback"));
   const rule = Object.keys(entity).length ? ruleLink(entity) : without();
   const most = worst === null ? "" : `, up to ${digits(worst)}× the limit`;
   return h("li",
     h("span.two", h("b.name", client), h("span.name", `${principal}, ${address}`)),
     h("span", h("span.tag", { data: { kind: type } }, TYPES[type] ?? type)),
-    rule,
+    node === null ? rule : h("span.two", rule, h("span", nodeText(node))),
     h("span.two.num", { title: `${new Date(at).toLocaleString()} (${at})` },
       h("span", count(times, "time"), ", longest ", milliseconds(longest)), h("span", `${last}${most}`)));
 }

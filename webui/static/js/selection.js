@@ -6,11 +6,11 @@ import { count, group } from "./units.js";
 
 export class Selection {
   /**
-   * `bar`: shows the selection and its action; `keyOf(row)`; `words(row)`: a row's name; `noun`;
+   * `bar`: shows the selection and its action; `keyOf(row)`; `labelOf(row)`: a row's name; `noun`;
    * `more()`: resolves to all rows that match the filter; `act`: {label, run(rows)}.
    */
-  constructor({ bar, keyOf, words, noun, more, act }) {
-    Object.assign(this, { bar, keyOf, words, noun, more, act });
+  constructor({ bar, keyOf, labelOf, noun, more, act }) {
+    Object.assign(this, { bar, keyOf, labelOf, noun, more, act });
     this.chosen = new Map();
     this.visible = [];
     this.total = 0;
@@ -29,7 +29,7 @@ export class Selection {
   /** The checkbox of one row; `rowOf()` returns the current row. */
   box(rowOf) {
     const row = rowOf();
-    const input = h("input", { type: "checkbox", "aria-label": `Select ${this.words(row)}`,
+    const input = h("input", { type: "checkbox", "aria-label": `Select ${this.labelOf(row)}`,
       onclick: (event) => this.choose(rowOf(), input.checked, event.shiftKey),
       onkeydown: (event) => this.key(event, rowOf()) });
     this.boxes.set(this.keyOf(row), input);

@@ -26,8 +26,8 @@ export function sessionEnded() {
 
 async function signIn(event, who, trouble) {
   event.preventDefault();
-  const refuse = (words) => {
-    setText(trouble, words);
+  const refuse = (text) => {
+    setText(trouble, text);
     who.refused();
   };
   const given = who.read();

@@ -5,8 +5,8 @@ import { h, needs, replace, setText } from "./dom.js";
 
 const PATH = "/api/v1/sessions";
 const QUESTIONS = {
-  own: { words: "This logs out every browser that uses your token, including this one.", yes: "Log out everywhere" },
-  all: { words: "This logs out every browser of every token, including this one.", yes: "Log out all users" },
+  own: { text: "This logs out every browser that uses your token, including this one.", yes: "Log out everywhere" },
+  all: { text: "This logs out every browser of every token, including this one.", yes: "Log out all users" },
 };
 
 /** Fills `box`, which has a button for each action; the confirmation appears below them. */
@@ -18,7 +18,7 @@ export function sessionPanel(box) {
   box.append(below);
 
   function ask(of) {
-    const { words, yes } = QUESTIONS[of];
+    const { text, yes } = QUESTIONS[of];
     const trouble = h("div.field-error", { role: "alert" });
     const leave = () => {
       replace(below);
@@ -34,7 +34,7 @@ export function sessionPanel(box) {
     };
     const confirm = h("button.danger", { type: "button", onclick: run }, yes);
     replace(below, h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
-      h("p", words, " Unsaved input is lost."), trouble,
+      h("p", text, " Unsaved input is lost."), trouble,
       h("div.buttons", confirm, h("button", { type: "button", onclick: leave }, "Cancel"))));
     confirm.focus();
   }

@@ -5,21 +5,22 @@ import { h, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { clock } from "./units.js";
 
-const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Logged out" };
+const LABELS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Logged out" };
 
 /** The page's stream. It always includes `overview`, the source of the badge and the heartbeat. */
 export function startLive(topics, handlers) {
   const mark = document.getElementById("live");
-  const words = mark.querySelector("span");
+  const label = mark.querySelector("span");
   const live = new Live(["overview", ...topics], (state, since) => {
     mark.dataset.state = state;
     document.body.dataset.stale = state === "stale" ? "yes" : "no";
     const last = since ? `last update ${clock(since)}` : "the broker does not respond";
-    setText(words, state === "stale" ? `No connection, ${last}` : WORDS[state]);
+    setText(label, state === "stale" ? `No connection, ${last}` : LABELS[state]);
   });
   for (const topic of topics) live.on(topic, handlers[topic]);
   live.on("overview", (overview) => {
-    showBadge(overview.figures.throttled);
+    showBadge((overview.gateways ?? overview.metrics).throttled);
+    showUpstream(overview.upstream);
     handlers.overview?.(overview);
   });
   return live;
@@ -34,6 +35,17 @@ function showBadge(count) {
   const link = document.getElementById("bar-throttled");
   link.hidden = count === 0;
   setText(link, `${count} throttled`);
+}
+
+/** At a gateway: how many upstream nodes do not answer. */
+function showUpstream(upstream) {
+  const badge = document.getElementById("nav-upstream");
+  if (!badge || !upstream) return;
+  const away = upstream.nodes - upstream.connected;
+  const failing = !["connecting", "connected"].includes(upstream.condition);
+  badge.hidden = !failing && away === 0;
+  setText(badge, failing ? "!" : String(away));
+  badge.setAttribute("aria-label", failing ? upstream.condition : `${away} upstream nodes do not answer`);
 }
 
 /** `action`: {label, run}. A toast with an action stays longer. */

@@ -14,16 +14,16 @@ export function showThrottled(box, { items, total }) {
     return;
   }
   const worst = [...items].sort((one, other) => other.observed / other.bound - one.observed / one.bound);
-  const rows = worst.slice(0, SHOWN).map(heldRow);
-  const more = total > SHOWN ? h("p.quiet.small", `and ${group(total - SHOWN)} more`) : null;
+  const rows = worst.slice(0, SHOWN).map(throttledRow);
+  const more = total > rows.length ? h("p.quiet.small", `and ${group(total - rows.length)} more`) : null;
   replace(box, h("ul.shortlist", rows), more);
 }
 
-function heldRow(row) {
+function throttledRow(row) {
   const key = LIMIT_KEYS[row.quota_type];
   const pace = row.observed === null ? rate(key, row.bound) : `${rate(key, row.observed, row.bound)} / ${rate(key, row.bound)}`;
   return h("li",
-    h("span.two", h("b.name", row.client_id), h("span.name", `${row.principal}, ${row.address}`)),
+    h("span.two", h("b.name", row.client_id), h("span.name", `${row.principal}, ${row.address}${row.gateway && `, gateway ${row.gateway}`}`)),
     h("span.two.num", h("span", pace), h("span", `throttled for ${milliseconds(row.throttle_ms)}`)));
 }
 
@@ -39,7 +39,7 @@ export function showNear(box, { items, of }) {
   replace(box, h("ul.shortlist", limits.slice(0, SHOWN).map(nearRow)));
 }
 
-function nearRow({ key, entity, value, observed, used, would_have: measured }) {
+function nearRow({ key, entity, value, observed, used, shadow_throttles: measured }) {
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used)})`;
   // A rule in shadow mode never throttles, whatever its use.

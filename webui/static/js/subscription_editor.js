@@ -10,7 +10,7 @@ const KEYS = ["client_id", "client_software_name", "client_software_version", "c
 let serial = 0;
 
 /** 300000 is 5 min. */
-export function everyWords(ms) {
+export function everyText(ms) {
   if (ms < 1000) return `${ms} ms`;
   return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
 }
@@ -43,8 +43,8 @@ export class SubscriptionEditor {
     this.name = h("input", { id: `${id}-name`, type: "text", autocomplete: "off", spellcheck: "false", placeholder: "queues" });
     this.metrics = area("metrics", row?.metrics ?? ["*"], "org.apache.kafka.producer.");
     this.match = area("match", row?.match ?? [], "client_id=orders-.*");
-    this.every = h("input", { id: `${id}-every`, type: "text", autocomplete: "off", placeholder: everyWords(DEFAULT_MS), "aria-describedby": `${id}-every-note` });
-    this.every.value = row ? everyWords(row["interval.ms"]) : "";
+    this.every = h("input", { id: `${id}-every`, type: "text", autocomplete: "off", placeholder: everyText(DEFAULT_MS), "aria-describedby": `${id}-every-note` });
+    this.every.value = row ? everyText(row["interval.ms"]) : "";
     this.everyNote = h("span.note", { id: `${id}-every-note` });
     this.reach = h("div.reach", { "aria-live": "polite" });
     this.command = h("div");
@@ -63,7 +63,7 @@ export class SubscriptionEditor {
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
-    this.asked = null;
+    this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
   }
@@ -73,7 +73,7 @@ export class SubscriptionEditor {
   }
 
   close() {
-    this.asked?.abort();
+    this.request?.abort();
     this.closed = true;
   }
 
@@ -93,30 +93,30 @@ export class SubscriptionEditor {
     const bad = every === undefined || (every !== null && (every < 100 || every > 3_600_000));
     this.every.setAttribute("aria-invalid", String(bad));
     this.everyNote.dataset.kind = bad ? "bad" : "";
-    setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyWords(DEFAULT_MS)}` : `${group(every)} ms`);
+    setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyText(DEFAULT_MS)}` : `${group(every)} ms`);
     const nameless = !this.row && this.name.value.trim() === "";
     this.save.disabled = !this.removing && (bad || nameless);
     this.buttons.hidden = false;
     replace(this.trouble);
     if (!this.save.disabled) return void this.previewSoon();
-    this.asked?.abort();
+    this.request?.abort();
     replace(this.reach, nameless ? h("p.quiet", "Enter a name.") : null);
     replace(this.command);
   }
 
   ask(validate) {
     const path = pathOf(this.row?.name ?? this.name.value.trim(), validate);
-    if (this.removing) return remove(path, this.version, this.asked.signal);
-    return put(path, this.body(), this.version, this.asked.signal);
+    if (this.removing) return remove(path, this.version, this.request.signal);
+    return put(path, this.body(), this.version, this.request.signal);
   }
 
   async preview() {
     if (this.closed || this.save.disabled) return;
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     try {
       const { reach, command } = await this.ask(true);
-      replace(this.reach, this.removing ? null : reachWords(reach));
+      replace(this.reach, this.removing ? null : reachText(reach));
       replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-client-metrics.sh command"));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
@@ -126,8 +126,8 @@ export class SubscriptionEditor {
   async submit(event) {
     event.preventDefault();
     if (this.save.disabled) return;
-    this.asked?.abort();
-    this.asked = new AbortController();
+    this.request?.abort();
+    this.request = new AbortController();
     this.save.disabled = true;
     try {
       const { current } = await this.ask(false);
@@ -148,7 +148,7 @@ export class SubscriptionEditor {
 
   /** A concurrent change: shows both versions and lets the user choose. */
   conflict(current) {
-    const words = current === null ? "This subscription was removed in the meantime." : this.row ? `${current.changed_by} changed this subscription in the meantime.` : "A subscription of this name exists already.";
+    const text = current === null ? "This subscription was removed in the meantime." : this.row ? `${current.changed_by} changed this subscription in the meantime.` : "A subscription of this name exists already.";
     const overwrite = () => {
       this.version = current?.version ?? 0;
       this.save.disabled = false;
@@ -156,13 +156,13 @@ export class SubscriptionEditor {
     };
     this.buttons.hidden = true;
     const mine = this.removing ? null : { "interval.ms": DEFAULT_MS, ...this.body() };
-    replace(this.trouble, h("div.conflict", h("p", words), versions(current, mine), h("div.buttons",
+    replace(this.trouble, h("div.conflict", h("p", text), versions(current, mine), h("div.buttons",
       h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Keep it removed" : "Start from the current version"),
       h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
   }
 }
 
-function reachWords({ clients, of, examples }) {
+function reachText({ clients, of, examples }) {
   if (of === 0) return h("p", "No client has requested its subscriptions yet, so there is no match to preview.");
   if (clients === 0) return h("p", h("strong.warn", "None"), ` of the ${group(of)} known clients matches.`);
   const more = clients > examples.length ? " and others" : "";
@@ -174,10 +174,10 @@ function versions(current, mine) {
   const parts = [
     ["Metrics", ({ metrics }) => metrics.join(", ") || "none"],
     ["Client match", ({ match }) => match.join(" and ") || "any client"],
-    ["Interval", (one) => everyWords(one["interval.ms"])],
+    ["Interval", (one) => everyText(one["interval.ms"])],
   ];
-  const cell = (one, words) => h("td.name", one === null ? "removed" : words(one));
-  const lines = parts.map(([label, words]) => h("tr", h("th", { scope: "row" }, label), cell(current, words), cell(mine, words)));
+  const cell = (one, format) => h("td.name", one === null ? "removed" : format(one));
+  const lines = parts.map(([label, format]) => h("tr", h("th", { scope: "row" }, label), cell(current, format), cell(mine, format)));
   return h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Part")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines));
 }
 

@@ -13,7 +13,7 @@ const ENDS = {
   handlers: "handle requests",
   console: "web console and REST API",
   processors: "read requests and write responses",
-  front: "ends first, to stop accepting connections",
+  acceptors: "ends first, to stop accepting connections",
 };
 
 const url = new UrlState({ q: "", sort: TREE, order: "asc" });
@@ -69,11 +69,11 @@ function nothing(row, title = null) {
 }
 
 function owned({ name, now, capacity, peak }) {
-  const words = [h("b", group(now)), capacity === null ? " " : ` of ${group(capacity)} `, name];
+  const text = [h("b", group(now)), capacity === null ? " " : ` of ${group(capacity)} `, name];
   const deepest = peak === null ? null : h("span.quiet", `peak ${group(peak)}`);
   const fill = capacity === null ? null : h("span.bar", { data: { level: level(now / capacity) } }, h("i"));
   if (fill) fill.firstChild.style.transform = `scaleX(${Math.min(1, now / capacity)})`;
-  return h("span.owned-one", h("span", h("span", words), deepest), fill);
+  return h("span.owned-one", h("span", h("span", text), deepest), fill);
 }
 
 /** Kafka's rule of thumb for idle threads: 60 % and more is healthy, under 50 % to be watched, under 20 % urgent. */

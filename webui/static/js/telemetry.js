@@ -3,7 +3,7 @@
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { InstancePanel } from "./instance_panel.js";
 import { Listing } from "./listing.js";
-import { everyWords, SubscriptionEditor } from "./subscription_editor.js";
+import { everyText, SubscriptionEditor } from "./subscription_editor.js";
 import { once, Table } from "./table.js";
 import { ago, group } from "./units.js";
 
@@ -29,7 +29,7 @@ const rules = new Table({
   columns: [
     { label: "Name", sort: "name", size: "name", whole: "bare", cell: ({ name }, td) => once(td, name, () => h("b.name", name)) },
     { label: "Metrics", size: "metrics", whole: true, cell: metricsCell },
-    { label: "Interval", sort: "every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
+    { label: "Interval", sort: "every", size: "every", num: true, cell: (row, td) => setText(td, everyText(row["interval.ms"])) },
     { label: "Client match", size: "match", whole: true, cell: matchCell },
     { label: "Clients", sort: "clients", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
@@ -58,7 +58,7 @@ const list = new Listing({
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two", h("span.name", row.software_name), h("span", row.software_version))) },
     { label: "Subscriptions", size: "wanted", cell: wantedCell },
-    { label: "Interval", sort: "interval", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row.interval_ms)) },
+    { label: "Interval", sort: "interval", size: "every", num: true, cell: (row, td) => setText(td, everyText(row.interval_ms)) },
     { label: "Pushes", sort: "pushes", size: "count", num: true, cell: (row, td) => setText(td, group(row.pushes)) },
     { label: "Last push", sort: "pushed", size: "changed", cell: pushedCell },
     { label: "Errors", sort: "errors", size: "count", num: true, cell: errorsCell },

@@ -1,11 +1,11 @@
 // Throttled now: connections, rules and remaining milliseconds, counted down here between updates.
 
 import { get } from "./api.js";
-import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleWords } from "./broker_rule.js";
+import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleText } from "./broker_rule.js";
 import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
-import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
-import { showLately } from "./recent_throttles.js";
+import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
+import { showRecent } from "./recent_throttles.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
@@ -33,7 +33,7 @@ const SORTS = {
   client: (row) => row.client_id.toLowerCase(),
   address: (row) => row.address,
   type: (row) => row.quota_type,
-  rule: ruleWords,
+  rule: ruleText,
   over: (row) => (row.observed ?? 0) / row.bound,
   delay: (row) => row.throttle_ms,
   left: (row) => row.endsAt,
@@ -42,7 +42,7 @@ const SORTS = {
 
 const table = new Table({
   label: "Throttled connections",
-  keyOf: (row) => `${row.connection_id} ${row.quota_type}`,
+  keyOf: (row) => `${row.gateway} ${row.connection_id} ${row.quota_type}`,
   onsort: sortBy,
   columns: [
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
@@ -61,21 +61,26 @@ function hasRule(row) {
   return Object.keys(row.entity).length > 0;
 }
 
-function ruleWords(row) {
-  if (row.quota_type in BROKER_TYPES) return brokerRuleWords(row.quota_type);
-  return hasRule(row) ? entityWords(row.entity) : tagWords(row.tags);
+function ruleText(row) {
+  if (row.quota_type in BROKER_TYPES) return brokerRuleText(row.quota_type);
+  return hasRule(row) ? entityText(row.entity) : tagText(row.tags);
 }
 
 function ruleCell(row, td) {
   if (row.quota_type in BROKER_TYPES) once(td, row.quota_type, () => brokerRuleLink(row.quota_type));
-  else once(td, JSON.stringify([row.entity, row.tags]), () => (hasRule(row) ? ruleLink(row.entity) : tagChips(row.tags)));
+  else once(td, JSON.stringify([row.entity, row.tags, row.upstream_node]), () => withNode(hasRule(row) ? ruleLink(row.entity) : tagChips(row.tags), row.upstream_node));
+}
+
+function withNode(rule, node) {
+  return node === null ? rule : h("span.two", rule, h("span", nodeText(node)));
 }
 
 function clientCell(row, td) {
-  once(td, JSON.stringify([row.client_id, row.principal, row.connection_id]), () =>
+  once(td, JSON.stringify([row.client_id, row.principal, row.connection_id, row.gateway]), () =>
     h("span.two", { title: `Connection ${row.connection_id}` },
       h("b.name", row.client_id),
-      h("span", h("span.name", row.principal), h("span.where", `, ${row.address}`))));
+      h("span", h("span.name", row.principal), h("span.where", `, ${row.address}`),
+        row.gateway && h("span.name", { title: "Another gateway, as of its last report" }, `, gateway ${row.gateway}`))));
 }
 
 function typeCell(row, td) {
@@ -102,10 +107,10 @@ function leftCell(row, td, tr) {
 }
 
 function timesCell(row, td) {
-  const words = OBEYS[String(row.obeys)];
-  once(td, `${row.times} ${words}`, () => {
-    const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : words ? "The client waits for throttle_time_ms" : "";
-    return h("span.two", { title }, h("span", group(row.times)), words && h("span", { data: { obeys: String(row.obeys) } }, words));
+  const text = OBEYS[String(row.obeys)];
+  once(td, `${row.times} ${text}`, () => {
+    const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : text ? "The client waits for throttle_time_ms" : "";
+    return h("span.two", { title }, h("span", group(row.times)), text && h("span", { data: { obeys: String(row.obeys) } }, text));
   });
 }
 
@@ -143,7 +148,7 @@ function beat() {
 }
 
 function matches(row, needle) {
-  const text = [row.client_id, row.principal, row.address, row.quota_type, ruleWords(row)].join("\n");
+  const text = [row.client_id, row.principal, row.address, row.quota_type, ruleText(row), nodeText(row.upstream_node) ?? "", row.gateway].join("\n");
   return text.toLowerCase().includes(needle);
 }
 
@@ -202,7 +207,7 @@ const hour = new LineChart(document.getElementById("hour"), {
   format: digits,
   whole: true,
   height: 130,
-  series: [{ key: "throttled", label: "Throttled, maximum", tone: "held" }],
+  series: [{ key: "throttled", label: "Throttled, maximum", tone: "throttled" }],
 });
 
 async function showHour() {
@@ -223,7 +228,8 @@ replace(box, skeleton());
 setInterval(beat, FRAME_MS);
 showHour();
 setInterval(showHour, HOUR_AGAIN_MS);
-startLive(["throttled", "held"], {
+startLive(["throttled", "recent_throttles"], {
+  overview: ({ gateways }) => setText(document.getElementById("hour-of"), gateways?.gateways > 1 ? `throttled connections, sum of ${gateways.gateways} gateways` : "throttled connections"),
   throttled: update,
-  held: (answer) => showLately(document.getElementById("lately"), answer),
+  recent_throttles: (answer) => showRecent(document.getElementById("recent-throttles"), answer),
 }).open({ sort: "last", order: "desc", limit: "20" });

@@ -10,7 +10,7 @@ const LIVES = [["never", null], ["in a day", 1], ["in 7 days", 7], ["in 30 days"
 
 /** The expiry field of a token; `life()` returns ms, null for never. */
 export function lifeField(id, days = null) {
-  const select = h("select", { id }, LIVES.map(([words, value]) => h("option", { value: value ?? "", selected: value === days }, words)));
+  const select = h("select", { id }, LIVES.map(([text, value]) => h("option", { value: value ?? "", selected: value === days }, text)));
   const field = h("div.field", h("label", { for: id }, "Expires"), select);
   return { field, life: () => (select.value === "" ? null : Number(select.value) * DAY_MS) };
 }
@@ -23,9 +23,9 @@ export function proofField(id, trouble) {
   const input = h("input", { id, type: "password", autocomplete: "current-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note ${trouble.id}` });
   const field = h("div.field.proof", h("label", { for: id }, "Your token or password"), input,
     h("span.note", { id: `${id}-note` }, "Required for each change here. After a login by link, run ", h("code", "weir console-link"), " and paste the printed link."));
-  const refuse = (words) => {
+  const refuse = (text) => {
     input.setAttribute("aria-invalid", "true");
-    setText(trouble, words);
+    setText(trouble, text);
     input.select();
     input.focus();
   };
@@ -44,7 +44,7 @@ export function proofField(id, trouble) {
   };
 }
 
-export function expiryWords({ expires_at: at }, now = Date.now()) {
+export function expiryText({ expires_at: at }, now = Date.now()) {
   if (at === null) return "never";
   const left = Date.parse(at) - now;
   if (left <= 0) return "expired";
@@ -64,13 +64,13 @@ export function secretPanel({ name, role, secret, expires_at: expires }, onclose
 }
 
 const QUESTIONS = {
-  renew: { title: "Renew the secret of", words: "The old secret becomes invalid, and all browsers logged in with it are logged out.", yes: "Renew secret", no: "Cancel" },
-  revoke: { title: "Revoke", words: "Its users are logged out with their next request.", yes: "Revoke token", no: "Cancel" },
+  renew: { title: "Renew the secret of", text: "The old secret becomes invalid, and all browsers logged in with it are logged out.", yes: "Renew secret", no: "Cancel" },
+  revoke: { title: "Revoke", text: "Its users are logged out with their next request.", yes: "Revoke token", no: "Cancel" },
 };
 
 /** `ondone(answer)` gets the new secret, or null after a revocation; `onclose` cancels. */
 export function question(row, what, { mine, ondone, onclose }) {
-  const { title, words, yes, no } = QUESTIONS[what];
+  const { title, text, yes, no } = QUESTIONS[what];
   const { field, life } = lifeField("life", row.expires_at === null ? null : 90);
   const trouble = h("div.field-error", { id: "question-trouble", role: "alert" });
   const proof = proofField("question-proof", trouble);
@@ -100,7 +100,7 @@ export function question(row, what, { mine, ondone, onclose }) {
   };
   const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
-    h("p", words, mine && h("strong.warn", " You are logged in with this token.")),
+    h("p", text, mine && h("strong.warn", " You are logged in with this token.")),
     what === "renew" && h("div.narrow", field),
     proof.field, trouble, buttons);
   return { element, focus: () => proof.input.focus() };
@@ -123,8 +123,8 @@ export function conflict(trouble, buttons, row, now, { onclose, again, run }) {
 }
 
 function versionRow(label, token) {
-  const words = token
-    ? `${token.role}, expires ${expiryWords(token)}, created or renewed ${ago(token.changed_at)} by ${token.changed_by}, ${token.password_set_at ? `password set ${ago(token.password_set_at)}` : "no password"}`
+  const text = token
+    ? `${token.role}, expires ${expiryText(token)}, created or renewed ${ago(token.changed_at)} by ${token.changed_by}, ${token.password_set_at ? `password set ${ago(token.password_set_at)}` : "no password"}`
     : "revoked";
-  return h("tr", h("th", { scope: "row" }, label), h("td", words));
+  return h("tr", h("th", { scope: "row" }, label), h("td", text));
 }

@@ -1,7 +1,7 @@
 // Undoes one change after a preview of the effect.
 
 import { post } from "./api.js";
-import { valueWords } from "./audit_words.js";
+import { valueText } from "./audit_text.js";
 import { h, replace, setText } from "./dom.js";
 import { reachLines, showCommand } from "./quota_preview.js";
 import { toast } from "./shell.js";
@@ -10,15 +10,15 @@ export class UndoPanel {
   constructor({ change, onclose }) {
     this.change = change;
     this.onclose = onclose;
-    const back = valueWords(change.kind, change.key, change.old);
+    const back = valueText(change.kind, change.key, change.old);
     this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Checking the effect…"));
     this.command = h("div");
     this.trouble = h("p.field-error", { role: "alert" });
     this.confirm = h("button.primary", { type: "button", disabled: true, onclick: () => this.undo() }, "Undo this change");
-    const words = back === null ? [" is removed."] : [" returns to ", h("b", back), "."];
+    const text = back === null ? [" is removed."] : [" returns to ", h("b", back), "."];
     this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
       h("h2", "Undo this change?"),
-      h("p", h("code", change.key), words, h("span.quiet", " The undo is recorded as another change.")),
+      h("p", h("code", change.key), text, h("span.quiet", " The undo is recorded as another change.")),
       h("div.consequences", this.reach, this.command),
       this.trouble,
       h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));

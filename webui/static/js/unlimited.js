@@ -2,7 +2,7 @@
 
 import { Sparkline } from "./chart.js";
 import { h, needs, replace, setText } from "./dom.js";
-import { ANONYMOUS, entityChips, entityKey, entityWords } from "./entity.js";
+import { ANONYMOUS, entityChips, entityKey, entityText } from "./entity.js";
 import { once, Table } from "./table.js";
 import { bytesPerSecond, count, digits, group } from "./units.js";
 
@@ -52,7 +52,7 @@ export class Unlimited {
 
   button(row, td) {
     td.row = row;
-    once(td, "button", () => needs("editor", h("button", { type: "button", "aria-label": `Set a limit for ${entityWords(entityOf(td.row))}`, onclick: () => this.limit(td.row) }, "Set a limit")));
+    once(td, "button", () => needs("editor", h("button", { type: "button", "aria-label": `Set a limit for ${entityText(entityOf(td.row))}`, onclick: () => this.limit(td.row) }, "Set a limit")));
   }
 
   limit(row) {

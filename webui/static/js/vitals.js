@@ -43,26 +43,26 @@ function gauge(box, name, label, hint) {
   return gauges.get(name);
 }
 
-export function showHealth(box, figures) {
+export function showHealth(box, metrics) {
   const idle = (name, label, hint, value) => {
     if (value === null) return;
     const level = idleLevel(value);
     gauge(box, name, label, hint).show(value, percent(value), level, WORDS[level]);
   };
-  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent. The share of time in which the broker's one thread waits", figures.processor_idle);
-  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent. The same thread runs handlers and network threads, so both are equal", figures.handler_idle);
-  if (figures.acceptor_blocked !== null) {
-    const blocked = figures.acceptor_blocked;
+  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent. The share of time in which the broker's one thread waits", metrics.processor_idle);
+  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent. The same thread runs handlers and network threads, so both are equal", metrics.handler_idle);
+  if (metrics.acceptor_blocked !== null) {
+    const blocked = metrics.acceptor_blocked;
     const level = blocked > 0.5 ? "urgent" : blocked > 0.1 ? "watch" : "good";
     gauge(box, "acceptor", "Acceptor blocked", "Kafka: AcceptorBlockedPercent").show(blocked, percent(blocked), level, WORDS[level]);
   }
-  const size = figures.memory_pool_size;
-  const used = size ? figures.memory_pool_used / size : null;
-  const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : "no limit";
+  const size = metrics.memory_pool_size;
+  const used = size ? metrics.memory_pool_used / size : null;
+  const figure = size ? `${bytes(metrics.memory_pool_used, true)} of ${bytes(size, true)}` : "no limit";
   gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), "");
-  const controllers = figures.controller_memory_pool_size;
+  const controllers = metrics.controller_memory_pool_size;
   if (controllers) {
-    const taken = figures.controller_memory_pool_used;
+    const taken = metrics.controller_memory_pool_used;
     gauge(box, "controller-memory", "Request memory of the controller", "queued.max.request.bytes")
       .show(taken / controllers, `${bytes(taken, true)} of ${bytes(controllers, true)}`, useLevel(taken / controllers), "");
   }
@@ -99,7 +99,7 @@ function capitalised(name) {
 const PHASES = [
   ["RequestQueueTimeMs", "Queued"],
   ["LocalTimeMs", "Local"],
-  ["RemoteTimeMs", "Waiting"],
+  ["RemoteTimeMs", document.body.dataset.gateway === "yes" ? "Upstream" : "Waiting"],
   ["ThrottleTimeMs", "Throttled"],
   ["ResponseQueueTimeMs", "Response queued"],
   ["ResponseSendTimeMs", "Sending"],

@@ -53,7 +53,7 @@ export class WhatIf {
     const limit = this.limits.find(({ key }) => key === this.kind.value);
     this.entities = limit.probes.map(({ entity }) => entity);
     const chosen = this.which.value;
-    replace(this.which, this.entities.map((entity, index) => h("option", { value: index }, words(entity))));
+    replace(this.which, this.entities.map((entity, index) => h("option", { value: index }, optionText(entity))));
     if (chosen !== "" && Number(chosen) < this.entities.length) this.which.value = chosen;
     this.read();
     if (this.active) this.onchange();
@@ -111,7 +111,7 @@ export class WhatIf {
   }
 }
 
-function words(entity) {
+function optionText(entity) {
   return Object.entries(entity).map(([kind, name]) => `${kind === "client-id" ? "client id" : kind === "ip" ? "address" : kind} ${name === null ? "default" : name}`).join(", ");
 }
 

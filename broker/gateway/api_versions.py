@@ -1,0 +1,160 @@
+"""Which APIs and versions a client may use through the gateway.
+
+Called by the gateway for ApiVersions responses of upstream brokers, and with the key and version of each
+request, for clients that send what the gateway did not offer. A client may use
+
+* in the versions that the upstream broker supports and the codec knows, an API with requests or responses
+  that the gateway reads or changes;
+* in all versions that the upstream broker supports, any other API, known or not: its messages are forwarded
+  as they are;
+* in the gateway's own versions, an API that the gateway answers itself;
+* no API that brokers and controllers use among themselves.
+
+Pure. A damaged response raises ProtocolViolation.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.gateway.responses import decoded, encoded
+from broker.protocol.api_key import ApiKey
+from broker.protocol.codec import known_versions
+from broker.protocol.messages.api_versions import ApiVersion
+from broker.protocol.schema import Buffer
+
+Versions = tuple[int, int]
+"""First and last version, both included."""
+
+ANY: Final = (0, 0x7FFF)
+
+MAX_FETCH: Final = 15
+"""From 16, a response has addresses of brokers (KIP-951) after its records, which the gateway never reads."""
+
+READ: Final = frozenset(
+    (
+        ApiKey.PRODUCE,
+        ApiKey.METADATA,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.API_VERSIONS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKey.PUSH_TELEMETRY,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+    )
+)
+"""The APIs whose messages the gateway reads beyond their header and throttle time."""
+
+INTERNAL: Final = frozenset(
+    (
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    )
+)
+"""APIs that no client uses: those of controllers' listeners, and those of brokers among themselves.
+
+Not WriteTxnMarkers, which Kafka's admin client sends to abort a transaction.
+"""
+
+ADVERTISED_MIN: Final[dict[int, int]] = {ApiKey.PRODUCE: 0}
+"""Kafka and Weir advertise Produce from 0 but serve it from 3: librdkafka tests for it. (KAFKA-18659)"""
+
+
+@cache
+def forwardable(api_key: int) -> Versions | None:
+    """Return the first and the last version that the gateway can forward; None if it forwards none.
+
+    The upstream broker may support fewer.
+    """
+    if api_key in INTERNAL:
+        return None
+    if api_key == ApiKey.FETCH:
+        return 0, MAX_FETCH
+    if api_key == ApiKey.SASL_HANDSHAKE:
+        return 1, 1  # the tokens after version 0 have no request around them
+    return known_versions(api_key) if api_key in READ else ANY
+
+
+def is_allowed(api_key: int, version: int) -> bool:
+    """Return whether the gateway can forward a request. The connection of any other is closed, as in Kafka.
+    The gateway's own handler answers newer versions of ApiVersions. (KIP-511)
+    """
+    versions = forwardable(api_key)
+    return versions is not None and versions[0] <= version <= versions[1]
+
+
+def intersect(
+    response: Buffer,
+    request_version: int,
+    local: Mapping[int, Versions],
+    throttle_time_ms: int = 0,
+    missing: Mapping[int, Versions] = MappingProxyType({}),
+) -> bytes:
+    """Return the response for the client: the versions that the upstream broker supports and the gateway can
+    forward, and the APIs in `local`, which the gateway answers. Those in `missing` are added if the upstream
+    broker does not know them. The rest of the response stays.
+
+    `response` is that of the upstream broker, without its size; the result is whole, with its size, and has
+    at least this throttle time. Raises ProtocolViolation if the response is damaged.
+    """
+    # A broker that does not know the request's version answers in version 0. (KIP-511)
+    refused = bytes(response[4:6]) == _UNSUPPORTED
+    version = 0 if refused else request_version
+    message, correlation_id = decoded(response, ApiKey.API_VERSIONS, version)
+    offered = {
+        each.api_key: each for each in map(_limited, message.api_keys) if each.min_version <= each.max_version
+    }
+    if message.error_code == ErrorCode.NONE:
+        offered = (
+            {key: ApiVersion(key, *versions) for key, versions in missing.items()}
+            | offered
+            | {key: ApiVersion(key, *versions) for key, versions in local.items()}
+        )
+    message.api_keys = [offered[key] for key in sorted(offered)]
+    message.throttle_time_ms = max(message.throttle_time_ms, throttle_time_ms)
+    return encoded(message, version, correlation_id)
+
+
+_UNSUPPORTED: Final = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+
+
+def _limited(upstream: ApiVersion) -> ApiVersion:
+    """Return the versions of an API that both sides know; the last is below the first if there are none."""
+    key = upstream.api_key
+    first, last = forwardable(key) or (0, -1)
+    first = ADVERTISED_MIN.get(key, first)
+    return ApiVersion(key, max(first, upstream.min_version), min(last, upstream.max_version))

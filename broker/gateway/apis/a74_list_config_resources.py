@@ -1,0 +1,79 @@
+"""ListConfigResources at the gateway: lists its own client metrics, and the upstream cluster's resources.
+
+Version 0 lists client metrics only, so that no upstream broker is asked, and brokers before 3.7 need not know
+the API. In version 1, a request for other types is forwarded untouched; of a request for several or all
+types, the upstream cluster lists all but the client metrics. (KIP-714, KIP-1142)
+"""
+
+from collections.abc import Awaitable, Generator
+from functools import partial
+from typing import Any, Final
+
+from broker.api import a74_list_config_resources as local
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response
+from broker.api.pacing import consumed
+from broker.api.services import ControlServices
+from broker.control.commands import ResourceType
+from broker.errors import ErrorCode, ProtocolViolation
+from broker.gateway.apis.work import encoded, in_own_task, reply_of
+from broker.gateway.asking import ask, in_turns
+from broker.gateway.routes import Answers
+from broker.protocol.api_key import ApiKey, request_header_version
+from broker.protocol.client_id import client_id_and_body
+from broker.protocol.codec import decode_request
+from broker.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+OURS: Final = ResourceType.CLIENT_METRICS
+ONLY_CLIENT_METRICS: Final = 0
+"""The version that lists nothing else."""
+
+
+def answers_list(version: int) -> Answers:
+    """Return a function that tells whether the gateway answers a request."""
+    key = ApiKey.LIST_CONFIG_RESOURCES
+    flexible = request_header_version(key, version) == 2
+    decode = decode_request(key, version)
+
+    def answers(frame: memoryview | None) -> bool:
+        if version == ONLY_CLIENT_METRICS or frame is None:
+            return True
+        try:
+            _, body = client_id_and_body(frame, flexible)
+            message: Any = decode(frame, body)
+        except ProtocolViolation:
+            return True  # the handler closes the connection
+        return not message.resource_types or OURS in message.resource_types
+
+    return answers
+
+
+def handle(
+    message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
+) -> Outcome | Awaitable[Outcome]:
+    if context.api_version == ONLY_CLIENT_METRICS or set(message.resource_types) == {OURS}:
+        return local.handle(message, context, services)
+    return in_own_task(partial(_list, message.resource_types, context, services))
+
+
+async def _list(wanted: list[int], context: RequestContext, services: ControlServices) -> Outcome:
+    theirs = [each for each in wanted if each != OURS]
+    reply: ListConfigResourcesResponse = await ask(context, ListConfigResourcesRequest(theirs))
+    if reply.error_code != ErrorCode.NONE or (wanted and OURS not in wanted):
+        return encoded(Response(reply), len(reply.config_resources))
+    listed = await reply_of(local.handle(ListConfigResourcesRequest([OURS]), context, services))
+    found = await in_turns(_of_others(reply.config_resources))
+    reply.config_resources = [*found, *listed.config_resources]
+    return encoded(Response(reply), len(reply.config_resources))
+
+
+def _of_others(resources: list[Any]) -> Generator[None, None, list[Any]]:
+    """Return the resources that are not the gateway's, and empty the list."""
+    found: list[Any] = []
+    for some in consumed(resources):
+        found += (each for each in some if each.resource_type != OURS)
+        yield
+    return found

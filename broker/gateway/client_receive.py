@@ -1,0 +1,548 @@
+"""Reads a client's requests, decides about each by its head, and forwards them.
+
+Takes the place of a connection's `Receive`. A read takes what the kernel has, usually one or several whole
+requests, and forwards all of them in one send. What a quota, a limit or a request that is answered here holds
+back stays in `_rest` until the connection is unmuted. The bytes of a larger frame follow its head without
+being kept; above gateway.splice.min.bytes they never leave the kernel.
+
+Most reads have one whole request, with the client id of the one before, that needs nothing but to be
+forwarded: `read` does that by itself, as calls cost more than their work.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from struct import Struct
+from typing import Final
+
+from broker.errors import ProtocolViolation
+from broker.gateway.asking import AskedRequest
+from broker.gateway.channel import (
+    CONNECTING,
+    LOCAL,
+    LOCAL_DUE,
+    QUEUE_FULL,
+    RENEWAL_DUE,
+    RENEWING,
+    GatewayChannel,
+    Upstream,
+)
+from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
+from broker.gateway.routes import ForwardedRequest, ForwardRoutes, Treatment
+from broker.gateway.splice import Splice
+from broker.network.connection.channel import has_arrivals
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import EndOfStream, Frame, Receive, invalid_size
+from broker.network.connection.transport import Transport
+from broker.protocol.client_id import known_client_id
+from broker.protocol.varint import read_uvarint, skip_tags
+
+HEAD: Final = Struct(">iIih")
+"""Size, API key and version as one number, correlation id, length of the client id."""
+
+BURST: Final = 256
+"""Requests forwarded for one connection before others have their turn; ours. At 4 us each this is a
+millisecond.
+"""
+
+MAX_WHOLE: Final = SCRATCH_BYTES - 4
+"""The largest request that is read whole before it is forwarded: ApiVersions, SASL messages; ours."""
+
+ACKS: Final = Struct(">h")
+INT: Final = Struct(">i")
+MIN_SIZE: Final = 10
+
+SHORTEST: Final = 14
+"""Bytes of the shortest request, with its size."""
+
+MAX_PREFIX: Final = 6
+"""Bytes before the transactional id of a flexible Produce: the number of tagged fields, and a length."""
+
+NO_ACKS: Final = "a Produce without acks"
+
+UNPACK_HEAD: Final = HEAD.unpack_from
+
+Read = Callable[[Transport], Frame | None]
+
+UsualHead = tuple[Callable[[memoryview], tuple[int, int, int, bytes, int]], int, bytes, str | None]
+"""Returns the size, API key and version, correlation id, client id with its length, and the four bytes behind
+it as a number; the number of bytes that it reads; the client id with its length; and as a text. (Compiled, a
+tuple has no identity.)
+"""
+
+NO_HEAD: Final[UsualHead] = (Struct(">iIi0sI").unpack_from, 1 << 31, b"", None)
+"""Of a connection that has not sent two requests with the same client id: no read has so many bytes."""
+
+MAX_USUAL_HEAD: Final = 128
+KEPT_HEADS: Final = 4096
+"""The longest head that is a usual one, and how many of them all connections share; ours."""
+
+FORWARD, PRODUCE, FETCH, WHOLE, LOCALLY = Treatment
+
+
+class ClientReceive(Receive):
+    """`upstream` is set while the upstream connection is open; it closes with this one. `local` receives
+    requests that are answered here.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_forwarder",
+        "_left",
+        "_local",
+        "_local_is_partial",
+        "_renews",
+        "_routes",
+        "_splice",
+        "_unfinished",
+        "_usual_head",
+        "channel",
+        "upstream",
+    )
+
+    channel: GatewayChannel
+
+    def __init__(
+        self, limit: int, forwarder: Forwarder, routes: ForwardRoutes, local: Receive, frames: FramePool
+    ) -> None:
+        super().__init__(limit, forwarder.scratch, frames)
+        self._forwarder = forwarder
+        self._routes = routes
+        self._local = local
+        self._local_is_partial = False
+        self._left = 0
+        self._splice: Splice | None = None
+        self._unfinished: ForwardedRequest | None = None
+        self.upstream: Upstream | None = None
+        self._asked: tuple[ForwardedRequest, bytes] | None = None
+        self._renews = False
+        self._usual_head: UsualHead = NO_HEAD
+
+    def attach(self, channel: GatewayChannel) -> None:
+        """Receive for `channel`, once, before the first read."""
+        self.channel = channel
+        channel.client = self
+
+    @property
+    def has_buffered(self) -> bool:
+        return bool(self._rest) or self._local.has_buffered
+
+    @property
+    def waits_for_memory(self) -> bool:
+        """Whether this connection must not be read now, whatever has been decrypted."""
+        return bool(self.channel.flags) or self._local.waits_for_memory
+
+    def read(self, sock: Transport) -> Frame | None:
+        """Read once and forward. Returns a request that is to be answered here, if there is one.
+
+        Raises EndOfStream, ProtocolViolation for what is not forwarded, and OSError from the client's socket.
+        """
+        if self._left:
+            try:
+                self._relay(sock)
+            except EndOfStream:
+                self._give_up_unfinished()
+                raise
+            return None
+        if self._local_is_partial:
+            return self._read_local(sock)
+        scratch, rest = self._scratch, self._rest
+        begin = len(rest)
+        if begin:
+            scratch[:begin] = rest
+        try:
+            count = sock.recv_into(scratch[begin:] if begin else scratch)
+        except BlockingIOError:
+            return None
+        unpack, least, expected_id, client_id = self._usual_head
+        if count < least or begin:
+            if count == 0:
+                return self._forward_last(rest)
+            return self._forward(scratch, begin + count)
+        size, head, correlation_id, id_bytes, start = unpack(scratch)
+        forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
+        route = self._routes.get(head)
+        if (
+            size != count - 4
+            or size > self.limit
+            or id_bytes != expected_id
+            or route is None
+            or not route.usual_above < start < route.usual_below
+            or upstream is None
+            or not channel.authenticated
+        ):
+            return self._forward(scratch, count)
+        selector, treatment = forwarder.selector, route.treatment
+        request = ForwardedRequest(channel, route, client_id, correlation_id, size, selector.now)
+        if treatment is PRODUCE:
+            if forwarder.quotas.produce_active:
+                forwarder.charge_produce(request, channel.quotas, selector.now)
+        elif treatment is WHOLE:
+            upstream.observe(request, scratch[4:count], least - 8)
+        in_flight = channel.in_flight
+        in_flight.append(request)
+        channel.client_id = client_id
+        channel.requests += 1
+        channel.bytes_in += count
+        channel.last_active_ms = selector.now_ms
+        if len(in_flight) >= forwarder.max_in_flight:
+            channel.set_flag(QUEUE_FULL)
+        upstream.send(scratch[:count])
+        return None
+
+    def _forward_last(self, rest: bytes | memoryview) -> Frame | None:
+        """Forward what was held back at the end of the stream. Raises EndOfStream if no request of it is
+        whole.
+        """
+        frame = self._forward(memoryview(rest), len(rest)) if rest else None
+        if frame is None and len(self._rest) == len(rest) and not self.channel.flags:
+            raise EndOfStream
+        return frame
+
+    def next_buffered(self) -> Frame | None:
+        """Forward what was held back. Returns a request that is to be answered here, if there is one. Raises
+        what `read` raises.
+        """
+        if self._local_is_partial:
+            frame = self._local.next_buffered()
+            return None if frame is None else self._local_frame(frame)
+        rest = self._rest
+        if not rest or self._left:
+            return None
+        return self._forward(memoryview(rest), len(rest))
+
+    def close(self) -> None:
+        """Close the upstream connection, and give back buffers and pipe."""
+        self._local.close()
+        if self._splice is not None:
+            self._splice.release()
+            self._splice = None
+        if self.upstream is not None:
+            self.upstream.close()
+            self.upstream = None
+        self._rest = b""
+        self._left = 0
+        self._unfinished = None
+        asked, self._asked = self._asked, None
+        for request in (*self.channel.in_flight, *((asked[0],) if asked else ())):
+            if isinstance(request, AskedRequest):
+                request.lose()
+
+    def connected(self, upstream: Upstream) -> None:
+        """Forward to this upstream connection, and close it with the client's."""
+        self.upstream = upstream
+        self._send_asked(upstream)
+
+    def ask(self, request: ForwardedRequest, frame: bytes) -> None:
+        """Send the request of a handler, whose response arrives as an `AskedRequest`'s; opens the upstream
+        connection if there is none, and logs in on it again if that is due.
+        """
+        channel = self.channel
+        self._asked = request, frame
+        if self.upstream is None:
+            channel.set_flag(CONNECTING)
+            self._forwarder.open_upstream(channel)
+        elif channel.flags & RENEWAL_DUE:
+            self._begin_renewal()
+        else:
+            self._send_asked(self.upstream)
+
+    def renew(self) -> None:
+        """Let the gateway log in upstream again before the next request: after the responses in flight, or,
+        if the connection is idle, when a request arrives. A large request is sent to its end first.
+        """
+        channel, upstream = self.channel, self.upstream
+        if upstream is None:
+            return
+        if self._left:
+            self._renews = True
+        elif channel.flags or channel.in_flight or channel.send is not None or channel.receive.has_buffered:
+            channel.set_flag(RENEWAL_DUE)
+            upstream.check_turn()
+        else:
+            channel.read_with(partial(self._read_after_renewal, channel.read))
+
+    def renewed(self) -> None:
+        """Send what a handler has asked meanwhile."""
+        if self.upstream is not None:
+            self._send_asked(self.upstream)
+
+    def _read_after_renewal(self, read: Read, sock: Transport) -> Frame | None:
+        """Log in again when the first bytes of a request arrive, which stay in the kernel until `read` takes
+        them.
+        """
+        channel = self.channel
+        channel.read_with(read)
+        if not has_arrivals(channel):
+            return read(sock)  # the end of the stream
+        self._begin_renewal()
+        return None
+
+    def _begin_renewal(self) -> None:
+        channel = self.channel
+        channel.flags &= ~RENEWAL_DUE
+        channel.set_flag(RENEWING)
+        self._forwarder.renew(channel)
+
+    def _send_asked(self, upstream: Upstream) -> None:
+        """Send the request of a handler."""
+        if self._asked is None:
+            return
+        (request, frame), self._asked = self._asked, None
+        self.channel.in_flight.append(request)
+        try:
+            upstream.send(memoryview(frame))
+        except OSError as error:
+            self._forwarder.close(self.channel, str(error))
+
+    def unblocked(self) -> bool:
+        """Continue after the upstream broker has taken what it was sent. Returns whether all held bytes of a
+        large frame have been moved.
+        """
+        splice = self._splice
+        if splice is None:
+            return True
+        assert self.upstream is not None
+        if not splice.drain(self.upstream.fd):
+            return False
+        if not self._left:
+            self._splice = None
+            splice.release()
+            self._end_frame()
+        return True
+
+    def _forward(self, data: memoryview, end: int) -> Frame | None:
+        """Forward the requests in `data[:end]`, and keep what cannot be forwarded yet."""
+        forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
+        get_route, in_flight = self._routes.get, channel.in_flight
+        now = forwarder.selector.now
+        at = first = 0
+        left = BURST
+        try:
+            while end - at >= SHORTEST:
+                size, head, correlation_id, id_length = UNPACK_HEAD(data, at)
+                if size < MIN_SIZE or size > self.limit:
+                    raise self._invalid_size(size)
+                route = get_route(head) or self._routes.build(head)
+                treatment = route.treatment
+                if not channel.authenticated and not route.before_login:
+                    raise ProtocolViolation(f"{route.metrics.name} before authentication")
+                frame_end = at + 4 + size
+                if treatment is LOCALLY:
+                    if route.answers is None:
+                        self._send(data, first, at)
+                        first = at
+                        return self._begin_local(data, at, end)
+                    is_small = size <= SMALL_BYTES
+                    if is_small and frame_end > end:
+                        break
+                    if route.answers(data[at + 4 : frame_end] if is_small else None):
+                        self._send(data, first, at)
+                        first = at
+                        return self._begin_local(data, at, end)
+                if upstream is None:
+                    channel.set_flag(CONNECTING)
+                    forwarder.open_upstream(channel)
+                    break
+                if frame_end > end and (size <= SMALL_BYTES or treatment is WHOLE):
+                    if size > MAX_WHOLE:
+                        raise invalid_size(size, MAX_WHOLE)
+                    break
+                if id_length >= 0:
+                    body = at + 14 + id_length
+                    if body > frame_end:
+                        raise ProtocolViolation(f"invalid client id: {id_length} bytes in a frame of {size}")
+                    if body > end:
+                        break
+                    client_id = known_client_id(bytes(data[at + 14 : body]))
+                else:
+                    body, client_id = at + 14, None
+                known = self._usual_head
+                if (
+                    (known[3] != client_id or not known[2])
+                    and client_id == channel.client_id
+                    and body - at <= MAX_USUAL_HEAD
+                ):
+                    self._usual_head = _usual_head(bytes(data[at + 12 : body]), client_id)
+                request = ForwardedRequest(channel, route, client_id, correlation_id, size, now)
+                if not channel.authenticated:
+                    forwarder.admit(channel)
+                if treatment is PRODUCE:
+                    try:
+                        acks = _acks(data, body, end, frame_end, flexible=route.flexible)
+                    except IndexError:
+                        if frame_end <= end:
+                            raise ProtocolViolation(NO_ACKS) from None
+                        break
+                    if forwarder.quotas.produce_active and frame_end <= end:
+                        forwarder.charge_produce(request, channel.quotas, now)
+                    if acks:
+                        in_flight.append(request)
+                    else:
+                        route.record(request, now, 0)
+                else:
+                    if treatment is WHOLE:
+                        upstream.observe(request, data[at + 4 : frame_end], body - at - 4)
+                    in_flight.append(request)
+                channel.client_id = client_id
+                channel.requests += 1
+                channel.bytes_in += size + 4
+                if frame_end > end:
+                    self._left = frame_end - end
+                    self._unfinished = request
+                    at = end
+                    break
+                at = frame_end
+                if len(in_flight) >= forwarder.max_in_flight:
+                    channel.set_flag(QUEUE_FULL)
+                left -= 1
+                if channel.flags or not left:
+                    break
+            if 4 <= end - at < SHORTEST:
+                (size,) = INT.unpack_from(data, at)
+                if size < MIN_SIZE or size > self.limit:
+                    raise self._invalid_size(size)
+            if not at and end >= SCRATCH_BYTES and not channel.flags:
+                raise ProtocolViolation(f"a request header of more than {SCRATCH_BYTES} bytes")
+        except ProtocolViolation:
+            self._rest = b""
+            self._send(data, first, at)
+            raise
+        channel.last_active_ms = forwarder.selector.now_ms
+        self._rest = bytes(data[at:end]) if at < end else b""
+        if at:
+            self._send(data, first, at)
+        if not left and not channel.flags:
+            forwarder.resume(channel)
+        return None
+
+    def _invalid_size(self, size: int) -> ProtocolViolation:
+        if size < 0 or size > self.limit:
+            return invalid_size(size, self.limit)
+        return ProtocolViolation(f"a request of {size} bytes has no header: expected at least {MIN_SIZE}")
+
+    def _end_frame(self) -> None:
+        """Charge a large request, whose last byte has been sent."""
+        request, self._unfinished = self._unfinished, None
+        assert request is not None
+        forwarder, channel = self._forwarder, self.channel
+        if request.route.treatment is PRODUCE and forwarder.quotas.produce_active:
+            forwarder.charge_produce(request, channel.quotas, forwarder.ns())
+        if len(channel.in_flight) >= forwarder.max_in_flight:
+            channel.set_flag(QUEUE_FULL)
+        if self._renews:
+            self._renews = False
+            self.renew()
+
+    def _send(self, data: memoryview, begin: int, end: int) -> None:
+        if begin < end:
+            assert self.upstream is not None
+            self.upstream.send(data[begin:end])
+
+    def _relay(self, sock: Transport) -> None:
+        """Move more bytes of a large frame."""
+        upstream, forwarder = self.upstream, self._forwarder
+        assert upstream is not None
+        if self._splice is None and forwarder.splices(self._left):
+            self._splice = self._new_splice(sock)
+        splice = self._splice
+        if splice is not None:
+            try:
+                moved, is_blocked = splice.move(sock.fileno(), upstream.fd, self._left)
+            except EOFError:
+                raise EndOfStream from None
+            self._left -= moved
+            if is_blocked:
+                upstream.block()
+            elif not self._left:
+                self._splice = None
+                splice.release()
+                self._end_frame()
+            return
+        scratch = self._scratch
+        for _ in range(COPIES):
+            try:
+                count = sock.recv_into(scratch[: self._left])
+            except BlockingIOError:
+                return
+            if count == 0:
+                raise EndOfStream
+            self._left -= count
+            is_sent = upstream.send(scratch[:count])
+            if not self._left:
+                self._end_frame()
+                return
+            if not is_sent:
+                return
+
+    def _give_up_unfinished(self) -> None:
+        """Expect no response to the request that the client has not sent whole."""
+        in_flight = self.channel.in_flight
+        if in_flight and in_flight[-1] is self._unfinished:
+            in_flight.pop()
+
+    def _new_splice(self, sock: Transport) -> Splice | None:
+        """Return a pipe for the present frame, or None if it must be copied."""
+        assert self.upstream is not None
+        if sock.fileno() < 0 or self.upstream.fd < 0 or not self.upstream.is_plain:
+            return None
+        return self._forwarder.pipes.take()
+
+    # Requests that are answered here
+
+    def _begin_local(self, data: memoryview, at: int, end: int) -> Frame | None:
+        """Return the request at `at` if it is whole and all requests before it have been answered."""
+        channel = self.channel
+        if channel.in_flight or channel.send is not None or (self.upstream and self.upstream.is_blocked):
+            self._rest = bytes(data[at:end])
+            channel.set_flag(LOCAL_DUE)
+            return None
+        self._rest = b""
+        self._local.limit = self.limit
+        frame = self._local.read_from(data[at:end])
+        if frame is None:
+            self._local_is_partial = True
+            return None
+        return self._local_frame(frame)
+
+    def _read_local(self, sock: Transport) -> Frame | None:
+        frame = self._local.read(sock)
+        return None if frame is None else self._local_frame(frame)
+
+    def _local_frame(self, frame: Frame) -> Frame:
+        """Hand over a whole request, and take back the bytes behind it."""
+        self._local_is_partial = False
+        self._rest = self._local.take_rest()
+        self.channel.set_flag(LOCAL)
+        return frame
+
+
+@lru_cache(KEPT_HEADS)
+def _usual_head(id_bytes: bytes, client_id: str | None) -> UsualHead:
+    """Return how to read heads with this client id; `id_bytes` begin with its length."""
+    layout = Struct(f">iIi{len(id_bytes)}sI")
+    return layout.unpack_from, layout.size, id_bytes, client_id
+
+
+def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool) -> int:
+    """Return acks of a Produce whose body, or header tags, begin at `at`; bytes have arrived up to `end`.
+    Raises IndexError if acks have not arrived, ProtocolViolation.
+    """
+    last = frame_end - 2
+    if flexible:
+        if at + MAX_PREFIX > end or data[at]:
+            data = data[: min(end, frame_end)]  # behind it are bytes of other connections
+        tags = data[at]
+        at += 1
+        if tags:
+            at = skip_tags(data, at, frame_end, tags)
+        length, at = read_uvarint(data, at)
+        at += max(length - 1, 0)
+    elif at <= last and at + 2 <= end:
+        length = data[at] << 8 | data[at + 1]
+        at += 2 + (length if length < 0x8000 else 0)
+    if at > last:
+        raise ProtocolViolation(NO_ACKS)
+    if at + 2 > end:
+        raise IndexError
+    acks: int = ACKS.unpack_from(data, at)[0]
+    return acks

@@ -1,0 +1,240 @@
+"""Writes the gateway's events to topics of the upstream cluster, where the Spark pipeline reads them.
+
+`events.writer` calls `append` once a second. A topic is created when it has records and does not exist. A
+record's key decides its partition; records without a key go to the partitions in turn. Batches are sent with
+acks=1; a batch that its leader refuses is tried once more with fresh metadata. What is certainly not written
+and may be a second later (a new topic has no leader yet) waits, up to KEPT_BYTES; everything else is dropped
+and counted. Events never hold back requests.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
+from zlib import crc32
+
+import trio
+
+from broker.api.automatic_topics import automatic_topic
+from broker.config.table import BrokerConfig
+from broker.errors import ErrorCode
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.records.build import NewRecord, build_batch
+from broker.services.event_log import EventBuffer, Waiting, codec_of, in_batches
+
+logger = logging.getLogger(__name__)
+
+PRODUCE_VERSION: Final = 9
+"""The last version that names topics and whose errors carry no addresses."""
+
+METADATA_VERSION: Final = 9
+
+FOUND_WITHIN: Final = 20
+FOUND_PAUSE_S: Final = 0.1
+"""How often, and how long in between, a new topic is looked for: brokers learn of it one after the other."""
+
+NOT_YET: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+
+LATER: Final = frozenset(
+    {
+        *NOT_YET,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of a batch that is not written, and may be in a second."""
+
+UNSENT: Final = frozenset(
+    {Reason.DNS, Reason.REFUSED, Reason.TLS, Reason.CREDENTIALS, Reason.NODE, Reason.CLUSTER}
+)
+"""Failures before a request is sent. After the others, a batch may be written, and would be twice."""
+
+KEPT_BYTES: Final = 1024 * 1024
+"""Records of a topic that wait for the next second; ours."""
+
+AT_ONCE: Final = 1_000
+"""Records between two requests: their batches are built in about a millisecond."""
+
+PRODUCE_TIMEOUT_MS: Final = 10_000
+LANE: Final = "events"
+
+
+class RequestSender(Protocol):
+    """Sends the gateway's own requests; see `upstream.client.UpstreamClient`."""
+
+    async def request(
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+    ) -> Any:
+        """Send a request and return the response. Raises UpstreamError."""
+
+
+class UpstreamTopics(EventBuffer):
+    """The buffers of all event topics, and their partitions' leaders as far as they are known. `errors` has
+    the topics whose last records could not be written, with the reason.
+    """
+
+    def __init__(self, client: RequestSender, config: Callable[[], BrokerConfig]) -> None:
+        super().__init__()
+        self._client = client
+        self._config = config
+        self._leaders: dict[str, dict[int, int | None]] = {}
+        self._turn = 0
+        self.errors: dict[str, str] = {}
+
+    async def append(self, _wall_ms: int) -> None:
+        """Write all buffered records. If cancelled, AT_ONCE records of one topic can be lost."""
+        for topic, waiting in list(self.topics.items()):  # others offer records to new topics meanwhile
+            if waiting.records:
+                error = await self._append(topic, waiting)
+                while waiting.records and error is None:
+                    error = await self._append(topic, waiting)
+                self._note(topic, error)
+
+    async def _append(self, topic: str, waiting: Waiting) -> UpstreamError | None:
+        """Write the oldest records of a topic, and return the last failure."""
+        records = self.take(topic, AT_ONCE)
+        error: UpstreamError | None = None
+        later: list[NewRecord] = []
+        try:
+            batches = [*self._divided(records, len(self._leaders.get(topic) or await self._find(topic)))]
+        except UpstreamError as failed:
+            error, batches = failed, []
+            if _may_be_written_later(failed):
+                later = records
+            else:
+                waiting.dropped += len(records)
+        for partition, batch in batches:
+            if error is not None and not isinstance(error, TopicError):
+                # A node or the cluster cannot be reached: the other batches would wait as long.
+                later += batch
+                continue
+            failure = await self._write(topic, partition, batch)
+            error = failure or error
+            if failure is None:
+                waiting.written += len(batch)
+            elif _may_be_written_later(failure):
+                later += batch
+            else:
+                waiting.dropped += len(batch)
+        if later:
+            self.put_back(topic, later, KEPT_BYTES)
+        return error
+
+    def _divided(self, records: list[NewRecord], count: int) -> Iterator[tuple[int, list[NewRecord]]]:
+        """Yield the batches of each of `count` partitions."""
+        keyed: dict[int, list[NewRecord]] = {}
+        others = []
+        for record in records:
+            if record.key is None:
+                others.append(record)
+            else:
+                keyed.setdefault(crc32(record.key) % count, []).append(record)
+        for partition, part in keyed.items():
+            for batch in in_batches(part):
+                yield partition, batch
+        for batch in in_batches(others):
+            yield self._turn % count, batch
+            self._turn += 1
+
+    async def _write(self, topic: str, partition: int, batch: list[NewRecord]) -> UpstreamError | None:
+        """Write one batch, and return why it is not written."""
+        error: UpstreamError | None = None
+        for _ in range(2):
+            try:
+                code = await self._produce(topic, partition, batch)
+            except UpstreamError as failed:
+                failure = failed
+            else:
+                if not code:
+                    return None
+                failure = TopicError("Produce", f"{topic}-{partition}", code)
+            # A batch that may be written by the first request is not written later.
+            if error is None or _may_be_written_later(error):
+                error = failure
+            self._leaders.pop(topic, None)
+        return error
+
+    async def _produce(self, topic: str, partition: int, batch: list[NewRecord]) -> int:
+        """Send one batch to the leader, and return the error code. Raises UpstreamError."""
+        leader = (self._leaders.get(topic) or await self._find(topic)).get(partition)
+        if leader is None:
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        data = PartitionProduceData(partition, build_batch(batch, codec=codec_of(batch)))
+        request = ProduceRequest(
+            acks=1,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            topic_data=[TopicProduceData(topic, partition_data=[data])],
+        )
+        response = await self._client.request(leader, request, PRODUCE_VERSION, lane=LANE)
+        return int(response.responses[0].partition_responses[0].error_code)
+
+    async def _find(self, topic: str) -> dict[int, int | None]:
+        """Return the leader of each partition, if it has one, and create the topic if it is missing. Raises
+        UpstreamError.
+        """
+        found = await self._describe(topic)
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await self._create(topic)
+            for _ in range(FOUND_WITHIN):
+                found = await self._describe(topic)
+                if found.error_code not in NOT_YET:
+                    break
+                await trio.sleep(FOUND_PAUSE_S)
+        if found.error_code:
+            raise TopicError("Metadata", topic, found.error_code)
+        leaders = {
+            each.partition_index: each.leader_id if each.leader_id >= 0 else None for each in found.partitions
+        }
+        if not any(leader is not None for leader in leaders.values()):
+            raise TopicError("Metadata", topic, ErrorCode.LEADER_NOT_AVAILABLE)
+        self._leaders[topic] = leaders
+        return leaders
+
+    async def _describe(self, topic: str) -> Any:
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        response: MetadataResponse = await self._client.request(None, request, METADATA_VERSION, lane=LANE)
+        return response.topics[0]
+
+    async def _create(self, topic: str) -> None:
+        wanted = automatic_topic(topic, self._config())
+        settings = [CreatableTopicConfig(name, value) for name, value in wanted.configs]
+        new = CreatableTopic(topic, self._config().events.topic_partitions, -1, configs=settings)
+        request = CreateTopicsRequest([new], timeout_ms=PRODUCE_TIMEOUT_MS)
+        response = await self._client.request(None, request, lane=LANE)
+        code = response.topics[0].error_code
+        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise TopicError("CreateTopics", topic, code)
+
+    def _note(self, topic: str, error: UpstreamError | None) -> None:
+        """Log the first failure of a topic, and the end of failing."""
+        if error is not None:
+            if topic not in self.errors:
+                logger.warning("cannot write events upstream", extra={"topic": topic, "reason": str(error)})
+            self.errors[topic] = str(error)
+        elif self.errors.pop(topic, None) is not None:
+            logger.info("events are written upstream again", extra={"topic": topic})
+
+
+class TopicError(UpstreamError):
+    """An error code of the cluster for a topic or a partition."""
+
+    def __init__(self, api: str, topic: str, code: int) -> None:
+        try:
+            name = ErrorCode(code).name
+        except ValueError:
+            name = str(code)
+        super().__init__(Reason.PROTOCOL, f"{api} of {topic}: {name}")
+        self.code = code
+
+
+def _may_be_written_later(error: UpstreamError) -> bool:
+    """Whether the records of a failed request are certainly not written and may be in a second."""
+    return error.code in LATER if isinstance(error, TopicError) else error.reason in UNSENT

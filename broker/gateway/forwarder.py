@@ -1,0 +1,157 @@
+"""What all connections of one processor of the gateway share: buffers, limits, quotas, and its reactor.
+
+The processor creates it; `client_receive` and `upstream_receive` use it for every frame.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from broker.api.byte_quotas import record_produce
+from broker.gateway.channel import ChannelQuotas, GatewayChannel
+from broker.gateway.responses import KeptResponses, Slices
+from broker.gateway.routes import ForwardedRequest
+from broker.gateway.splice import PipePool
+from broker.network.clock import TrioClock
+from broker.network.selector import Selector
+from broker.network.throttling import Throttling
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.throttled import Throttle, longer
+
+SCRATCH_BYTES: Final = 128 * 1024
+"""The buffer that every read of a processor uses: most requests and responses pass through it whole."""
+
+SMALL_BYTES: Final = 16 * 1024
+"""A frame of up to this size is forwarded when it is whole; the bytes of a larger one as they arrive. Ours.
+"""
+
+COPIES: Final = 8
+"""Reads of one large frame before other connections have their turn, where it is copied; ours."""
+
+
+Rewrite = Callable[[ForwardedRequest, bytes | bytearray], bytes | Slices]
+"""Takes a whole response without its size and returns it with it, or the slices that return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardLimits:
+    """`max_in_flight` is gateway.max.in.flight.requests.per.connection, `splice_min_bytes` is
+    gateway.splice.min.bytes, 0 for never.
+    """
+
+    max_in_flight: int
+    splice_min_bytes: int
+
+
+class UpstreamEvents(Protocol):
+    """An upstream connection as the processor uses it; see `upstream_receive`."""
+
+    channel: GatewayChannel
+
+    def on_event(self, mask: int) -> None:
+        """Handle an event of the epoll. Raises ProtocolViolation and OSError."""
+
+    def rewritten(self, request: ForwardedRequest, response: bytes) -> None:
+        """Pass on a response that was rewritten in slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingSteps:
+    """What the processor does for its connections. `resume` reads again from an unmuted client,
+    `open_upstream` opens the upstream connection of a client, `renew` logs in on it again, `close` closes a
+    client's connection with a reason. `observe` sees a request with the offset of its body before it is sent.
+    `rewrite` returns a response as the client must see it, `rewrite_in_slices` runs the slices of a large one
+    and passes it on. `rewrite_beginning` returns what the beginning of a large Metadata response becomes,
+    given its size, or None if that cannot be told.
+    """
+
+    resume: Callable[[GatewayChannel], None]
+    open_upstream: Callable[[GatewayChannel], None]
+    renew: Callable[[GatewayChannel], None]
+    close: Callable[[GatewayChannel, str], None]
+    admit: Callable[[GatewayChannel], None]
+    observe: Callable[[ForwardedRequest, memoryview, int], None]
+    rewrite: Rewrite
+    rewrite_beginning: Callable[[ForwardedRequest, bytearray, int], bytes | None]
+    rewrite_in_slices: Callable[[UpstreamEvents, ForwardedRequest, Slices], None]
+
+
+class Forwarder:
+    """`scratch` is valid within one call. The `charge_...` methods charge the quotas of the channel that they
+    are given: those of the gateway, or with quota.scope=broker those of its upstream node. `quotas` tells
+    whether any quota is active. `kept` remembers rewritten responses.
+    """
+
+    def __init__(
+        self,
+        limits: ForwardLimits,
+        clock: TrioClock,
+        selector: Selector,
+        quotas: ClientQuotas,
+        throttling: Throttling,
+        kept: KeptResponses,
+        steps: ForwardingSteps,
+    ) -> None:
+        self.limits = limits
+        self.max_in_flight = limits.max_in_flight
+        self.clock = clock
+        self.ns = clock.ns
+        self.selector = selector
+        self.quotas = quotas
+        self.kept = kept
+        self.resume = steps.resume
+        self.open_upstream = steps.open_upstream
+        self.renew = steps.renew
+        self.close = steps.close
+        self.admit = steps.admit
+        self.observe = steps.observe
+        self.rewrite = steps.rewrite
+        self.rewrite_beginning = steps.rewrite_beginning
+        self.rewrite_in_slices = steps.rewrite_in_slices
+        self.upstreams: dict[int, UpstreamEvents] = {}
+        """The open upstream connections by descriptor; they add and remove themselves."""
+        self.pipes = PipePool()
+        self.buffer = bytearray(SCRATCH_BYTES)
+        self.scratch = memoryview(self.buffer)
+        self.request_quota_active = False
+        """Whether a request quota exists."""
+        self._throttling = throttling
+
+    def splices(self, left: int) -> bool:
+        """Return whether to move the rest of a frame inside the kernel, if both sides are plain sockets."""
+        return left >= (self.limits.splice_min_bytes or left + 1)
+
+    def charge_produce(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> None:
+        """Charge a Produce, and throttle its connection if it exceeds a quota. Call only if
+        `quotas.produce_active`.
+        """
+        request.now_ms = now // 1_000_000 + self.clock.base_ms
+        self._throttle(request, record_produce(quotas, request))
+
+    def charge_fetch(self, request: ForwardedRequest, quotas: ChannelQuotas, size: int, now: int) -> None:
+        """Charge the response of a Fetch, of `size` bytes, and throttle its connection if it exceeds a quota;
+        the response is delivered, as its records have arrived. Call only if `quotas.fetch_active`.
+        """
+        connection, client_id = request.channel, request.client_id
+        now_ms = now // 1_000_000 + self.clock.base_ms
+        throttle = quotas.fetch.record(connection.principal, client_id, size, now_ms)
+        if quotas.broker.active:
+            whole = quotas.broker.record_fetch(connection, client_id, size, now_ms, is_slow=False)
+            throttle = longer(throttle, whole)
+        self._throttle(request, throttle)
+
+    def charge_request(self, request: ForwardedRequest, quotas: ChannelQuotas, now: int) -> None:
+        """Charge the thread's time that the connection has taken since its last response, and throttle the
+        connection if it exceeds its request quota. Call only if `request_quota_active`.
+        """
+        channel = request.channel
+        spent, channel.network_ns = channel.network_ns, 0
+        channel.request_ns += spent
+        now_ms = now // 1_000_000 + self.clock.base_ms
+        throttle = quotas.request.record_handled(channel.principal, request.client_id, spent, now_ms)
+        self._throttle(request, throttle)
+
+    def _throttle(self, request: ForwardedRequest, throttle: Throttle | None) -> None:
+        if throttle is not None:
+            request.throttle_ms = max(request.throttle_ms, throttle.throttle_ms)
+            self._throttling.start(request, throttle)

@@ -1,0 +1,407 @@
+"""The reactor of the gateway: clients' sockets and their upstream sockets in one epoll.
+
+Inherits the turn from Kafka's processor. A client's frames are forwarded while they are read, so that only
+requests that the gateway answers itself reach `_admit` and the handlers. A task of its own opens each
+upstream connection, with TLS handshake and login; the client is muted meanwhile.
+"""
+
+import logging
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final, cast
+
+import trio
+
+from broker.config.listeners import Address
+from broker.errors import ProtocolViolation
+from broker.gateway.api_versions import intersect
+from broker.gateway.asking import LOST
+from broker.gateway.channel import CONNECTING, ENDED, LOCAL, RENEWAL_DUE, RENEWING, GatewayChannel
+from broker.gateway.client_receive import ClientReceive
+from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
+from broker.gateway.logins import ForwardedLogins
+from broker.gateway.node_scope import QuotasByNode
+from broker.gateway.renewals import Renewals, UpstreamTalk
+from broker.gateway.responses import (
+    KEPT_RESPONSE_BYTES,
+    KeptResponses,
+    Slices,
+    metadata_beginning,
+    rewritten,
+)
+from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
+from broker.gateway.upstream.connect import UpstreamSocket
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.renewal import LoginRenewal
+from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
+from broker.network.connection.channel import Channel, has_ended
+from broker.network.connection.mute import MuteState
+from broker.network.connection.receive import EndOfStream, Frame, Receive
+from broker.network.failures import Place
+from broker.network.handling.request_time import RequestTime
+from broker.network.handling.routes import CachedResponse, Route
+from broker.network.processor import Processor, ProcessorServices, ProcessorSettings
+from broker.network.responder import Responder
+from broker.network.selector import READ, WRITE
+from broker.network.supervisor import TaskStarter
+from broker.network.throttling import Throttling
+from broker.network.tls.tls_socket import TlsSocket
+from broker.protocol.api_key import ApiKey
+from broker.protocol.client_id import client_id_and_body
+from broker.protocol.codec import decode_request, known_versions
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.quotas.client_quotas import ClientQuotas
+
+logger = logging.getLogger(__name__)
+
+INT: Final = struct.Struct(">i")
+
+ENDED_STREAM: Final = "closed by the peer"
+
+LAST_API_VERSIONS: Final = known_versions(ApiKey.API_VERSIONS)[1]
+
+KEPT_SOFTWARE: Final = 64
+KEPT_SOFTWARE_BYTES: Final = 256
+"""ApiVersions requests that a processor remembers, and the largest of them."""
+
+Connect = Callable[[int | None], Awaitable[UpstreamSocket]]
+"""Opens a connection to an upstream node, or to any node. Raises UpstreamError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerForwarding:
+    """What a listener's processors forward with. `node_of` returns the node of a local port, None for a
+    bootstrap port; `node_of_name` that of the host name in a TLS handshake; `advertised` the address of a
+    node on this listener. `missing_versions` are offered of APIs that an upstream broker does not know.
+    `backoff_seconds` is how long the connection of a client stays open after its node, or with None every
+    node, could not be reached. `by_node` is set with quota.scope=broker.
+    """
+
+    limits: ForwardLimits
+    routes: ForwardRoutes
+    quotas: ClientQuotas
+    throttling: Throttling
+    connect: Connect
+    renewal: LoginRenewal
+    node_of: Callable[[int], int | None]
+    node_of_name: Callable[[str], int | None]
+    advertised: Callable[[int], Address | None]
+    addresses_version: Callable[[], int]
+    local_versions: Callable[[], dict[int, tuple[int, int]]]
+    missing_versions: Mapping[int, tuple[int, int]]
+    backoff_seconds: Callable[[int | None, UpstreamError], float]
+    by_node: QuotasByNode | None
+
+
+class GatewayResponder(Responder):
+    """Writes the responses of requests that are answered here, and what clients do not take at once."""
+
+    def send_cached(
+        self, channel: Channel, route: Route, cached: CachedResponse, frame: bytes, received: int
+    ) -> None:
+        super().send_cached(channel, route, cached, frame, received)
+        if channel.fd >= 0 and channel.send is None:
+            self._after_unmute(channel)
+
+    def continue_send(self, channel: Channel) -> None:
+        send = channel.send
+        super().continue_send(channel)
+        if isinstance(send, ForwardedSend) and channel.fd >= 0:
+            if channel.send is None:
+                send.upstream.resume()
+            elif send.is_empty:
+                self._selector.set_interest(channel, channel.interest & ~WRITE)
+
+    def resume(self, channel: GatewayChannel) -> None:
+        """Read again from a client that nothing mutes any more."""
+        self._after_unmute(channel)
+
+    def _after_unmute(self, channel: Channel) -> None:
+        assert isinstance(channel, GatewayChannel)
+        channel.flags &= ~LOCAL
+        if channel.settle_mute() is MuteState.NOT_MUTED:
+            super()._after_unmute(channel)
+            return
+        self._continue(channel)
+        if self.drained is not None:
+            self.check_drained()
+
+    def _after_response(self, channel: Channel) -> None:
+        super()._after_response(channel)
+        assert isinstance(channel, GatewayChannel)
+        self._continue(channel)
+
+    def _continue(self, channel: GatewayChannel) -> None:
+        """Do what has waited for the response of a request that was answered here."""
+        if channel.flags & ENDED and not channel.in_flight:
+            self._selector.close_channel(channel, ENDED_STREAM)
+        elif channel.flags & RENEWAL_DUE and channel.client.upstream is not None:
+            channel.client.upstream.check_turn()
+
+
+class GatewayProcessor(Processor):
+    """`forwarding` returns what its listener forwards with."""
+
+    channel_type: ClassVar[type[Channel]] = GatewayChannel
+    max_turns: ClassVar[int] = 32  # no other task has a part in forwarding
+
+    def __init__(
+        self,
+        processor_id: int,
+        name: str,
+        settings: ProcessorSettings,
+        services: ProcessorServices,
+        *,
+        forwarding: Callable[[str], ListenerForwarding],
+    ) -> None:
+        super().__init__(processor_id, name, settings, services, GatewayResponder)
+        responder = self.responder
+        assert isinstance(responder, GatewayResponder)
+        self._resume = responder.resume
+        self._forwarding = own = forwarding(self._settings.listener)
+        self._tasks: TaskStarter | None = None
+        self._responses = KeptResponses(own.advertised, own.addresses_version)
+        self._software: dict[tuple[int, bytes], tuple[str, str]] = {}
+        steps = ForwardingSteps(
+            resume=responder.resume,
+            open_upstream=self._open_upstream,
+            renew=self._renew_login,
+            close=self.selector.close_channel,
+            admit=self._unauthenticated.admit,
+            observe=self._observe,
+            rewrite=self._rewrite,
+            rewrite_beginning=self._rewrite_beginning,
+            rewrite_in_slices=self._rewrite_in_slices,
+        )
+        self._forwarder = Forwarder(
+            own.limits,
+            self._clock,
+            self.selector,
+            own.quotas,
+            own.throttling,
+            self._responses,
+            steps,
+        )
+        self._forwarded_logins = ForwardedLogins(
+            self.selector, self._clock, self._logins, self._failed_logins, self._settings.max_frame
+        )
+        self._slice = trio.Lock()
+        self._renewals = Renewals(self.name, self._clock)
+        local = self._new_receive
+        self._new_receive = lambda limit, sock: self._client_receive(limit, local(limit, sock))
+
+    def measure(self, request_time: RequestTime | None) -> None:
+        super().measure(request_time)
+        self._forwarder.request_quota_active = request_time is not None
+
+    def start_expiry(self, nursery: TaskStarter) -> None:
+        self._tasks = nursery
+        nursery.start_soon(self._renewals.reaper.run, name=self._renewals.reaper.name)
+        super().start_expiry(nursery)
+
+    def close(self) -> None:
+        super().close()
+        self._forwarder.pipes.close()
+
+    def _client_receive(self, limit: int, local: Receive) -> Receive:
+        self._newest = ClientReceive(limit, self._forwarder, self._forwarding.routes, local, self._frames)
+        return self._newest
+
+    def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
+        channel = super()._channel(sock, peer)
+        assert isinstance(channel, GatewayChannel)
+        channel.node_id = self._forwarding.node_of(sock.getsockname()[1])
+        self._newest.attach(channel)
+        if self._forwarding.by_node is None:
+            channel.quotas = self._forwarding.quotas
+        else:
+            self._forwarding.by_node.assign(channel)
+        return channel
+
+    def _on_event(self, channel: Channel, mask: int) -> Frame | None:
+        """Handle an event as a broker does, and note that a client has ended its stream while a request of
+        it is answered here: the connection closes after the response.
+        """
+        assert isinstance(channel, GatewayChannel)
+        if mask & READ and channel.flags & LOCAL and not channel.flags & ENDED and has_ended(channel):
+            channel.set_flag(ENDED)
+        return super()._on_event(channel, mask)
+
+    def _on_unregistered(self, fd: int, mask: int) -> None:
+        """Handle an event of an upstream connection, or the wake-up."""
+        upstream = self._forwarder.upstreams.get(fd)
+        if upstream is None:
+            super()._on_unregistered(fd, mask)
+            return
+        channel = upstream.channel
+        if self._request_time is not None:
+            self._request_time.begin()
+        try:
+            upstream.on_event(mask)
+        except Exception as error:  # noqa: BLE001 - sorted by `_close_on_error`
+            super()._close_on_error(channel, error)
+        if self._request_time is not None:
+            self._request_time.add_network(channel)
+
+    def _close_on_error(self, channel: Channel, error: Exception) -> None:
+        """Delay the end of a client's stream until the requests before it are answered."""
+        assert isinstance(channel, GatewayChannel)
+        if channel.in_flight and isinstance(error, EndOfStream | ProtocolViolation):
+            if isinstance(error, ProtocolViolation):
+                logger.warning("invalid request", extra={"connection": channel.id, "reason": str(error)})
+            channel.set_flag(ENDED)
+        else:
+            super()._close_on_error(channel, error)
+
+    # Upstream connections
+
+    def _open_upstream(self, channel: GatewayChannel) -> None:
+        assert self._tasks is not None
+        self._tasks.start_soon(self._open, channel, name=f"{self.name}-upstream-connection")
+
+    async def _open(self, channel: GatewayChannel) -> None:
+        """Open the upstream connection of a client, or close the client's connection."""
+        try:
+            if channel.node_id is None and isinstance(channel.sock, TlsSocket) and channel.sock.server_name:
+                channel.node_id = self._forwarding.node_of_name(channel.sock.server_name)
+            opened = await self._forwarding.connect(channel.node_id)
+        except UpstreamError as error:
+            await trio.sleep(self._forwarding.backoff_seconds(channel.node_id, error))
+            self.selector.close_channel(channel, f"no upstream connection: {error}")
+            return
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self.responder.fail(channel, Place.REGISTER, error)
+            return
+        if channel.fd < 0:
+            opened.sock.close()
+            return
+        try:
+            upstream = UpstreamReceive(opened, channel, self._forwarder)
+            self._renewals.add(channel, opened.session_lifetime_ms)
+            channel.upstream_address = opened.address
+            if self._forwarding.by_node is not None:
+                self._forwarding.by_node.assign(channel)
+            channel.client.connected(upstream)
+            channel.flags &= ~CONNECTING
+            if channel.settle_mute() is MuteState.NOT_MUTED:
+                self._resume(channel)
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            opened.sock.close()
+            self.responder.fail(channel, Place.REGISTER, error)
+
+    def _renew_login(self, channel: GatewayChannel) -> None:
+        assert self._tasks is not None
+        self._tasks.start_soon(self._renew, channel, name=f"{self.name}-upstream-login")
+
+    async def _renew(self, channel: GatewayChannel) -> None:
+        """Log in again on the upstream connection of a client, or close the client's connection."""
+        try:
+            lifetime_ms = await self._log_in_again(channel)
+            if channel.fd < 0:
+                return
+            self._renewals.add(channel, lifetime_ms)
+            channel.flags &= ~RENEWING
+            channel.client.renewed()
+            if channel.settle_mute() is MuteState.NOT_MUTED:
+                self._resume(channel)
+        except UpstreamError as error:
+            self.selector.close_channel(channel, f"the gateway's upstream login has ended: {error}")
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self.responder.fail(channel, Place.REGISTER, error)
+
+    async def _log_in_again(self, channel: GatewayChannel) -> int:
+        """Return how long the login lasts, in ms. Raises UpstreamError."""
+        own, upstream, address = self._forwarding, channel.client.upstream, channel.upstream_address
+        if upstream is None or address is None or upstream.credentials is None:
+            raise UpstreamError(Reason.CLOSED, LOST)
+        talk = UpstreamTalk(channel, own.routes, own.renewal.client_id, self._clock)
+        return await own.renewal.renew(talk, address, upstream.credentials)
+
+    def _rewrite_in_slices(self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Slices) -> None:
+        assert self._tasks is not None
+        name = f"{self.name}-rewriting"
+        self._tasks.start_soon(self._finish_rewriting, upstream, request, slices, name=name)
+
+    async def _finish_rewriting(
+        self, upstream: UpstreamEvents, request: ForwardedRequest, slices: Slices
+    ) -> None:
+        """Rewrite a response with a turn for others after each slice, and pass it on. Of several responses,
+        one slice runs in each turn.
+        """
+        channel = upstream.channel
+        try:
+            response: bytes | None = None
+            while response is None:
+                async with self._slice:
+                    response = self._next_slice(channel, slices)
+            if channel.fd >= 0:
+                upstream.rewritten(request, response)
+        except ProtocolViolation as error:
+            self.selector.close_channel(channel, str(error), logging.WARNING)
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self.responder.fail(channel, Place.SEND, error)
+
+    def _next_slice(self, channel: GatewayChannel, slices: Slices) -> bytes | None:
+        """Run one slice, whose time the client is charged. Returns the response after the last one."""
+        time = self._request_time
+        if time is not None:
+            time.begin()
+        try:
+            next(slices)
+        except StopIteration as end:
+            response: bytes = end.value
+            return response
+        finally:
+            if time is not None:
+                time.add_network(channel)
+        return None
+
+    def _observe(self, request: ForwardedRequest, frame: memoryview, _body: int) -> None:
+        """Note what a request says about its client. Raises ProtocolViolation."""
+        if request.route.api_key == ApiKey.API_VERSIONS:
+            self._note_software(request, frame)
+        elif request.route.api_key in SASL:
+            assert isinstance(request.channel, GatewayChannel)
+            self._forwarded_logins.request(request.channel, frame)
+
+    def _note_software(self, request: ForwardedRequest, frame: memoryview) -> None:
+        version = request.route.version
+        if not 3 <= version <= LAST_API_VERSIONS:
+            return
+        channel, text = request.channel, bytes(frame[8:])
+        software = self._software.get((version, text))
+        if software is None:
+            _, offset = client_id_and_body(frame, flexible=True)
+            message = cast(ApiVersionsRequest, decode_request(ApiKey.API_VERSIONS, version)(frame, offset))
+            software = message.client_software_name, message.client_software_version
+            if len(text) <= KEPT_SOFTWARE_BYTES:
+                if len(self._software) >= KEPT_SOFTWARE:
+                    self._software.clear()
+                self._software[version, text] = software
+        channel.software_name, channel.software_version = software
+
+    def _rewrite_beginning(self, request: ForwardedRequest, begun: bytearray, size: int) -> bytes | None:
+        return metadata_beginning(begun, size, request.route.version, self._forwarding.advertised)
+
+    def _rewrite(self, request: ForwardedRequest, frame: bytes | bytearray) -> bytes | Slices:
+        """Return a response, without its size, as the client must see it, with its size; of a large one, the
+        slices that are left. Raises ProtocolViolation.
+        """
+        own, route = self._forwarding, request.route
+        if len(frame) > KEPT_RESPONSE_BYTES and route.rewrite is not None:
+            return rewritten(frame, route.api_key, route.version, own.advertised)
+        frame = bytes(frame)
+        if route.api_key == ApiKey.API_VERSIONS:
+            missing, version = own.missing_versions, route.version
+            return self._responses.rewritten(
+                lambda answer, _: intersect(answer, version, own.local_versions(), missing=missing),
+                ApiKey.API_VERSIONS,
+                version,
+                frame,
+            )
+        if route.api_key in SASL:
+            return self._forwarded_logins.response(request, frame) or INT.pack(len(frame)) + frame
+        assert route.rewrite is not None
+        return self._responses.rewritten(route.rewrite, route.api_key, route.version, frame)

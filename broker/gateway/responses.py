@@ -1,0 +1,367 @@
+"""Replaces the addresses of upstream brokers in responses by those that the client must use.
+
+Called by the gateway for each response with addresses. These are all responses of Kafka 4.1 with a host and a
+port that a broker sends to clients: Produce from 10, Metadata, FindCoordinator, DescribeQuorum from 2,
+DescribeCluster, ShareFetch and ShareAcknowledge. (Fetch has addresses from 16, after its records:
+api_versions advertises up to 15.) The hosts in DescribeGroups, ACLs and the endpoints of Kafka Streams
+applications are those of clients, and stay.
+
+A rewritten response is decoded and encoded again without its unknown tagged fields, which could contain
+addresses, and the tagged fields of its header. Only of a large Metadata response the topics are copied as
+they are (metadata_head). Any other large response is rewritten in slices: an answer of FindCoordinator for
+10,000 groups takes 25 ms, in which the gateway would serve no other client. A node without an advertised
+address is left out of lists of nodes; where a client waits for that very node, it gets the error that Kafka
+has for a broker without the client's listener.
+
+Pure. A damaged frame raises ProtocolViolation.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache, lru_cache
+from struct import Struct
+from typing import Any, Final, cast
+
+from broker.config.listeners import Address
+from broker.errors import ErrorCode, ProtocolViolation
+from broker.gateway.metadata_head import BROKERS_AT_ONCE, MetadataBrokers
+from broker.protocol.api_key import ApiKey, response_header_version
+from broker.protocol.codec import (
+    decode_response,
+    decode_response_in_slices,
+    encode_response,
+    encode_response_in_slices,
+    parse_response_header,
+)
+from broker.protocol.dismantle import dismantle
+from broker.protocol.messages.describe_cluster import DescribeClusterResponse
+from broker.protocol.messages.describe_quorum import DescribeQuorumResponse
+from broker.protocol.messages.find_coordinator import FindCoordinatorResponse
+from broker.protocol.messages.metadata import MetadataResponse
+from broker.protocol.schema import Buffer, Message
+from broker.records.slices import SLICE
+
+Advertised = Callable[[int], Address | None]
+"""Node id -> the address at which this client reaches the node; None if it does not."""
+
+Rewriter = Callable[[Buffer, Advertised], bytes]
+"""(response without its size, advertised addresses) -> the whole response, with its size."""
+
+Slices = Generator[None, None, bytes]
+"""Rewrites a response, and yields after a bounded amount of work. Raises ProtocolViolation."""
+
+SIZE: Final = Struct(">i")
+AT_ONCE: Final = 16 * 1024
+"""Bytes of a response up to which it is rewritten at once, in two milliseconds; our own limit."""
+
+KEPT_RESPONSES: Final = 256
+KEPT_RESPONSE_BYTES: Final = 4096
+"""Rewritten responses that a processor remembers, and the largest of them; ours."""
+
+MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
+"""The largest response that the gateway collects; ours. Metadata of 100,000 partitions has 5 MB, and is not
+collected.
+"""
+
+MAX_COLLECTED: Final = {
+    ApiKey.API_VERSIONS: AT_ONCE,
+    ApiKey.SASL_HANDSHAKE: AT_ONCE,
+    ApiKey.SASL_AUTHENTICATE: 512 * 1024,
+}
+"""The largest responses that are read at once, with nothing else in between; ours. They have 1 kB usually."""
+
+KNOWN_ADDRESSES: Final = 512
+"""Addresses that are remembered while one response is rewritten; ours."""
+
+NO_NODE: Final = -1
+NO_PORT: Final = -1
+BROKERS: Final = 1
+"""DescribeCluster: the endpoints are those of brokers. (KIP-919)"""
+
+
+def rewriter(api_key: int, version: int) -> Rewriter | None:
+    """Return the function that rewrites the responses of this API and version; None if they contain no
+    addresses.
+
+    The function raises ProtocolViolation if the frame is damaged. Raises ProtocolViolation if the responses
+    contain addresses in a layout that the codec does not know; see `api_versions.is_allowed`.
+    """
+    found = _REPLACERS.get(api_key)
+    if found is None or version < found[0]:
+        return None
+    return _rewriter(api_key, version)
+
+
+def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised) -> bytes | Slices:
+    """Rewrite a response of an API and version with addresses. Returns it, or, if it has more than AT_ONCE
+    bytes, the slices that are left after the first. Raises ProtocolViolation.
+    """
+    if len(frame) <= AT_ONCE:
+        return _rewriter(api_key, version)(frame, advertised)
+    slices = _rewriter_in_slices(api_key, version)(frame, advertised)
+    try:
+        next(slices)
+    except StopIteration as end:
+        whole: bytes = end.value
+        return whole
+    return slices
+
+
+class KeptResponses:
+    """Remembers rewritten responses of up to KEPT_RESPONSE_BYTES, since clients ask for the same metadata
+    again and again. `addresses_version` changes with the addresses that `advertised` returns.
+    """
+
+    def __init__(self, advertised: Advertised, addresses_version: Callable[[], int]) -> None:
+        self._advertised = advertised
+        self._addresses_version = addresses_version
+        self._version: int | None = None
+        self._tails: dict[tuple[int, int, bytes], bytes] = {}
+        """Rewritten responses behind the correlation id, by API, version and the same part of upstream's."""
+
+    def __len__(self) -> int:
+        return len(self._tails)
+
+    def known(self, api_key: int, version: int, data: memoryview, end: int) -> bytes | None:
+        """Return what a response with its size, `data[:end]`, is rewritten to, with its correlation id, if it
+        is remembered.
+        """
+        if self._addresses_version() != self._version:
+            return None
+        tail = self._tails.get((api_key, version, bytes(data[8:end])))
+        return None if tail is None else b"".join((SIZE.pack(len(tail) + 4), data[4:8], tail))
+
+    def rewritten(self, rewrite: Rewriter, api_key: int, version: int, frame: bytes) -> bytes:
+        """Return the rewritten response, with its own correlation id. Raises ProtocolViolation."""
+        addresses = self._addresses_version()
+        if addresses != self._version:
+            self._version = addresses
+            self._tails.clear()
+        key = api_key, version, frame[4:]
+        tail = self._tails.get(key)
+        if tail is None:
+            tail = rewrite(frame, self._advertised)[8:]
+            if len(frame) <= KEPT_RESPONSE_BYTES:
+                if len(self._tails) >= KEPT_RESPONSES:
+                    self._tails.clear()
+                self._tails[key] = tail
+        return b"".join((SIZE.pack(len(tail) + 4), frame[:4], tail))
+
+
+@cache
+def _rewriter(api_key: int, version: int) -> Rewriter:
+    _, replace = _REPLACERS[api_key]
+    decode_response(api_key, version)  # raises for an unknown version here and not for each response
+
+    def rewrite(frame: Buffer, advertised: Advertised) -> bytes:
+        message, correlation_id = decoded(frame, api_key, version)
+        for _ in replace(message, version, lru_cache(KNOWN_ADDRESSES)(advertised)):
+            pass
+        return encoded(message, version, correlation_id)
+
+    return rewrite
+
+
+@cache
+def _rewriter_in_slices(api_key: int, version: int) -> Callable[[Buffer, Advertised], Slices]:
+    _, replace = _REPLACERS[api_key]
+    header_version = response_header_version(api_key, version)
+
+    def rewrite(frame: Buffer, advertised: Advertised) -> Slices:
+        if api_key == ApiKey.METADATA and (copied := _with_addresses(frame, version, advertised)) is not None:
+            return copied
+        correlation_id, body = parse_response_header(frame, header_version)
+        decode = decode_response_in_slices(api_key, version)  # compiled by the first call
+        yield
+        try:
+            message: Any = yield from decode(frame, body)
+        except ProtocolViolation as violation:
+            yield from dismantle(violation.take_partial())
+            raise
+        yield from replace(message, version, lru_cache(KNOWN_ADDRESSES)(advertised))
+        encode = encode_response_in_slices(api_key, version)
+        yield
+        parts = yield from encode(message, correlation_id)
+        freeing = dismantle(message)
+        del message
+        yield from freeing
+        return b"".join(cast(list[Buffer], parts))
+
+    return rewrite
+
+
+def decoded(frame: Buffer, api_key: int, version: int) -> tuple[Any, int]:
+    """Return the message and the correlation id of a response without its size. Raises ProtocolViolation."""
+    correlation_id, body = parse_response_header(frame, response_header_version(api_key, version))
+    return decode_response(api_key, version)(frame, body), correlation_id
+
+
+def encoded(message: Message, version: int, correlation_id: int) -> bytes:
+    """Return the whole response, with its size. Its records, if it has any, must be buffers."""
+    assert message.API_KEY is not None
+    parts = encode_response(message.API_KEY, version)(message, correlation_id)
+    return b"".join(cast(list[Buffer], parts))
+
+
+def plain_ending(api_key: int, version: int) -> bytes | None:
+    """Return the bytes at the end of a response that needs no rewriting, if they suffice to recognize it.
+
+    A response with this ending contains no addresses and is forwarded as it is. Any other response of this
+    API and version, though it may contain none either, goes through its rewriter.
+
+    Produce ends in throttle_time_ms and the number of tagged fields: five zero bytes. With node endpoints,
+    the last bytes are an endpoint's port, a rack of one byte at least, and the endpoint's number of tagged
+    fields: the port would be zero. ShareFetch and ShareAcknowledge end in an array of endpoints and the
+    number of tagged fields: an empty array is 1, and the last byte of an endpoint is 0.
+    """
+    if rewriter(api_key, version) is None:
+        return None
+    return _PLAIN_ENDINGS.get(api_key)
+
+
+_PLAIN_ENDINGS: Final[dict[int, bytes]] = {
+    ApiKey.PRODUCE: bytes(5),
+    ApiKey.SHARE_FETCH: b"\1\0",
+    ApiKey.SHARE_ACKNOWLEDGE: b"\1\0",
+}
+
+
+def max_response(api_key: int) -> int:
+    """Return the largest response that is collected, in bytes."""
+    return MAX_COLLECTED.get(api_key, MAX_RESPONSE_BYTES)  # type: ignore[call-overload, no-any-return]
+
+
+def _with_addresses(frame: Buffer, version: int, advertised: Advertised) -> bytes | None:
+    """Return a Metadata response with other addresses and the same topics; None if a node has no address, or
+    if there are more brokers than are read at once.
+    """
+    brokers = MetadataBrokers(frame, version)
+    if brokers.count > BROKERS_AT_ONCE:
+        return None
+    addresses = [address for node_id in brokers.node_ids if (address := advertised(node_id)) is not None]
+    return brokers.at(addresses) if len(addresses) == len(brokers.node_ids) else None
+
+
+def metadata_beginning(begun: Buffer, size: int, version: int, advertised: Advertised) -> bytes | None:
+    """Return what the beginning of a Metadata response of `size` bytes, without its size, is rewritten to,
+    with the size of the rewritten response; what follows stays as it is. None if this cannot be told yet, or
+    only from the whole response.
+    """
+    try:
+        brokers = MetadataBrokers(begun, version)
+    except ProtocolViolation:
+        return None  # more has to arrive, or the whole response is damaged
+    if brokers.count > BROKERS_AT_ONCE:
+        return None
+    addresses = [address for node_id in brokers.node_ids if (address := advertised(node_id)) is not None]
+    if len(addresses) < len(brokers.node_ids):
+        return None
+    return brokers.beginning_at(addresses, size)
+
+
+# Each of these yields after every SLICE elements.
+
+
+def _metadata(message: MetadataResponse, version: int, advertised: Advertised) -> Iterator[None]:
+    unreachable: set[int] = set()
+    message.brokers = yield from _reachable(message.brokers, advertised, unreachable=unreachable)
+    if not unreachable:
+        return
+    if message.controller_id in unreachable:
+        message.controller_id = NO_NODE
+    # As Kafka for a leader without the client's listener: MetadataCache.getPartitionMetadata.
+    error = ErrorCode.LEADER_NOT_AVAILABLE if version < 6 else ErrorCode.LISTENER_NOT_FOUND
+    left = SLICE
+    for topic in message.topics:
+        for partition in topic.partitions:
+            if partition.leader_id in unreachable:
+                partition.leader_id = NO_NODE
+                partition.error_code = error
+        left -= 1 + len(topic.partitions)
+        if left < 0:
+            left = SLICE
+            yield
+
+
+def _find_coordinator(
+    message: FindCoordinatorResponse, version: int, advertised: Advertised
+) -> Iterator[None]:
+    coordinators: Sequence[Any] = [message] if version < 4 else message.coordinators
+    for number, each in enumerate(coordinators, 1):
+        if number % SLICE == 0:
+            yield
+        address = advertised(each.node_id) if each.error_code == ErrorCode.NONE else None
+        if address is not None:
+            each.host, each.port = address.host, address.port
+            continue
+        each.node_id, each.host, each.port = NO_NODE, "", NO_PORT
+        if each.error_code == ErrorCode.NONE:
+            each.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _describe_cluster(
+    message: DescribeClusterResponse, version: int, advertised: Advertised
+) -> Iterator[None]:
+    if message.endpoint_type != BROKERS and not message.error_code:
+        # A client that asks for controllers connects to them, and the gateway has no addresses for these.
+        message.error_code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message.error_message = "The gateway advertises the addresses of brokers only."
+    if message.error_code:
+        message.brokers = []
+        message.controller_id = NO_NODE
+        return
+    message.brokers = yield from _reachable(message.brokers, advertised, "broker_id")
+    has_controller = False
+    for number, broker in enumerate(message.brokers, 1):
+        has_controller = has_controller or broker.broker_id == message.controller_id
+        if number % SLICE == 0:
+            yield
+    if not has_controller:
+        message.controller_id = NO_NODE
+
+
+def _describe_quorum(message: DescribeQuorumResponse, version: int, advertised: Advertised) -> Iterator[None]:
+    """Remove the listeners of the nodes: they are those of controllers, which clients do not reach."""
+    for number, node in enumerate(message.nodes, 1):
+        node.listeners = []
+        if number % SLICE == 0:
+            yield
+
+
+def _node_endpoints(message: Any, version: int, advertised: Advertised) -> Iterator[None]:
+    message.node_endpoints = yield from _reachable(message.node_endpoints, advertised)
+
+
+def _reachable(
+    nodes: list[Any],
+    advertised: Advertised,
+    id_field: str = "node_id",
+    unreachable: set[int] | None = None,
+) -> Generator[None, None, list[Any]]:
+    """Return the nodes that have an advertised address, with this address. Adds the ids of the others to
+    `unreachable`.
+    """
+    reachable = []
+    for number, node in enumerate(nodes, 1):
+        node_id = getattr(node, id_field)
+        address = advertised(node_id)
+        if address is not None:
+            node.host, node.port = address.host, address.port
+            reachable.append(node)
+        elif unreachable is not None:
+            unreachable.add(node_id)
+        nodes[number - 1] = None  # frees it now and not with all others
+        if number % SLICE == 0:
+            yield
+    return reachable
+
+
+_REPLACERS: Final[dict[int, tuple[int, Callable[[Any, int, Advertised], Iterator[None]]]]] = {
+    ApiKey.PRODUCE: (10, _node_endpoints),
+    ApiKey.METADATA: (0, _metadata),
+    ApiKey.FIND_COORDINATOR: (0, _find_coordinator),
+    ApiKey.DESCRIBE_QUORUM: (2, _describe_quorum),
+    ApiKey.DESCRIBE_CLUSTER: (0, _describe_cluster),
+    ApiKey.SHARE_FETCH: (0, _node_endpoints),
+    ApiKey.SHARE_ACKNOWLEDGE: (0, _node_endpoints),
+}
+"""The first version with addresses, and the function that replaces them in a decoded response."""

@@ -1,0 +1,272 @@
+"""What happens to the requests of each API and version, and one forwarded request.
+
+`client_receive` looks a route up by the first four bytes of a request; the first lookup builds it. A route
+holds everything that does not depend on the connection, so that a request costs one dictionary lookup.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+from broker.api.context import RequestContext
+from broker.api.registry import Registry
+from broker.errors import ProtocolViolation
+from broker.gateway.api_versions import is_allowed
+from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
+from broker.gateway.throttle_time import throttle_offset
+from broker.metrics.histogram import BUCKET_OF, bucket_of
+from broker.network.connection.channel import Channel
+from broker.network.metrics.client_usage import UsageTap
+from broker.network.metrics.request_metrics import TICK_BITS, MeasuredRequest, RequestMetrics
+from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
+
+MetricsOf = Callable[[str, int], RequestMetrics]
+
+Answers = Callable[[memoryview | None], bool]
+"""Takes a request without its size, or None for one of more than SMALL_BYTES, and returns whether the gateway
+answers it; else it is forwarded.
+"""
+
+AnswersVersion = Callable[[int], Answers]
+"""Takes a version of an API."""
+
+SASL: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+BEFORE_LOGIN: Final = (ApiKey.API_VERSIONS, *SASL)
+
+
+class Treatment(IntEnum):
+    """What `client_receive` does with a request beyond forwarding it."""
+
+    FORWARD = 0
+    PRODUCE = 1
+    """Reads acks, and charges the client's produce quota."""
+    FETCH = 2
+    """Charges the client's fetch quota for the response."""
+    WHOLE = 3
+    """Reads the whole request first: its names, credentials or number of partitions matter."""
+    LOCAL = 4
+    """Answers it here."""
+
+
+class ForwardRoute:
+    """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
+    `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
+    `max_response` bytes. `throttle_at` is
+    the offset of their throttle time; see `throttle_time`. `record(request, now, size)` counts a request with
+    the size of its response. With `answers`, a request is LOCAL only if that returns True. A request is a
+    usual one if the number in the four bytes behind its client id is between `usual_above` and `usual_below`;
+    see `client_receive`.
+    """
+
+    __slots__ = (
+        "answers",
+        "api_key",
+        "before_login",
+        "collects",
+        "flexible",
+        "max_response",
+        "metrics",
+        "plain_ending",
+        "record",
+        "rewrite",
+        "throttle_at",
+        "treatment",
+        "usual_above",
+        "usual_below",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        version: int,
+        treatment: Treatment,
+        metrics: RequestMetrics,
+        *,
+        collects: bool = False,
+        answers: Answers | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.treatment = treatment
+        self.before_login = api_key in BEFORE_LOGIN
+        self.flexible = version >= FLEXIBLE_FROM.get(api_key, 0)
+        self.rewrite: Rewriter | None = rewriter(api_key, version)
+        self.plain_ending: bytes | None = plain_ending(api_key, version)
+        self.max_response = max_response(api_key)
+        self.collects = collects or self.rewrite is not None or api_key in BEFORE_LOGIN
+        self.answers = answers
+        self.throttle_at: int | None = throttle_offset(api_key, version)
+        self.usual_above, self.usual_below = _usual_starts(treatment, self.flexible)
+        self.use(metrics)
+
+    def use(self, metrics: RequestMetrics) -> None:
+        """Record with these metrics from now on."""
+        self.metrics = metrics
+        self.record = _recorder(metrics)
+
+
+class ForwardedRequest(RequestContext):
+    """A request whose response comes from upstream. Times are nanoseconds of the run's clock; `forwarded` is
+    when its head was sent. `throttle_ms` is the gateway's own throttle time, which its response reports.
+    """
+
+    __slots__ = (
+        "channel",
+        "close_reason",
+        "completed",
+        "dequeued",
+        "errors",
+        "local_complete",
+        "received",
+        "route",
+        "throttle_ms",
+    )
+
+    def __init__(
+        self,
+        channel: Channel,
+        route: ForwardRoute,
+        client_id: str | None,
+        correlation_id: int,
+        size: int,
+        received: int,
+    ) -> None:
+        self.channel = self.connection = channel
+        self.route = route
+        self.client_id = client_id
+        self.correlation_id = correlation_id
+        self.size = size
+        self.received = received
+        self.throttle_ms = 0
+
+    completed: int
+    dequeued: int
+    local_complete: int
+    close_reason: str | None
+    errors: tuple[int, ...]
+
+
+class ForwardRoutes:
+    """The routes of one listener, by (API key << 16 | version). `local` are the APIs that the gateway
+    answers, those in `answers` only at times; with `forwards_logins`, SASL messages go upstream.
+    """
+
+    def __init__(
+        self,
+        local: Registry,
+        metrics: MetricsOf,
+        *,
+        forwards_logins: bool,
+        answers: Mapping[int, AnswersVersion] = MappingProxyType({}),
+    ) -> None:
+        self._local = local
+        self._answers = answers
+        self._metrics = metrics
+        self._forwards_logins = forwards_logins
+        self._routes: dict[int, ForwardRoute] = {}
+        self.get = self._routes.get
+
+    def build(self, head: int) -> ForwardRoute:
+        """Build the route for `head`. Raises ProtocolViolation for an API or version that is not served."""
+        key, version = head >> 16, head & 0xFFFF
+        treatment = self._treatment(key, version)
+        if treatment is None:
+            raise ProtocolViolation(f"API key {key} version {version} is not served")
+        answers = self._answers.get(key)
+        route = ForwardRoute(
+            key,
+            version,
+            treatment,
+            self._metrics(_name(key), version),
+            answers=None if answers is None else answers(version),
+        )
+        self._routes[head] = route
+        return route
+
+    def renew_metrics(self) -> None:
+        """Renew the metrics of every route."""
+        for route in self._routes.values():
+            route.use(self._metrics(_name(route.api_key), route.version))
+
+    def _treatment(self, key: int, version: int) -> Treatment | None:
+        if key in SASL:
+            return Treatment.WHOLE if self._forwards_logins else Treatment.LOCAL
+        if key == ApiKey.API_VERSIONS:
+            # The handler answers versions that only later clients know, as a broker does. (KIP-511)
+            return Treatment.WHOLE if is_allowed(key, version) else Treatment.LOCAL
+        is_local = self._local.get(key) is not None
+        if is_local and key not in self._answers:
+            return Treatment.LOCAL
+        if not is_allowed(key, version):
+            return None
+        if is_local:
+            return Treatment.LOCAL
+        if key == ApiKey.PRODUCE:
+            return Treatment.PRODUCE
+        return Treatment.FETCH if key == ApiKey.FETCH else Treatment.FORWARD
+
+
+def _usual_starts(treatment: Treatment, flexible: bool) -> tuple[int, int]:
+    """Return the exclusive bounds of the first four bytes behind the client id of a usual request.
+
+    A usual Produce has neither a transactional id nor tagged fields in its header, and acks other than 0: the
+    bytes are 0, 0 and acks, or before the flexible versions -1 as two bytes and acks.
+    """
+    if treatment is Treatment.LOCAL:
+        return 0, 0
+    if treatment is not Treatment.PRODUCE:
+        return -1, 1 << 32
+    return (0, 1 << 16) if flexible else (0xFFFF << 16, 1 << 32)
+
+
+def _name(key: int) -> str:
+    """Return the name in the metrics; the APIs of later Kafka versions share one."""
+    if key == ApiKey.FETCH:
+        return "FetchConsumer"
+    return NAMES.get(key, "Unknown")
+
+
+def _recorder(metrics: RequestMetrics) -> Callable[[ForwardedRequest, int, int], None]:
+    """Return a function (request, now, response bytes) that counts a request: all of its time is remote. As
+    it runs for every request, it calls the one tap that there usually is by name.
+    """
+    usage = [tap.forwarded for tap in metrics.taps if isinstance(tap, UsageTap)]
+    others = [tap for tap in metrics.taps if not isinstance(tap, UsageTap)]
+
+    def record(
+        request: ForwardedRequest,
+        now: int,
+        size: int,
+        remote: list[int] = metrics.remote,
+        total: list[int] = metrics.total,
+        sizes: list[int] = metrics.size,
+        buckets: tuple[int, ...] = BUCKET_OF,
+        tick: int = TICK_BITS,
+        count_usage: Callable[[MeasuredRequest, int, int], None] | None = usage[0] if usage else None,
+    ) -> None:
+        try:
+            bucket = buckets[now - request.received >> tick]
+            size_bucket = buckets[request.size]
+        except IndexError:
+            bucket = bucket_of(now - request.received >> tick)
+            size_bucket = bucket_of(request.size)
+        remote[bucket] += 1
+        total[bucket] += 1
+        sizes[size_bucket] += 1
+        if count_usage is not None:
+            count_usage(request, bucket, size)
+
+    if not others:
+        return record
+
+    def tapped(request: ForwardedRequest, now: int, size: int) -> None:
+        record(request, now, size)
+        request.dequeued = request.local_complete = request.received
+        request.completed = now
+        request.close_reason = None
+        for tap in others:
+            tap.response_sent(request, now, now, size)
+
+    return tapped

@@ -1,0 +1,154 @@
+"""One gateway among those that share limits: its reports, and the shares that its quotas enforce.
+
+Run by `task` with a clock and a topic; the simulation in the tests runs it with neither.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker.gateway.sharing.demand import DemandMeter
+from broker.gateway.sharing.division import Demand, divide
+from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.table import Division, ShareTable, starting_share
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.usage import SensorKey
+from broker.quotas.use_elsewhere import SHARED_KINDS
+from broker.steps import Steps, finished
+
+SETTLED: Final = 3
+"""The first report with which a gateway wants more than it has. By then it has read a report that each of the
+others wrote after its start, and they have read one of it.
+"""
+
+UNREPORTED_PARTS: Final = 16
+"""A gateway reports nothing about a limit of which it uses less than the starting share divided by this. All
+gateways together can exceed a limit by a sixty-fourth this way.
+"""
+
+TOLERATED: Final = 50
+"""A share is lowered if it exceeds its part by more than a fiftieth, so that it does not follow every
+variation of a measured rate.
+"""
+
+
+class SharingMember:
+    """`table` has the shares of all gateways, `shares` those that this one has in force.
+
+    `gateway` is this gateway's id, another one after each start.
+    """
+
+    __slots__ = ("_heard", "_in_force", "_meter", "_number", "_quotas", "gateway", "shares", "table")
+
+    def __init__(self, gateway: str, quotas: ClientQuotas) -> None:
+        self.gateway = gateway
+        self.table = ShareTable()
+        self.shares: dict[ShareKey, int] = {}
+        self._quotas = quotas
+        self._meter = DemandMeter()
+        self._number = 0
+        self._heard = 0
+        self._in_force: dict[QuotaKind, tuple[Mapping[SensorKey, float], float]] = {}
+
+    @property
+    def other_share(self) -> int:
+        """The share of every limit that is not in `shares`: the whole if no other gateway is there."""
+        if self._number >= SETTLED and not self.has_others:
+            return WHOLE
+        return self._starting_share
+
+    @property
+    def has_others(self) -> bool:
+        """Whether other gateways are there."""
+        return self.table.gateways not in ([], [self.gateway])
+
+    def report(self, now_ms: int) -> Steps[Report]:
+        """Lower the shares that exceed their part from `now_ms` on, and return the next report, which the
+        caller appends to the log. Yields after every few sensors.
+
+        Lowers nothing if the last report was not heard: then the others' reports may be missing, too.
+        """
+        other, least = self.other_share, self._starting_share // UNREPORTED_PARTS
+        demands = yield from self._meter.measure(self._quotas, least, now_ms)
+        is_heard = self._heard == self._number
+        self._number += 1
+        lines: dict[ShareKey, Line] = {}
+        for number, (key, demand) in enumerate(demands.items()):
+            lines[key] = self._line(key, demand, self.shares.get(key, other), is_heard)
+            if number % 32 == 31:
+                yield
+        self.shares = {key: line.share for key, line in lines.items()}
+        yield from self.enforce(now_ms)
+        return Report(self.gateway, self._number, lines)
+
+    def farewell(self) -> Report:
+        """Return the report that frees all shares of this gateway."""
+        self._number += 1
+        return Report(self.gateway, self._number, leaving=True)
+
+    def hear(self, report: Report) -> None:
+        finished(self.hear_in_steps(report))
+
+    def hear_in_steps(self, report: Report) -> Steps[None]:
+        """Take the next report of the log. The caller calls `enforce` after one or more of them. Yields after
+        every few limits.
+        """
+        table, name = self.table, self.gateway
+        was_there = name in table
+        if not (yield from table.hear_in_steps(report)):
+            return
+        if was_there and name not in table:
+            # The others have taken its shares.
+            most = self._starting_share
+            self.shares = {key: min(share, most) for key, share in self.shares.items()}
+            return
+        # A later report, which may be in the log already, claims less than this one is granted.
+        is_last = report.gateway == name and report.number == self._number
+        if is_last:
+            self._heard = report.number
+        for number, key in enumerate(report.lines, 1):
+            if number % LINES_AT_ONCE == 0:
+                yield
+            share = self.shares.get(key)
+            division = table.divisions.get(key)
+            if share is None or division is None or name not in division.shares:
+                continue
+            if is_last:
+                share = division.shares[name]
+            if division.total > WHOLE:
+                share = min(share, self._part(division, division.lines[name]))
+            self.shares[key] = share
+
+    def enforce(self, now_ms: int) -> Steps[None]:
+        """Give the quotas the present shares from `now_ms` on. Yields after every few sensors."""
+        other = self.other_share / WHOLE
+        wanted: dict[QuotaKind, dict[SensorKey, float]] = {kind: {} for kind in SHARED_KINDS}
+        for key, share in self.shares.items():
+            wanted[key.kind][key.user, key.client_id] = share / WHOLE
+        for kind, shares in wanted.items():
+            if self._in_force.get(kind) != (shares, other):
+                self._in_force[kind] = shares, other
+                yield from self._quotas.managers[kind].set_shares(shares, other, now_ms)
+
+    def _line(self, key: ShareKey, demand: Demand, share: int, may_lower: bool) -> Line:
+        """Return the line of a limit of which this gateway has `share` in force."""
+        division = self.table.divisions.get(key)
+        part = self._part(division, demand)
+        is_full = division is not None and division.total > WHOLE
+        if may_lower and (share - part > share // TOLERATED or is_full):
+            share = min(share, part)
+        return Line(demand.passed, demand.waiting, share, part if self._number >= SETTLED else share)
+
+    def _part(self, division: Division | None, demand: Demand | Line) -> int:
+        demands = (
+            {}
+            if division is None
+            else {name: Demand(line.passed, line.waiting) for name, line in division.lines.items()}
+        )
+        demands[self.gateway] = Demand(demand.passed, demand.waiting)
+        return divide(demands, self._starting_share)[self.gateway]
+
+    @property
+    def _starting_share(self) -> int:
+        others = len(self.table.gateways) - (self.gateway in self.table)
+        return starting_share(others + 1)

@@ -1,0 +1,214 @@
+"""A gateway's report to the others, once a second: a record of `__weir_shares`, JSON in UTF-8.
+
+    {"version": 1, "gateway": "g1-5f0c", "number": 17, "limits": [
+      {"quota": "produce", "user": "alice", "passed": 250000, "waiting": 90000,
+       "share": 333333, "wanted": 350000}]}
+
+Numbers are millionths of the limit: `passed` of what it allows in a second, `waiting` of the same amount. A
+gateway that stops writes "leaving": true and no limits. Gateways ignore reports of other versions and what
+they cannot read. Version 2 is `summary`'s.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from broker.quotas.kinds import QuotaKind
+from broker.steps import Steps, finished
+
+VERSION: Final = 1
+
+WHOLE: Final = 1_000_000
+"""A whole limit. Shares are integers, so that all gateways compute the same ones."""
+
+MAX_AMOUNT: Final = 1_000 * WHOLE
+"""A larger demand is reported as this, and a larger number is no report's: JSON has numbers that no share can
+be computed with.
+"""
+
+Amount = Annotated[int, msgspec.Meta(ge=0, le=MAX_AMOUNT)]
+
+LINES_AT_ONCE: Final = 128
+"""Limits that are written or read between two pauses; ours. Each takes 5 microseconds."""
+
+READ_AT_ONCE: Final = 16_384
+"""Bytes of a report whose outline is read at once, whatever is in it: half a millisecond."""
+
+MAX_HEAD: Final = 65_536
+"""Bytes before the limits of a larger report."""
+
+PIECE_BYTES: Final = 65_536
+MAX_PIECE: Final = 524_288
+"""Bytes of limits after which a pause follows, and at most before one. Two names of one limit can have
+400,000.
+"""
+
+LIMITS: Final = b',"limits":['
+NEXT_LIMIT: Final = b'},{"quota":'
+"""Where the limits of a written report begin, and where one ends and another begins. Within a name, the
+quotes would be escaped.
+"""
+
+MAX_VERSION: Final = 16
+"""Characters of an unknown version that are logged."""
+
+
+class ShareKey(NamedTuple):
+    """One limit: a quota, and the user and client id that its rule distinguishes (None: it does not)."""
+
+    kind: QuotaKind
+    user: str | None
+    client_id: str | None
+
+
+class Line(NamedTuple):
+    """A gateway's use of one limit in millionths: `passed` per second, and `waiting` in muted connections.
+
+    The gateway has at most `share` in force until it reads this report, and from then on as much of `wanted`
+    as the table grants it for this report.
+    """
+
+    passed: int
+    waiting: int
+    share: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`number` counts the reports of a gateway from 1. A gateway that starts again has another id."""
+
+    gateway: str
+    number: int
+    lines: Mapping[ShareKey, Line] = field(default_factory=dict)
+    leaving: bool = False
+
+
+class UnreadableReport(ValueError):  # noqa: N818 - describes the record
+    """A record that is no report of this version."""
+
+
+class _Outline(msgspec.Struct):
+    """A report whose limits have not been read."""
+
+    version: Any
+    gateway: Any = None
+    number: Any = None
+    leaving: Any = False
+    limits: list[msgspec.Raw] | None = None
+
+
+def write_report(report: Report) -> bytes:
+    return finished(write_in_steps(report))
+
+
+def write_in_steps(report: Report) -> Steps[bytes]:
+    """As `write_report`; yields after every LINES_AT_ONCE limits."""
+    found: dict[str, Any] = {"version": VERSION, "gateway": report.gateway, "number": report.number}
+    if report.leaving:
+        found["leaving"] = True
+    pieces: list[bytes] = []
+    limits: list[dict[str, Any]] = []
+    for key, line in report.lines.items():
+        names = {"user": key.user, "client_id": key.client_id}
+        given = {name: value for name, value in names.items() if value is not None}
+        limits.append({"quota": key.kind.value, **given, **line._asdict()})
+        if len(limits) == LINES_AT_ONCE:
+            pieces.append(_json(limits)[1:-1])
+            limits.clear()
+            yield
+    if limits:
+        pieces.append(_json(limits)[1:-1])
+    return b'%b,"limits":[%b]}' % (_json(found)[:-1], b",".join(pieces))
+
+
+def read_report(data: bytes) -> Report:
+    """Raises UnreadableReport."""
+    return finished(read_in_steps(data))
+
+
+def read_in_steps(data: bytes) -> Steps[Report]:
+    """As `read_report`; yields after every LINES_AT_ONCE limits."""
+    try:
+        head, pieces = _divided(data)
+        found = msgspec.json.decode(head, type=_Outline)
+        if found.version != VERSION:
+            raise UnreadableReport(f"version {str(found.version)[:MAX_VERSION]}")
+        gateway, number, leaving, limits = found.gateway, found.number, found.leaving, found.limits
+        if not isinstance(gateway, str) or not gateway or not isinstance(leaving, bool) or limits is None:
+            raise UnreadableReport("no gateway")
+        lines: dict[ShareKey, Line] = {}
+        for piece in pieces:
+            for each in _LINES.decode(piece):
+                key = ShareKey(QuotaKind(each.quota), each.user, each.client_id)
+                lines[key] = Line(each.passed, each.waiting, each.share, each.wanted)
+            yield
+        return Report(gateway, _amount(number, "number"), lines, leaving)
+    except UnreadableReport:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+        raise UnreadableReport(f"{type(error).__name__}: {error}") from error
+
+
+class _Limit(msgspec.Struct):
+    quota: str
+    passed: Amount
+    waiting: Amount
+    share: Amount
+    wanted: Amount
+    user: str | None = None
+    client_id: str | None = None
+
+
+_LINES: Final = msgspec.json.Decoder(list[_Limit])
+
+
+def _divided(data: bytes) -> tuple[bytes, Iterator[bytes]]:
+    """Return a report whose limits have not been read, and its limits as lists of LINES_AT_ONCE at most.
+
+    Half a million empty limits would take 25 ms to tell from each other: a large report is divided where it
+    was put together. Raises UnreadableReport.
+    """
+    data = data.rstrip()
+    if len(data) <= READ_AT_ONCE:
+        found = msgspec.json.decode(data, type=_Outline)
+        limits = found.limits or ()
+        pieces = (
+            b"[%b]" % b",".join(limits[at : at + LINES_AT_ONCE])
+            for at in range(0, len(limits), LINES_AT_ONCE)
+        )
+        return data, pieces
+    begin = data.find(LIMITS, 0, MAX_HEAD)
+    if begin < 0 or not data.endswith(b"]}"):
+        raise UnreadableReport("no limits")
+    return data[:begin] + LIMITS + b"]}", _pieces(data, begin + len(LIMITS))
+
+
+def _pieces(data: bytes, begin: int) -> Iterator[bytes]:
+    """Yield the limits from `begin` on, some at a time. Raises UnreadableReport."""
+    end = len(data) - 2
+    while begin < end:
+        stop = begin
+        for _ in range(LINES_AT_ONCE):
+            stop = data.find(NEXT_LIMIT, stop + 1, end)
+            if stop < 0 or stop - begin > PIECE_BYTES:
+                break
+        stop = end if stop < 0 else stop + 1
+        if stop - begin > MAX_PIECE:
+            raise UnreadableReport(f"{stop - begin} bytes of limits that are not divided")
+        yield b"[%b]" % data[begin:stop]
+        begin = stop + 1
+
+
+def _json(value: Any) -> bytes:
+    # A name that is not valid Unicode must not end the task.
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def _amount(value: Any, name: str) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_AMOUNT:
+        raise UnreadableReport(f"{name} is no count")
+    return value

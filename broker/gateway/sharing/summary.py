@@ -1,0 +1,210 @@
+"""A gateway's summary for the others' consoles, once a second: a record of `__weir_shares`, JSON in UTF-8.
+
+    {"version": 2, "gateway": "1-5f0c77aa", "address": "gateway-1.example:9092", "connections": 1200,
+     "throttled": 3, "bytes_in": 81000000, ..., "channels": [{"connection_id": "...", "client_id": "app",
+     "quota": "produce", "bound": 1000000.0, "remaining_ms": 1700, ...}],
+     "uses": [["producer_byte_rate", [["user", "alice"]], "alice", null, 250000.0, 3]], "unlisted_uses": 0}
+
+`channels` are the throttled connections with the longest remaining time; long names are cut. `uses` are the
+limits of which most is used: key, rule, user and client id of its clients, rate and throttled connections.
+The record's key tells it from a report without reading it. Gateways that know only reports skip it, because
+of its version; those that do not know `uses` ignore them.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any, Final
+
+from broker.control.rows.connections import ThrottledRow
+from broker.control.rows.upstream import GatewayTraffic
+from broker.gateway.sharing.report import MAX_VERSION, UnreadableReport
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.use_elsewhere import SensorUse
+
+VERSION: Final = 2
+
+KEY_PREFIX: Final = b"summary "
+
+MAX_CHANNELS: Final = 50
+
+MAX_BYTES: Final = 65_536
+"""The largest size of all channels in one summary, and of all uses. Such records fit into any topic."""
+
+MAX_READ: Final = 2 * MAX_BYTES + 4_096
+"""Bytes of a summary that is read, at once: 3 ms at most."""
+
+MAX_USES: Final = 250
+
+MAX_NAME: Final = 256
+"""Characters of a name that clients choose. Longer ones are cut, so that they do not displace other rows."""
+
+
+MAX_COUNT: Final = 2**63
+"""A whole number of another gateway is below; a console adds them, and shows times of them."""
+
+MAX_AMOUNT: Final = 1e300
+"""A larger rate is no rate. JSON has whole numbers of any size, and not all are floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`address` is where the gateway's clients bootstrap. `traffic` counts all of its throttled connections,
+    `channels` are some of them. `uses` are some of the limits that its clients use, and `unlisted_uses` the
+    number of the others.
+    """
+
+    gateway: str
+    address: str
+    traffic: GatewayTraffic
+    channels: tuple[ThrottledRow, ...] = ()
+    uses: tuple[SensorUse, ...] = ()
+    unlisted_uses: int = 0
+
+
+def key_of(gateway: str) -> bytes:
+    """Return the key of a gateway's summaries."""
+    return KEY_PREFIX + gateway.encode()
+
+
+def write_summary(summary: Summary) -> bytes:
+    """Write the first `MAX_CHANNELS` of the channels, as many as fit into `MAX_BYTES`; the uses likewise."""
+    traffic = summary.traffic
+    found: dict[str, Any] = {"version": VERSION, "gateway": summary.gateway, "address": summary.address}
+    found |= {name: getattr(traffic, name) for name in GatewayTraffic.__dataclass_fields__}
+    limited = [row for row in summary.channels if isfinite(row.bound)]
+    channels = b",".join(_fitting(map(_write_channel, limited[:MAX_CHANNELS])))
+    # A name that is cut would be another one's.
+    whole = [use for use in summary.uses if all(len(name or "") <= MAX_NAME for name in use.clients)]
+    uses = list(_fitting(map(_write_use, whole[:MAX_USES])))
+    unlisted = summary.unlisted_uses + len(summary.uses) - len(uses)
+    return b'%b,"channels":[%b],"uses":[%b],"unlisted_uses":%d}' % (
+        _json(found)[:-1],
+        channels,
+        b",".join(uses),
+        unlisted,
+    )
+
+
+def read_summary(data: bytes) -> Summary:
+    """Raises UnreadableReport."""
+    if len(data) > MAX_READ:
+        raise UnreadableReport(f"{len(data)} bytes, and at most {MAX_READ} are read")
+    try:
+        found = json.loads(data)
+        if found["version"] != VERSION:
+            raise UnreadableReport(f"version {str(found['version'])[:MAX_VERSION]}")
+        gateway = _text(found["gateway"])
+        counts = [_count(found[name]) for name in ("connections", "throttled")]
+        totals = [_count(found[name]) for name in ("bytes_in", "bytes_out", "requests")]
+        rates = [_amount(found[f"{name}_per_s"]) for name in ("bytes_in", "bytes_out", "requests")]
+        channels = tuple(_read_channel(each, gateway) for each in found["channels"][:MAX_CHANNELS])
+        uses = tuple(map(_read_use, found.get("uses", ())[:MAX_USES]))
+        traffic, unlisted = GatewayTraffic(*counts, *totals, *rates), _count(found.get("unlisted_uses", 0))
+        return Summary(gateway, _text(found["address"]), traffic, channels, uses, unlisted)
+    except UnreadableReport:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UnreadableReport(f"{type(error).__name__}: {error}") from error
+
+
+def _fitting(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece) + 1
+        if size > MAX_BYTES:
+            return
+        yield piece
+
+
+def _write_channel(row: ThrottledRow) -> bytes:
+    return _json(
+        {
+            "connection_id": row.connection_id,
+            "client_id": _cut(row.client_id),
+            "principal": _cut(row.principal),
+            "address": row.address,
+            "quota": row.quota_type.value,
+            "entity": row.entity,
+            "tags": [[_cut(name), _cut(value)] for name, value in row.tags],
+            "observed": row.observed if isfinite(row.observed) else None,
+            "bound": row.bound,
+            "throttle_ms": row.throttle_ms,
+            "remaining_ms": row.remaining_ms,
+            "since_ms": row.since_ms,
+            "times": row.times,
+            "obeys": row.obeys,
+        }
+    )
+
+
+def _read_channel(found: dict[str, Any], gateway: str) -> ThrottledRow:
+    observed, obeys = found["observed"], found["obeys"]
+    if obeys is not None and not isinstance(obeys, bool):
+        raise UnreadableReport("obeys is neither true nor false")
+    return ThrottledRow(
+        connection_id=_text(found["connection_id"]),
+        client_id=_text(found["client_id"]),
+        principal=_text(found["principal"]),
+        address=_text(found["address"]),
+        quota_type=QuotaKind(found["quota"]),
+        entity=_pairs(found["entity"], _name),
+        tags=_pairs(found["tags"], _text),
+        observed=nan if observed is None else _amount(observed),
+        bound=_amount(found["bound"]),
+        throttle_ms=_count(found["throttle_ms"]),
+        remaining_ms=_count(found["remaining_ms"]),
+        since_ms=_count(found["since_ms"]),
+        times=_count(found["times"]),
+        obeys=obeys,
+        gateway=gateway,
+    )
+
+
+def _write_use(use: SensorUse) -> bytes:
+    return _json([use.key, use.rule.pairs, *use.clients, use.observed, use.throttled])
+
+
+def _read_use(found: Any) -> SensorUse:
+    key, rule, user, client_id, observed, throttled = found
+    clients = (_name(user), _name(client_id))
+    entity = Entity.of(_pairs(rule, _name))
+    return SensorUse(_text(key), entity, clients, _amount(observed), _count(throttled))
+
+
+def _json(value: Any) -> bytes:
+    # A name that is not valid Unicode must not end the task.
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode(errors="replace")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+
+
+def _pairs(found: Any, read: Callable[[Any], Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((_text(name), read(value)) for name, value in found)
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise UnreadableReport("no text")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < MAX_COUNT:
+        raise UnreadableReport("no count")
+    return value
+
+
+def _amount(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= MAX_AMOUNT:
+        raise UnreadableReport("no amount")
+    return float(value)

@@ -1,0 +1,161 @@
+"""The shares of all gateways: what follows from the log of reports, read in its order.
+
+Filled by `member` with every report, so every gateway computes the same table, however late it reads. No
+clock: a gateway is gone when another one has written `MISSED` reports since its last, and reports are written
+once a second. So nobody loses a share while the log cannot be written, and clocks that differ or jump do not
+matter.
+
+Why the shares in force never add up to more than a limit, once every gateway has read a report of every
+other: the table raises a gateway's share only with that gateway's own report, and only into room that no
+share in the table occupies; the gateway learns of it when it reads that report back. What it has in force is
+at most what its last report says, or what the table grants for that report, and the others see the latter. A
+gateway that the table does not know, because it starts or was away, exceeds the limit by what it brings until
+the others have lowered their shares, which they do when they read its report.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from broker.gateway.sharing.report import LINES_AT_ONCE, WHOLE, Line, Report, ShareKey
+from broker.steps import Steps, finished
+
+MISSED: Final = 5
+"""Reports of another gateway, one a second, after which a silent gateway's shares are free."""
+
+MAX_GATEWAYS: Final = 1_000
+"""Gateways of a cluster; ours. For another one, the one that reported longest ago makes room. Reports can
+name gateways that there are not, and each takes a part of every limit and time in each report.
+"""
+
+STARTING_PARTS: Final = 4
+"""Before it has a share, a gateway uses an equal part of a limit divided by this."""
+
+
+def starting_share(gateways: int) -> int:
+    """Return what each takes of a limit of which it has no share: it uses little, or has just begun."""
+    return max(WHOLE // (STARTING_PARTS * gateways), 1)
+
+
+class Division:
+    """The gateways that use one limit: their last `lines`, the `shares` that they have at most, and the sum
+    of these, `total`.
+    """
+
+    __slots__ = ("lines", "shares", "total")
+
+    def __init__(self) -> None:
+        self.lines: dict[str, Line] = {}
+        self.shares: dict[str, int] = {}
+        self.total = 0
+
+    def put(self, gateway: str, line: Line) -> None:
+        """Take the gateway's next line, and raise its share as far as the others leave room."""
+        others = self.total - self.shares.get(gateway, 0)
+        share = max(min(line.wanted, WHOLE - others), line.share)
+        self.lines[gateway] = line
+        self.shares[gateway] = share
+        self.total = others + share
+
+    def remove(self, gateway: str) -> None:
+        """Free the gateway's share."""
+        del self.lines[gateway]
+        self.total -= self.shares.pop(gateway)
+
+
+class _Member:
+    """A gateway: its last report's number, its limits, and the positions of its last reports in the log."""
+
+    __slots__ = ("keys", "number", "positions")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.positions: deque[int] = deque(maxlen=MISSED)
+        self.keys: frozenset[ShareKey] = frozenset()
+
+
+class ShareTable:
+    """The gateways that report, and the division of each limit that they use."""
+
+    __slots__ = ("_divisions", "_members", "_position")
+
+    def __init__(self) -> None:
+        # The gateway that reported longest ago first.
+        self._members: OrderedDict[str, _Member] = OrderedDict()
+        self._divisions: dict[ShareKey, Division] = {}
+        self._position = 0
+
+    @property
+    def gateways(self) -> list[str]:
+        """The gateways that are there, the one that reported last at the end."""
+        return list(self._members)
+
+    def __contains__(self, gateway: str) -> bool:
+        return gateway in self._members
+
+    @property
+    def divisions(self) -> Mapping[ShareKey, Division]:
+        """The limits that gateways use."""
+        return self._divisions
+
+    def hear(self, report: Report) -> bool:
+        return finished(self.hear_in_steps(report))
+
+    def hear_in_steps(self, report: Report) -> Steps[bool]:
+        """Take the next report of the log. Returns False for one that comes twice or too late, which changes
+        nothing. Yields after every few limits.
+        """
+        self._position += 1
+        name = report.gateway
+        member = self._members.get(name)
+        if member is not None and report.number <= member.number:
+            return False
+        if report.leaving:
+            self._remove([name])
+            return True
+        if member is None:
+            if len(self._members) >= MAX_GATEWAYS:
+                self._remove([next(iter(self._members))])
+            member = self._members[name] = _Member()
+        member.number = report.number
+        member.positions.append(self._position)
+        self._members.move_to_end(name)
+        self._remove(self._gone(member))
+        before, member.keys = member.keys, frozenset(report.lines)
+        for number, key in enumerate(before - member.keys, 1):
+            self._drop(key, name)
+            if number % LINES_AT_ONCE == 0:
+                yield
+        for number, (key, line) in enumerate(report.lines.items(), 1):
+            if number % LINES_AT_ONCE == 0:
+                yield
+            division = self._divisions.get(key)
+            if division is None:
+                division = self._divisions[key] = Division()
+            division.put(name, line)
+        return True
+
+    def _gone(self, member: _Member) -> list[str]:
+        """Return the gateways that have missed too many reports, now that `member` has written one."""
+        if len(member.positions) < MISSED:
+            return []
+        since = member.positions[0]
+        gone = []
+        for name, other in self._members.items():
+            if other.positions[-1] >= since:
+                break
+            gone.append(name)
+        return gone
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            member = self._members.pop(name, None)
+            if member is not None:
+                for key in member.keys:
+                    self._drop(key, name)
+
+    def _drop(self, key: ShareKey, name: str) -> None:
+        division = self._divisions[key]
+        division.remove(name)
+        if not division.lines:
+            del self._divisions[key]

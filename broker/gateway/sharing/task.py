@@ -1,0 +1,217 @@
+"""The task that writes a gateway's reports and summaries and reads those of all gateways. Started by the
+gateway's server.
+
+A failing log stops nothing: the gateway goes on with its last shares. The beginning and the end of a failure
+are one line each.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from broker.clock import Clock
+from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
+from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
+from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.summary import KEY_PREFIX, key_of, read_summary, write_summary
+from broker.gateway.sharing.topic_log import Entry, LogUnavailable, RecordTooLarge, TopicLog
+from broker.steps import Result, Steps
+
+logger = logging.getLogger(__name__)
+
+ROUND_S: Final = 1.0
+"""The interval of reports and of summaries."""
+
+READ_BACK_S: Final = 3.0
+"""The longest wait for a gateway's own report, which alone raises its shares, before it writes the next."""
+
+FAREWELL_S: Final = 1.0
+RETRY_S: Final = 0.5
+
+WARNING_MS: Final = 1_000
+"""Minimum interval between warnings of unreadable records."""
+
+MAX_BYTES: Final = 1_048_588
+"""Of a record: what a topic takes by default. Compressed ones may have more."""
+
+
+class SharingTask:
+    """Runs one `member`. `is_failing` tells whether the log could not be read or written last."""
+
+    def __init__(
+        self,
+        member: SharingMember,
+        log: TopicLog,
+        clock: Clock,
+        heard: Callable[[str], None] = lambda _gateway: None,
+        summaries: Summaries | None = None,
+        lists: ConnectionLists | None = None,
+    ) -> None:
+        """`heard` is called with the id of the gateway of each report. Without `summaries` none are written
+        or read; without `lists`, no connections are listed.
+        """
+        self.is_failing = False
+        self._member = member
+        self._log = log
+        self._clock = clock
+        self._heard = heard
+        self._summaries = summaries
+        self._lists = lists
+        self._lock = trio.Lock()
+        self._offset = 0
+        self._awaited: tuple[int, trio.Event] = (0, trio.Event())
+        self._is_caught_up = False
+        self._warned_ms: int | None = None
+        self._failures = {"read the reports": False, "write the reports": False, "write the summary": False}
+
+    async def run(self) -> None:
+        """Run until cancelled, then say farewell, for at most a second."""
+        try:
+            end = await self._end()
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._read_all, end)
+                nursery.start_soon(self._write_all)
+                if self._summaries is not None:
+                    nursery.start_soon(self._write_summaries, self._summaries)
+                if self._lists is not None:
+                    nursery.start_soon(self._lists.run)
+        finally:
+            with trio.move_on_after(FAREWELL_S, shield=True):
+                await self._append_report(self._member.farewell())
+
+    async def _end(self) -> int:
+        """Return the end of the log. The connections to it may still be starting at the first attempt."""
+        is_first = True
+        while True:
+            try:
+                return await self._log.end()
+            except LogUnavailable as error:
+                if not is_first:
+                    self._note("read the reports", error)
+                is_first = False
+                await trio.sleep(RETRY_S)
+
+    async def _read_all(self, end: int, task_status: trio.TaskStatus[None]) -> None:
+        """Read for ever. Started once everything up to `end` is read: then the other gateways are known."""
+        while True:
+            if not self._is_caught_up and self._offset >= end:
+                self._is_caught_up = True
+                task_status.started()
+            try:
+                page = await self._log.read(self._offset)
+            except LogUnavailable as error:
+                self._note("read the reports", error)
+                await trio.sleep(RETRY_S)
+                continue
+            self._note("read the reports", None)
+            if page.entries:
+                await self._hear(page.entries)
+            self._offset = page.next_offset
+
+    async def _hear(self, entries: tuple[Entry, ...]) -> None:
+        async with self._lock:
+            for entry in entries:
+                await trio.lowlevel.checkpoint()
+                if entry.value is None:
+                    continue
+                try:
+                    if len(entry.value) > MAX_BYTES:
+                        raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
+                    if entry.key.startswith(KEY_PREFIX):
+                        self._hear_summary(entry.key, entry.value)
+                    elif entry.key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
+                        if self._lists is not None and self._is_caught_up:
+                            self._lists.hear(entry.key, entry.value)
+                    else:
+                        await self._hear_report(entry.value)
+                except UnreadableReport as error:
+                    self._warn(entry.offset, str(error))
+            await self._in_slices(self._member.enforce(self._clock.ms()))
+
+    async def _hear_report(self, value: bytes) -> None:
+        """Raises UnreadableReport."""
+        member = self._member
+        report = await self._in_slices(read_in_steps(value))
+        await self._in_slices(member.hear_in_steps(report))
+        self._heard(report.gateway)
+        if report.leaving and self._summaries is not None:
+            self._summaries.forget(report.gateway)
+        await trio.lowlevel.checkpoint()
+        if report.gateway == member.gateway and report.number == self._awaited[0]:
+            self._awaited[1].set()
+
+    def _warn(self, offset: int, reason: str) -> None:
+        """Log an unreadable record, and at most one in `WARNING_MS`: there may be thousands of them."""
+        now_ms = self._clock.ms()
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
+            self._warned_ms = now_ms
+            logger.warning("unreadable report", extra={"offset": offset, "reason": reason})
+
+    def _hear_summary(self, key: bytes, value: bytes) -> None:
+        """Read the summary of another gateway, but none from before the start. Raises UnreadableReport."""
+        summaries = self._summaries
+        if summaries is None or not summaries.hears or not self._is_caught_up:
+            return
+        if key != key_of(self._member.gateway):
+            summaries.hear(read_summary(value), self._clock.ms())
+
+    async def _write_all(self) -> None:
+        while True:
+            due = trio.current_time() + ROUND_S
+            async with self._lock:
+                report = await self._in_slices(self._member.report(self._clock.ms()))
+            read_back = trio.Event()
+            self._awaited = report.number, read_back
+            with trio.move_on_after(READ_BACK_S):
+                if await self._append_report(report):
+                    await read_back.wait()
+            await trio.sleep_until(due)
+
+    async def _write_summaries(self, summaries: Summaries) -> None:
+        """Measure once a second, and tell the others if there are any."""
+        member = self._member
+        while True:
+            due = trio.current_time() + ROUND_S
+            summary = await self._in_slices(summaries.measure())
+            if member.has_others:
+                key, value = key_of(member.gateway), write_summary(summary)
+                await self._append("write the summary", key, value)
+            await trio.sleep_until(due)
+
+    async def _append_report(self, report: Report) -> bool:
+        """Return whether the report is in the log for certain."""
+        value = await self._in_slices(write_in_steps(report))
+        return await self._append("write the reports", self._member.gateway.encode(), value)
+
+    async def _append(self, what: str, key: bytes, value: bytes) -> bool:
+        try:
+            await self._log.append(key, value)
+        except (LogUnavailable, RecordTooLarge) as error:
+            self._note(what, error)
+            return False
+        self._note(what, None)
+        return True
+
+    async def _in_slices(self, steps: Steps[Result]) -> Result:
+        """Run `steps`, and other tasks between them."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            await trio.lowlevel.checkpoint()
+
+    def _note(self, what: str, error: Exception | None) -> None:
+        """Log the first failure, and its end."""
+        failures = self._failures
+        if failures[what] is not (error is not None):
+            failures[what] = error is not None
+            if error is not None:
+                logger.warning(f"cannot {what} of gateways", extra={"reason": str(error)})
+            else:
+                logger.info(f"can {what} of gateways again")
+        self.is_failing = any(failures.values())

@@ -1,0 +1,204 @@
+"""A `TopicLog` in the upstream cluster: a topic with one partition, read and written by its leader.
+
+Created at first use, compacted and with the cluster's default replication factor. Producers wait for all
+in-sync replicas; whether an acknowledged record survives the failure of a broker is decided by
+`min.insync.replicas`, as for every topic.
+"""
+
+import logging
+from typing import Any, Final
+
+import trio
+
+from broker.clock import Clock
+from broker.errors import ApiError, ErrorCode
+from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+from broker.gateway.upstream.client import UpstreamClient
+from broker.gateway.upstream.errors import UpstreamError
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from broker.records.header import header_at
+from broker.records.walk import batches, records
+
+logger = logging.getLogger(__name__)
+
+PRODUCE_VERSION: Final = 9
+FETCH_VERSION: Final = 11
+METADATA_VERSION: Final = 9
+LIST_OFFSETS_VERSION: Final = 5
+"""Versions that name topics and are in Kafka 2.8 and later."""
+
+TIMEOUT_MS: Final = 10_000
+MAX_WAIT_MS: Final = 2_000
+FETCH_BYTES: Final = 1_048_576
+EARLIEST: Final = -2
+LATEST: Final = -1
+COMPRESSED_FROM: Final = 1_024
+
+READ_AT_ONCE: Final = 16_384
+"""Bytes of records without compression that are read on the event loop; ours. More are read in a thread."""
+
+MAX_ENTRIES: Final = 10_000
+"""Records of a page; ours. Reading goes on behind them."""
+
+TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class UpstreamTopic:
+    """`configs` are the topic's settings at its creation, beside its compaction."""
+
+    def __init__(
+        self, name: str, client: UpstreamClient, clock: Clock, configs: dict[str, str] | None = None
+    ) -> None:
+        self._name = name
+        self._client = client
+        self._clock = clock
+        self._configs = {"cleanup.policy": "compact", **(configs or {})}
+        self._leader: int | None = None
+
+    async def append(self, key: bytes, value: bytes | None) -> None:
+        """See `TopicLog`."""
+        record = NewRecord(key, value, self._clock.wall_ms())
+        codec = Codec.GZIP if value is not None and len(value) >= COMPRESSED_FROM else Codec.NONE
+        data = PartitionProduceData(0, build_batch([record], codec=codec))
+        topic = TopicProduceData(self._name, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[topic])
+        response = await self._ask_leader(request, PRODUCE_VERSION, "append")
+        code = response.responses[0].partition_responses[0].error_code
+        if code in TOO_LARGE:
+            raise RecordTooLarge(f"{len(value or b'')} bytes: {ErrorCode(code).name}")
+        self._check("Produce", code)
+
+    async def read(self, offset: int) -> Page:
+        """See `TopicLog`."""
+        partition = FetchPartition(fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            topics=[FetchTopic(self._name, partitions=[partition])],
+        )
+        response = await self._ask_leader(request, FETCH_VERSION, "read")
+        if response.error_code:
+            self._check("Fetch", response.error_code)
+        found = response.responses[0].partitions[0]
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            first = await self._offset(EARLIEST)
+            if offset >= first:
+                raise LogUnavailable(f"{self._name} ends before offset {offset}: it has lost records")
+            return Page((), first)
+        self._check("Fetch", found.error_code)
+        data = bytes(found.records or b"")
+        if len(data) <= READ_AT_ONCE and not _is_compressed(data):
+            return read_page(data, offset)
+        # A megabyte can have half a million records, which take more than a second.
+        return await trio.to_thread.run_sync(read_page, data, offset)
+
+    async def end(self) -> int:
+        """See `TopicLog`."""
+        return await self._offset(LATEST)
+
+    async def _offset(self, timestamp: int) -> int:
+        partition = ListOffsetsPartition(timestamp=timestamp)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(self._name, [partition])])
+        response = await self._ask_leader(request, LIST_OFFSETS_VERSION, "offsets")
+        found = response.topics[0].partitions[0]
+        self._check("ListOffsets", found.error_code)
+        return int(found.offset)
+
+    async def _ask_leader(self, request: Any, version: int, lane: str) -> Any:
+        """Send a request to the leader. Appends, reads and questions for offsets have a connection each: a
+        fetch waits for records, and what comes behind it waits too.
+        """
+        try:
+            leader = self._leader
+            if leader is None:
+                leader = self._leader = await self._find_leader()
+            return await self._client.request(leader, request, version, lane=f"{self._name} {lane}")
+        except UpstreamError as error:
+            self._leader = None
+            raise LogUnavailable(str(error)) from error
+
+    async def _find_leader(self) -> int:
+        """Return the leader's node id; create the topic if it is missing. Raises UpstreamError."""
+        found = await self._describe()
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await self._create()
+            found = await self._describe()
+        self._check("Metadata", found.error_code)
+        if len(found.partitions) != 1:
+            raise LogUnavailable(f"{self._name} has {len(found.partitions)} partitions, and one is needed")
+        self._check("Metadata", found.partitions[0].error_code)
+        return int(found.partitions[0].leader_id)
+
+    async def _describe(self) -> Any:
+        request = MetadataRequest([MetadataRequestTopic(name=self._name)], allow_auto_topic_creation=False)
+        response = await self._client.request(None, request, METADATA_VERSION)
+        if not response.topics:
+            raise LogUnavailable(f"Metadata of {self._name}: the response has no topic")
+        return response.topics[0]
+
+    async def _create(self) -> None:
+        configs = [CreatableTopicConfig(name, value) for name, value in self._configs.items()]
+        request = CreateTopicsRequest([CreatableTopic(self._name, 1, -1, configs=configs)], TIMEOUT_MS)
+        response = await self._client.request(None, request)
+        code = response.topics[0].error_code
+        if code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            self._check("CreateTopics", code)
+
+    def _check(self, api: str, code: int) -> None:
+        if code:
+            self._leader = None
+            raise LogUnavailable(f"{api} of {self._name}: {_name(code)}")
+
+
+def read_page(data: bytes, offset: int) -> Page:
+    """Return the records from `offset` on, at most `MAX_ENTRIES`; batches may begin before it. Skips a batch
+    that cannot be read: every gateway does, and none waits for it for ever. Raises LogUnavailable.
+    """
+    entries: list[Entry] = []
+    next_offset = offset
+    try:
+        for batch in batches(data):
+            header = header_at(batch)
+            if not header.is_control and not _read_batch(batch, offset, entries):
+                return Page(tuple(entries), entries[-1].offset + 1)
+            next_offset = max(next_offset, header.last_offset + 1)
+    except ApiError as error:
+        raise LogUnavailable(f"unreadable records: {error}") from error
+    return Page(tuple(entries), next_offset)
+
+
+def _read_batch(batch: memoryview, offset: int, entries: list[Entry]) -> bool:
+    """Add the records of a batch from `offset` on. Returns whether there was room for all of them."""
+    try:
+        for record in records(batch):
+            if record.offset >= offset:
+                if len(entries) == MAX_ENTRIES:
+                    return False
+                entries.append(Entry(record.offset, record.key or b"", record.value))
+    except ApiError as error:
+        last = header_at(batch).last_offset
+        logger.warning("unreadable records are skipped", extra={"last_offset": last, "reason": str(error)})
+    return True
+
+
+def _is_compressed(data: bytes) -> bool:
+    """Return whether a batch is compressed, or not one."""
+    try:
+        return any(header_at(batch).codec for batch in batches(data))
+    except ApiError:
+        return True
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,109 @@
+"""The gateways of the cluster and their shares, as the console shows them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from broker.clock import Clock
+from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.control.rows.connections import ThrottledRow
+from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow
+from broker.gateway.sharing.connection_lists import ConnectionLists
+from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.report import WHOLE, ShareKey
+from broker.gateway.sharing.summaries import Summaries
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.kinds import KEY_OF
+from broker.quotas.use_elsewhere import Elsewhere, use_elsewhere
+
+MAX_HEARD: Final = 1_000
+"""Gateways whose last report's time is remembered, those that are gone included."""
+
+
+class SharedLimits:
+    """A `broker.control.upstream_views.ShareViews` of what `member` knows. `heard` is called with the id of
+    the gateway of each report.
+    """
+
+    def __init__(
+        self,
+        member: SharingMember,
+        summaries: Summaries,
+        quotas: ClientQuotas,
+        clock: Clock,
+        lists: ConnectionLists | None = None,
+    ) -> None:
+        self._member = member
+        self._summaries = summaries
+        self._quotas = quotas
+        self._clock = clock
+        self._lists = lists
+        self._heard: dict[str, int] = {}
+
+    def heard(self, gateway: str) -> None:
+        """Note that a report of a gateway has just been read."""
+        self._heard.pop(gateway, None)
+        self._heard[gateway] = self._clock.wall_ms()
+        if len(self._heard) > MAX_HEARD:
+            del self._heard[next(iter(self._heard))]
+
+    def gateways(self) -> Sequence[GatewayRow]:
+        """Return the gateways that are there, this one first."""
+        own, table = self._summaries.own, self._member.table
+        summaries = self._summaries.others(self._clock.ms())
+        rows = [GatewayRow(self._member.gateway, "", None)]
+        if own is not None:
+            rows = [GatewayRow(own.gateway, own.address, None, own.traffic)]
+        for each in table.gateways:
+            if each != self._member.gateway:
+                summary = summaries.get(each)
+                address, traffic = ("", None) if summary is None else (summary.address, summary.traffic)
+                rows.append(GatewayRow(each, address, self._heard.get(each), traffic))
+        return rows
+
+    def shares(self) -> Iterable[ShareRow]:
+        """Yield the shares of all gateways in the units of their limits."""
+        for key, division in self._member.table.divisions.items():
+            limit = self._quotas.managers[key.kind].bound(key.user or "", key.client_id)
+            for gateway, line in division.lines.items():
+                demand = limit * (line.passed + line.waiting) / WHOLE
+                share = limit * division.shares[gateway] / WHOLE
+                yield ShareRow(gateway, _entity(key), KEY_OF[key.kind], limit, demand, share)
+
+    def others(self) -> GatewaySums:
+        """Return the sums of the other gateways whose summaries are known."""
+        found = [each.traffic for each in self._summaries.others(self._clock.ms()).values()]
+        return GatewaySums(
+            len(found),
+            sum(each.connections for each in found),
+            sum(each.throttled for each in found),
+            sum(each.bytes_in_per_s for each in found),
+            sum(each.bytes_out_per_s for each in found),
+            sum(each.requests_per_s for each in found),
+        )
+
+    def use_elsewhere(self) -> Elsewhere:
+        """Return what the other gateways tell of their use of limits."""
+        summaries = self._summaries.others(self._clock.ms())
+        return use_elsewhere((gateway, summary.uses) for gateway, summary in summaries.items())
+
+    def unlisted_use(self) -> int:
+        """Return how many limits the other gateways use beside those that they list."""
+        return sum(each.unlisted_uses for each in self._summaries.others(self._clock.ms()).values())
+
+    def throttled(self) -> Iterable[ThrottledRow]:
+        """Yield the throttled connections that the other gateways list."""
+        return self._summaries.throttled(self._clock.ms())
+
+    def unlisted_throttled(self) -> int:
+        """Return how many more the other gateways throttle."""
+        found = self._summaries.others(self._clock.ms()).values()
+        return sum(max(each.traffic.throttled - len(each.channels), 0) for each in found)
+
+    async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+        """Ask the other gateways for their connections."""
+        return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
+
+
+def _entity(key: ShareKey) -> tuple[tuple[str, str | None], ...]:
+    named = (("user", key.user), ("client-id", key.client_id))
+    return tuple((kind, name) for kind, name in named if name is not None)

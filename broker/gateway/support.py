@@ -1,0 +1,127 @@
+"""Writes docs/gateway-protocol.md: `python -m broker.gateway.support`. A test compares the two.
+
+The page says what clients of a Kafka 4.1 cluster can use through the gateway, and what the gateway does to
+it. Versions and addresses are those of api_versions and responses.
+"""
+
+import textwrap
+from pathlib import Path
+from typing import Final
+
+from broker.api.support import KAFKA
+from broker.gateway.api_versions import INTERNAL, READ, forwardable
+from broker.gateway.responses import rewriter
+from broker.protocol.api_key import NAMES, ApiKey
+
+PATH: Final = Path(__file__).parents[2] / "docs" / "gateway-protocol.md"
+
+_LOGIN: Final = "answered by the gateway with `gateway.authentication=gateway`"
+
+_MUTATIONS: Final = "while a client has a controller mutation quota: charges it, and forwards what it allows"
+_CLIENT_METRICS: Final = "answers for client metrics with `gateway.quotas=local`, and forwards the rest"
+
+NOTES: Final = {
+    ApiKey.PRODUCE: "reads `acks`, charges the produce quota",
+    ApiKey.FETCH: "charges the fetch quota; versions from 16 have addresses behind the records",
+    ApiKey.METADATA: "leaves out brokers without an address; their partitions have no leader",
+    ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE if the coordinator has no address",
+    ApiKey.SASL_HANDSHAKE: f"reads the mechanism; not version 0, whose tokens are no requests; {_LOGIN}",
+    ApiKey.SASL_AUTHENTICATE: f"reads the principal, which counts once the broker has accepted it; {_LOGIN}",
+    ApiKey.API_VERSIONS: "offers the versions of this page, and the APIs that the gateway answers",
+    ApiKey.CREATE_TOPICS: _MUTATIONS,
+    ApiKey.DELETE_TOPICS: _MUTATIONS,
+    ApiKey.CREATE_PARTITIONS: _MUTATIONS,
+    ApiKey.DESCRIBE_CONFIGS: _CLIENT_METRICS,
+    ApiKey.ALTER_CONFIGS: _CLIENT_METRICS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _CLIENT_METRICS,
+    ApiKey.LIST_CONFIG_RESOURCES: f"{_CLIENT_METRICS}; version 0 whatever the upstream broker knows",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "answered by the gateway with `gateway.quotas=local`",
+    ApiKey.ALTER_CLIENT_QUOTAS: "answered by the gateway with `gateway.quotas=local`",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: f"forwarded; {_LOGIN}",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: f"forwarded; {_LOGIN}",
+    ApiKey.DESCRIBE_QUORUM: "leaves out the listeners of controllers from version 2",
+    ApiKey.DESCRIBE_CLUSTER: "leaves out brokers without an address, and all controllers",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "answered by the gateway",
+    ApiKey.PUSH_TELEMETRY: "answered by the gateway",
+}
+
+_HEAD: Final = """\
+# What passes through the gateway
+
+Generated from `broker/gateway` by `python -m broker.gateway.support`; do not edit it by hand.
+
+A client may use an API in the versions that the upstream broker supports, within the versions of this table.
+Requests and responses are forwarded as they are, but for what the table says. In every response with
+`throttle_time_ms`, the client sees the longer one of the upstream broker's throttle time and the gateway's.
+
+| key | API | Kafka 4.1 | through the gateway | what the gateway does |
+|---|---|---|---|---|
+"""
+
+_OTHERS: Final = """
+## Forwarded as they are
+
+In all versions of the upstream broker:
+
+{names}
+
+So is every API that only a later Kafka has. If its responses, or those of a later version of one of these,
+contain addresses of brokers, clients see the upstream addresses.
+
+## Not offered
+
+APIs of controllers, and of brokers among themselves:
+
+{internal}
+
+A request of one of these, or in a version that is not offered, closes its connection.
+
+## What clients can tell from a cluster without a gateway
+
+* The upstream broker sees the gateway's address: `client_host` in the descriptions of groups is the
+  gateway's, and an ACL with a host must name the gateway.
+* DescribeConfigs of a broker shows the configuration of the upstream broker, with its listeners.
+* Unknown tagged fields are left out of responses whose addresses are replaced.
+* A client that logs in with a delegation token, with Kerberos, or with a bearer token that is no JSON Web
+  Token has the principal ANONYMOUS at the gateway, and its quotas, but its own at the upstream broker.
+"""
+
+
+def render() -> str:
+    treated = READ | NOTES.keys()
+    rows = [_row(ApiKey(key)) for key in sorted(KAFKA) if key in treated]
+    names = [NAMES[key] for key in sorted(KAFKA) if key not in treated | INTERNAL]
+    internal = [NAMES[key] for key in sorted(INTERNAL & KAFKA.keys())]
+    return _HEAD + "".join(rows) + _OTHERS.format(names=_list(names), internal=_list(internal))
+
+
+def _list(names: list[str]) -> str:
+    return textwrap.fill(", ".join(names), 110) + "."
+
+
+def _row(key: ApiKey) -> str:
+    versions = range(*_bounds(KAFKA[key]))
+    offered = forwardable(key)
+    assert offered is not None
+    passing = [version for version in versions if offered[0] <= version <= offered[1]]
+    rewritten = [version for version in passing if rewriter(key, version)]
+    notes = [NOTES[key]] if key in NOTES else []
+    if rewritten and key != ApiKey.DESCRIBE_QUORUM:
+        since = "" if rewritten == passing else f" from version {rewritten[0]}"
+        notes.insert(0, f"replaces addresses{since}")
+    text = "; ".join(notes) or "reads requests"
+    return f"| {key.value} | {NAMES[key]} | {KAFKA[key]} | {_text(passing)} | {text} |\n"
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first) + 1
+
+
+def _text(versions: list[int]) -> str:
+    first, last = versions[0], versions[-1]
+    return str(first) if first == last else f"{first}-{last}"
+
+
+if __name__ == "__main__":
+    PATH.write_text(render(), encoding="utf-8")

@@ -1,0 +1,132 @@
+"""The gateway's own requests to upstream nodes. (Kafka: NetworkClient, KafkaAdminClient)"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import trio
+
+from broker.config.listeners import Address
+from broker.config.sections import UpstreamConfig
+from broker.gateway.upstream.connection import UpstreamConnection
+from broker.gateway.upstream.errors import Reason, UpstreamError
+from broker.gateway.upstream.pace import Backoff
+from broker.gateway.upstream.security import UpstreamSecurity
+
+
+class Directory(Protocol):
+    """The addresses of nodes. `UpstreamCluster` is one."""
+
+    def address_of(self, node_id: int) -> Address | None: ...
+
+    def bootstrap_address(self) -> Address:
+        """Return the next address to try. Raises UpstreamError if there is none."""
+
+
+class UpstreamClient:
+    """One connection for each node and lane, opened by the first request and again after it has ended.
+
+    A node serves the requests of one connection one after the other. So a request that waits at the node,
+    such as a Fetch with a wait time, should have a lane of its own.
+    """
+
+    def __init__(self, config: UpstreamConfig, security: UpstreamSecurity, directory: Directory) -> None:
+        self._config = config
+        self._security = security
+        self._directory = directory
+        self._nursery: trio.Nursery | None = None
+        self._targets: dict[tuple[Address, str], _Target] = {}
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the connections' tasks until cancelled; `request` works after `started`. All connections close
+        with it, and requests fail with CLOSED.
+        """
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    async def request(
+        self, node_id: int | None, message: Any, version: int | None = None, *, lane: str = ""
+    ) -> Any:
+        """Send a request and return the response: to a node, or with None to any node that can be reached.
+        Without `version`, uses the newest version that Weir and the node know.
+
+        Raises UpstreamError, and leaves error codes within the response to the caller. Does not send a
+        request twice. If cancelled, the request may be sent; its response is discarded.
+        """
+        if node_id is None:
+            connection = await self._any(lane)
+        else:
+            address = self._directory.address_of(node_id)
+            if address is None:
+                raise UpstreamError(Reason.NODE, f"no upstream node has the id {node_id}")
+            connection = await self._target(address, lane).open()
+        return await connection.request(message, version)
+
+    async def _any(self, lane: str) -> UpstreamConnection:
+        """Return an open connection if there is one, else try one node after the other."""
+        for (_, other), target in self._targets.items():
+            if other == lane and target.is_open:
+                return await target.open()
+        tried: set[Address] = set()
+        error = None
+        while (address := self._directory.bootstrap_address()) not in tried:
+            tried.add(address)
+            try:
+                return await self._target(address, lane).open()
+            except UpstreamError as failed:
+                error = failed
+        assert error is not None
+        raise error
+
+    def _target(self, address: Address, lane: str) -> "_Target":
+        key = (address, lane)
+        target = self._targets.get(key)
+        if target is None:
+            target = _Target(partial(self._start, address), Backoff(self._config))
+            self._targets[key] = target
+        return target
+
+    def _start(self, address: Address) -> UpstreamConnection:
+        if self._nursery is None:
+            raise UpstreamError(Reason.CLOSED, f"{address}: the gateway is not running")
+        connection = UpstreamConnection(address, self._config, self._security)
+        self._nursery.start_soon(connection.run, name=f"upstream {address}")
+        return connection
+
+
+class _Target:
+    """The connection to one address in one lane."""
+
+    def __init__(self, start: Callable[[], UpstreamConnection], backoff: Backoff) -> None:
+        self._start = start
+        self._backoff = backoff
+        self._retry_at = 0.0
+        self._connection: UpstreamConnection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_usable
+
+    async def open(self) -> UpstreamConnection:
+        """Return an open connection. After a failure, waits for the backoff first. Raises UpstreamError."""
+        if not self.is_open:
+            await trio.sleep_until(self._retry_at)
+        connection = self._connection
+        if connection is None or not connection.is_usable:
+            if connection is not None:
+                connection.retire()
+            self._connection = connection = self._start()
+        try:
+            await connection.wait_open()
+        except UpstreamError as error:
+            if connection is self._connection:
+                self._connection = None
+                self._retry_at = trio.current_time() + self._backoff.after_s(error)
+            raise
+        self._backoff.reset()
+        return connection

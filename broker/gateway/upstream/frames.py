@@ -1,0 +1,93 @@
+"""Whole frames over a transport, for code that waits. (Kafka: NetworkSend, NetworkReceive)
+
+Used by the login and by the gateway's own requests. Clients' frames go through broker.network's reactor.
+"""
+
+from typing import Final
+
+import trio
+
+from broker.errors import ProtocolViolation
+from broker.network.connection.receive import SIZE, EndOfStream, invalid_size
+from broker.network.connection.transport import Readable, Transport
+
+CHUNK_BYTES: Final = 16 * 1024
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+"""The gateway's own requests ask for a few megabytes at most."""
+
+READS: Final = 64
+"""Chunks that are read of one frame before other tasks run; ours. A megabyte takes 0.3 ms."""
+
+TLS_ALERT: Final = b"\x15\x03"
+"""The bytes that a TLS listener sends to a client without TLS. As a size they are far above the limit."""
+
+
+class FrameStream:
+    """Frames in both directions. `sock` does not block, and `fd` is its descriptor for epoll.
+
+    Do not call `send` in two tasks at once. A cancelled `send` can leave half a frame behind: close the
+    connection. A cancelled `receive` loses nothing. Both raise OSError from the socket.
+    """
+
+    __slots__ = ("_buffer", "_chunk", "_fd", "_limit", "_sock")
+
+    def __init__(self, sock: Transport, fd: int, limit: int = MAX_FRAME_BYTES) -> None:
+        self._sock = sock
+        self._fd = fd
+        self._limit = limit
+        self._buffer = bytearray()
+        self._chunk = memoryview(bytearray(CHUNK_BYTES))
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether bytes of a later frame were read."""
+        return bool(self._buffer)
+
+    async def send(self, frame: Readable) -> None:
+        """Send a frame with its size prefix."""
+        unsent = memoryview(frame)
+        while unsent:
+            try:
+                unsent = unsent[self._sock.send(unsent) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._fd)
+            else:
+                if unsent:
+                    await trio.lowlevel.wait_writable(self._fd)
+
+    async def receive(self) -> bytearray:
+        """Return the next frame without its size prefix. Lets other tasks run between parts of a large one.
+
+        Raises EndOfStream, also in the middle of a frame, and ProtocolViolation for a size outside 0..limit.
+        """
+        await trio.lowlevel.checkpoint()
+        reads = 0
+        while (frame := self._next()) is None:
+            reads += 1
+            if reads % READS == 0:
+                await trio.lowlevel.checkpoint()
+            try:
+                count = self._sock.recv_into(self._chunk)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._fd)
+                continue
+            if not count:
+                raise EndOfStream("closed by the peer")
+            self._buffer += self._chunk[:count]
+        return frame
+
+    def _next(self) -> bytearray | None:
+        buffer = self._buffer
+        if len(buffer) < 4:
+            return None
+        (size,) = SIZE.unpack_from(buffer)
+        if buffer.startswith(TLS_ALERT):
+            raise ProtocolViolation("the broker speaks TLS; see upstream.security.protocol")
+        if not 0 <= size <= self._limit:
+            raise invalid_size(size, self._limit)
+        end = 4 + size
+        if len(buffer) < end:
+            return None
+        self._buffer = buffer[end:]  # at most a chunk, while a frame may have megabytes
+        del buffer[end:], buffer[:4]
+        return buffer

@@ -1,0 +1,118 @@
+"""TLS and the gateway's credentials for upstream connections, from `upstream.ssl.*` and `upstream.sasl.*`."""
+
+import logging
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from broker.clock import Clock
+from broker.config.sections import UpstreamConfig
+from broker.errors import ConfigError
+from broker.gateway.upstream.tcp import HostNames
+from broker.network.tls.tls_socket import CIPHERTEXT_BYTES
+from broker.security.client_login import ClientCredentials
+from broker.security.client_tls import ClientCertificates
+from broker.security.tls import CHECK_EVERY_MS, stamps
+
+logger = logging.getLogger(__name__)
+
+JAAS_KEY: Final = "upstream.sasl.jaas.config"
+LOCATION_KEY: Final = "upstream.sasl.jaas.config.location"
+
+MAX_FILE_BYTES: Final = 65_536
+"""Of a file with credentials, which has a line."""
+
+
+class UpstreamSecurity:
+    """`credentials` are the gateway's own, None if there are none. All upstream connections share `scratch`,
+    for what they read from the kernel, and `names`.
+    """
+
+    def __init__(self, config: UpstreamConfig, clock: Clock) -> None:
+        """Raises ConfigError for keys, certificates and credentials that cannot be used."""
+        self._clock = clock
+        self._certificates = ClientCertificates(config) if config.security_protocol.is_encrypted else None
+        self.scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
+        self.names = HostNames()
+        self.configure(config)
+
+    def configure(self, config: UpstreamConfig) -> None:
+        """Log in with these credentials from now on. Raises ConfigError."""
+        seen = stamps(_files(config))
+        self.credentials = credentials_of(config)
+        self._config = config
+        self._seen = seen
+
+    async def follow_file(self, changed: Callable[[], None]) -> None:
+        """Read the file with credentials again whenever it changes, and call `changed`, until cancelled. A
+        file that cannot be used is logged once per change, and the previous credentials stay.
+        """
+        while True:
+            await trio.sleep(CHECK_EVERY_MS / 1_000)
+            seen = stamps(_files(self._config))
+            if seen == self._seen:
+                continue
+            self._seen = seen
+            try:
+                self.credentials = credentials_of(self._config)
+            except ConfigError as error:
+                logger.warning("cannot use the new upstream credentials", extra={"reason": str(error)})
+                continue
+            logger.info("upstream credentials read again", extra={"file": self._config.sasl_jaas_location})
+            changed()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next TLS connection, made of the files as they are now.
+
+        Files that cannot be used are logged once per change, and the previous context stays.
+        """
+        certificates = self._certificates
+        assert certificates is not None, "the upstream listener has no TLS"
+        try:
+            certificates.renew(self._clock.ms())
+        except ConfigError as error:
+            logger.warning("cannot use the new upstream certificates", extra={"reason": str(error)})
+        return certificates.context
+
+
+def credentials_of(config: UpstreamConfig) -> ClientCredentials | None:
+    """Return the gateway's own credentials, None if there are none or the listener has no login. Raises
+    ConfigError.
+    """
+    if not config.security_protocol.has_login:
+        return None
+    name, text, key = config.sasl_jaas_location, config.sasl_jaas_config, JAAS_KEY
+    if name and text:
+        raise ConfigError(LOCATION_KEY, name, f"not together with {JAAS_KEY}")
+    if name:
+        text, key = _read(name), LOCATION_KEY
+    return ClientCredentials.from_jaas(key, text, config.sasl_mechanism) if text else None
+
+
+def check_credentials(config: UpstreamConfig) -> None:
+    """Raise ConfigError for credentials that cannot be used."""
+    credentials_of(config)
+
+
+def _files(config: UpstreamConfig) -> list[Path]:
+    name = config.sasl_jaas_location
+    return [Path(name)] if name and config.security_protocol.has_login else []
+
+
+def _read(name: str) -> str:
+    """Return the content of the file with credentials. Raises ConfigError."""
+    try:
+        with Path(name).open("rb") as file:
+            found = file.read(MAX_FILE_BYTES + 1)
+        text = found.decode().strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(LOCATION_KEY, name, f"a readable file: {reason}") from error
+    if len(found) > MAX_FILE_BYTES:
+        raise ConfigError(LOCATION_KEY, name, f"a file of at most {MAX_FILE_BYTES} bytes")
+    if not text:
+        raise ConfigError(LOCATION_KEY, name, "a file with the login module, the user name and the password")
+    return text

@@ -1,0 +1,601 @@
+"""An upstream connection: sends a client's requests, reads the responses and passes them on.
+
+Responses come in the order of the requests. A read takes what the kernel has, counts and completes the
+responses in it, fills in the gateway's throttle times, and sends all of them to the client at once. The bytes
+of a larger response follow its head without being kept; above gateway.splice.min.bytes they never leave the
+kernel. A client that does not read stops its own upstream connection and no other.
+
+Most reads have one whole response that needs nothing but to be passed on: `on_event` does that by itself, as
+calls cost more than their work.
+"""
+
+import struct
+from typing import Final
+
+from broker.errors import ProtocolViolation
+from broker.gateway.asking import AskedRequest
+from broker.gateway.channel import (
+    BLOCKED,
+    ENDED,
+    LOCAL,
+    LOCAL_DUE,
+    QUEUE_FULL,
+    RENEWAL_DUE,
+    RENEWING,
+    GatewayChannel,
+)
+from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
+from broker.gateway.responses import AT_ONCE, Slices
+from broker.gateway.routes import ForwardedRequest, Treatment
+from broker.gateway.splice import Splice
+from broker.gateway.throttle_time import raise_throttle_time
+from broker.gateway.upstream.connect import UpstreamSocket
+from broker.network.connection.mute import MuteState
+from broker.network.connection.send import Send
+from broker.network.connection.transport import Readable, Transport
+from broker.network.selector import READ, WRITE
+from broker.protocol.api_key import ApiKey
+
+HEAD: Final = struct.Struct(">ii")
+"""Size and correlation id."""
+
+BEGINNING_BYTES: Final = 64 * 1024
+"""How much of a Metadata response has arrived when its addresses are looked for the second time; ours."""
+
+COPIED_BYTES: Final = 1024 * 1024
+"""A collected response of up to this size is copied, which takes 0.3 ms; ours."""
+
+UNEXPECTED: Final = "the upstream broker sent a response that no request expects"
+
+UNPACK_HEAD: Final = HEAD.unpack_from
+INT: Final = struct.Struct(">i")
+MIN_SIZE: Final = 4
+HEAD_BYTES: Final = 32
+"""More bytes than a response has up to its throttle time, at most 27. (RenewDelegationToken)"""
+
+FETCH: Final = Treatment.FETCH
+
+
+class ForwardedSend(Send):
+    """The part of forwarded responses that the client has not taken. While `waits`, more is added later."""
+
+    __slots__ = ("_splice", "_target", "upstream", "waits")
+
+    def __init__(
+        self,
+        upstream: "UpstreamReceive",
+        parts: list[Readable],
+        splice: Splice | None = None,
+        target: int = -1,
+    ) -> None:
+        super().__init__(parts)
+        self.upstream = upstream
+        self._splice = splice
+        self._target = target
+        self.waits = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write before more is added."""
+        return self.waits and self._at >= len(self._parts)
+
+    def add(self, part: bytes) -> None:
+        """Write this as the last part."""
+        self._parts.append(part)
+        self.waits = False
+
+    def write(self, sock: Transport) -> bool:
+        """Write as `Send` does, then the bytes that a pipe holds."""
+        return (
+            super().write(sock)
+            and (self._splice is None or self._splice.drain(self._target))
+            and not self.waits
+        )
+
+
+class UpstreamReceive:
+    """The upstream connection of `channel`, registered in the processor's epoll by `fd`. `observe` sees a
+    request with the offset of its body before it is sent. `credentials` are those of the gateway's login,
+    None if the client logs in.
+    """
+
+    __slots__ = (
+        "_collected",
+        "_forwarder",
+        "_interest",
+        "_left",
+        "_rest",
+        "_rewrite",
+        "_size",
+        "_splice",
+        "_unblocked",
+        "_unsent",
+        "channel",
+        "credentials",
+        "fd",
+        "is_blocked",
+        "is_plain",
+        "observe",
+        "sock",
+    )
+
+    def __init__(self, opened: UpstreamSocket, channel: GatewayChannel, forwarder: Forwarder) -> None:
+        self.sock = opened.sock
+        self.fd = fd = opened.fd
+        self.is_plain = opened.sock.fileno() >= 0
+        self.is_blocked = False
+        self.channel = channel
+        self.observe = forwarder.observe
+        self.credentials = opened.credentials
+        self._rewrite = forwarder.rewrite
+        self._unblocked = channel.client.unblocked
+        self._forwarder = forwarder
+        self._interest = READ
+        self._rest = b""
+        self._left = 0
+        self._size = 0
+        self._splice: Splice | None = None
+        self._collected: bytearray | None = None
+        self._unsent: memoryview = memoryview(b"")
+        forwarder.selector.watch(fd, READ)
+        forwarder.upstreams[fd] = self
+
+    def close(self) -> None:
+        """Close the connection; responses that have not been passed on are lost."""
+        if self.fd < 0:
+            return
+        self._forwarder.selector.unwatch(self.fd)
+        del self._forwarder.upstreams[self.fd]
+        self.fd = -1
+        if self._splice is not None:
+            self._splice.release()
+            self._splice = None
+        self.sock.close()
+
+    def on_event(self, mask: int) -> None:
+        """Handle an event of the epoll. Raises ProtocolViolation and OSError, upon which the client's
+        connection closes.
+        """
+        channel = self.channel
+        if (mask != READ or channel.send is not None) and not self._may_read(mask):
+            return
+        if self._left:
+            self._relay()
+            return
+        forwarder, rest = self._forwarder, self._rest
+        scratch, now = forwarder.scratch, forwarder.selector.now
+        begin = len(rest)
+        if begin:
+            scratch[:begin] = rest
+        try:
+            count = self.sock.recv_into(scratch[begin:] if begin else scratch)
+        except BlockingIOError:
+            return
+        if count == 0:
+            self._lost("the upstream broker closed the connection")
+            return
+        in_flight = channel.in_flight
+        if count < 8 or begin or self._collected is not None or not in_flight:
+            self._pass_on(scratch, begin + count, now)
+            return
+        size, correlation_id = UNPACK_HEAD(scratch)
+        request = in_flight[0]
+        route = request.route
+        if (
+            size != count - 4
+            or request.correlation_id != correlation_id
+            or request.throttle_ms
+            or forwarder.request_quota_active
+            or (route.treatment is FETCH and forwarder.quotas.fetch_active)
+        ):
+            self._pass_on(scratch, count, now)
+            return
+        data: Readable = scratch[:count]
+        if route.collects:
+            ending = route.plain_ending
+            if ending is None or not forwarder.buffer.endswith(ending, 0, count):
+                known = None
+                if request.__class__ is ForwardedRequest:
+                    known = forwarder.kept.known(route.api_key, route.version, scratch, count)
+                if known is None:
+                    self._pass_on(scratch, count, now)
+                    return
+                data = known
+        in_flight.popleft()
+        route.record(request, now, len(data))
+        self._send_client(data)
+        if channel.flags and channel.fd >= 0:
+            self.check_turn()
+
+    def _may_read(self, mask: int) -> bool:
+        """Handle what is no more than a response that the client can take. Returns whether to read."""
+        if mask & WRITE:
+            self._unblock()
+        if not mask & ~WRITE or self.fd < 0:
+            return False
+        if self.channel.send is None:
+            return True
+        if mask & READ:
+            self._watch(self._interest & ~READ)
+        else:
+            self._lost("the upstream broker closed the connection")
+        return False
+
+    # Requests
+
+    def send(self, data: memoryview) -> bool:
+        """Send `data`, which the caller may reuse. Returns False, and mutes the client, if it does not all
+        fit now. Raises OSError.
+        """
+        unsent = self._unsent
+        if unsent:
+            self._unsent = memoryview(b"".join((unsent, data)))
+            return False
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            self._unsent = memoryview(bytes(data[sent:]))
+            self.block()
+            return False
+        return True
+
+    def block(self) -> None:
+        """Mute the client until the upstream broker takes more."""
+        self.is_blocked = True
+        self.channel.set_flag(BLOCKED)
+        self._watch(self._interest | WRITE)
+
+    def _unblock(self) -> None:
+        unsent = self._unsent
+        if unsent:
+            try:
+                sent = self.sock.send(unsent)
+            except BlockingIOError:
+                return
+            self._unsent = unsent[sent:]
+            if self._unsent:
+                return
+        channel = self.channel
+        if not self._unblocked():
+            return
+        self._watch(self._interest & ~WRITE)
+        self.is_blocked = False
+        channel.flags &= ~BLOCKED
+        if channel.settle_mute() is MuteState.NOT_MUTED:
+            self._forwarder.resume(channel)
+        else:
+            self.check_turn()
+
+    # Responses
+
+    def resume(self) -> None:
+        """Read again after the client has taken everything."""
+        if self.fd < 0:
+            return
+        if self._splice is not None and not self._left:
+            self._end_splice()
+        self._watch(self._interest | READ)
+        if self._rest:
+            self._pass_on_rest()
+        else:
+            self.check_turn()
+
+    def rewritten(self, request: ForwardedRequest, response: bytes) -> None:
+        """Pass on a response that was rewritten in slices, after what the client has not taken."""
+        channel, forwarder = self.channel, self._forwarder
+        send = channel.send
+        assert isinstance(send, ForwardedSend)
+        response = self._with_throttle_time(request, response, forwarder.ns())
+        if channel.in_flight:  # else the upstream connection has been lost
+            channel.in_flight.popleft()
+        channel.bytes_out += len(response)
+        send.add(response)
+        forwarder.selector.set_interest(channel, channel.interest | WRITE)
+
+    def _pass_on_rest(self) -> None:
+        """Pass on the responses that were read behind one that was rewritten in slices."""
+        rest, self._rest = self._rest, b""
+        try:
+            self._pass_on(memoryview(rest), len(rest), self._forwarder.ns())
+        except ProtocolViolation as error:
+            self._forwarder.close(self.channel, str(error))
+
+    def _pass_on(self, data: memoryview, end: int, now: int) -> None:
+        """Complete the responses in `data[:end]` and send them to the client."""
+        forwarder, channel = self._forwarder, self.channel
+        in_flight = channel.in_flight
+        at = first = 0
+        parts: list[Readable] = []
+        if self._collected is not None:
+            at = first = self._collect(data, end, parts, now)
+            if at < 0:
+                return
+        try:
+            while end - at >= HEAD_BYTES or (end - at >= 8 and end - at == 4 + INT.unpack_from(data, at)[0]):
+                size, correlation_id = UNPACK_HEAD(data, at)
+                if not in_flight or in_flight[0].correlation_id != correlation_id or size < MIN_SIZE:
+                    raise ProtocolViolation(UNEXPECTED)
+                request = in_flight[0]
+                route = request.route
+                frame_end = at + 4 + size
+                if route.collects:
+                    ending = route.plain_ending
+                    is_whole = (
+                        ending is None
+                        or frame_end > end
+                        or data[frame_end - len(ending) : frame_end] != ending
+                    )
+                else:
+                    is_whole = request.throttle_ms > 0 and (route.throttle_at or 0) < 0
+                if is_whole:
+                    if size > route.max_response:
+                        raise ProtocolViolation(
+                            f"a response of {size} bytes to {route.metrics.name}: expected at most "
+                            f"{route.max_response}"
+                        )
+                    if first < at:
+                        parts.append(data[first:at])
+                        first = at
+                    if frame_end > end:
+                        self._size = size
+                        self._collected = bytearray(data[at + 4 : end])
+                        self._pass_on_beginning(request, parts, now)
+                        at = first = end
+                        break
+                    response = self._rewritten(request, bytes(data[at + 4 : frame_end]), now)
+                    if not isinstance(response, bytes):
+                        self._wait_for_slices(request, response, parts, bytes(data[frame_end:end]))
+                        return
+                    if response:
+                        parts.append(response)
+                    in_flight.popleft()
+                    at = first = frame_end
+                    continue
+                if frame_end > end and size <= SMALL_BYTES:
+                    break
+                if route.treatment is FETCH and forwarder.quotas.fetch_active:
+                    forwarder.charge_fetch(request, channel.quotas, size, now)
+                if forwarder.request_quota_active:
+                    forwarder.charge_request(request, channel.quotas, now)
+                if request.throttle_ms:
+                    head_of = data[at + 4 : min(frame_end, end)]
+                    raise_throttle_time(head_of, route.api_key, route.version, request.throttle_ms)
+                if frame_end > end:
+                    self._left = frame_end - end
+                    self._size = size
+                    at = end
+                    break
+                in_flight.popleft()
+                route.record(request, now, size + 4)
+                at = frame_end
+        except ProtocolViolation:
+            if first < at:
+                parts.append(data[first:at])
+            if parts:
+                self._send_client(b"".join(parts))
+            raise
+        if first < at:
+            parts.append(data[first:at])
+        self._rest = bytes(data[at:end]) if at < end else b""
+        if parts:
+            self._send_client(parts[0] if len(parts) == 1 else b"".join(parts))
+        if at < end and self._is_unexpected():
+            raise ProtocolViolation(UNEXPECTED)
+        if channel.fd >= 0:
+            self.check_turn()
+
+    def _is_unexpected(self) -> bool:
+        """Return whether the first bytes of a response show that no request expects it."""
+        rest, in_flight = self._rest, self.channel.in_flight
+        return (
+            not in_flight
+            or (len(rest) >= 4 and INT.unpack_from(rest)[0] < MIN_SIZE)
+            or (len(rest) >= 8 and UNPACK_HEAD(rest)[1] != in_flight[0].correlation_id)
+        )
+
+    def _collect(self, data: memoryview, end: int, parts: list[Readable], now: int) -> int:
+        """Add to a response that is rewritten as a whole. Returns the offset behind it, or -1 if it is not
+        whole yet, or is rewritten in slices.
+        """
+        collected = self._collected
+        assert collected is not None
+        in_flight = self.channel.in_flight
+        wanted = min(self._size - len(collected), end)
+        begun = len(collected)
+        collected += data[:wanted]
+        if len(collected) < self._size:
+            if begun < BEGINNING_BYTES <= len(collected) and self._pass_on_beginning(
+                in_flight[0], parts, now
+            ):
+                return end
+            return -1
+        self._collected = None
+        frame = bytes(collected) if self._size <= COPIED_BYTES else collected
+        response = self._rewritten(in_flight[0], frame, now)
+        if not isinstance(response, bytes):
+            self._wait_for_slices(in_flight[0], response, parts, bytes(data[wanted:end]))
+            return -1
+        if response:
+            parts.append(response)
+        in_flight.popleft()
+        return wanted
+
+    def _pass_on_beginning(self, request: ForwardedRequest, parts: list[Readable], now: int) -> bool:
+        """Pass on what has been collected of a large Metadata response if its addresses have arrived: what
+        follows is forwarded as it is. Returns whether that is so.
+        """
+        forwarder, route = self._forwarder, request.route
+        if route.api_key != ApiKey.METADATA or self._size <= AT_ONCE or isinstance(request, AskedRequest):
+            return False
+        collected = self._collected
+        assert collected is not None
+        begun = forwarder.rewrite_beginning(request, collected, self._size)
+        if begun is None:
+            return False
+        if forwarder.request_quota_active:
+            forwarder.charge_request(request, self.channel.quotas, now)
+        if request.throttle_ms:
+            raised = bytearray(begun)
+            raise_throttle_time(memoryview(raised)[4:], route.api_key, route.version, request.throttle_ms)
+            begun = bytes(raised)
+        parts.append(begun)
+        self._left = self._size - len(collected)
+        self._collected = None
+        return True
+
+    def _rewritten(self, request: ForwardedRequest, frame: bytes | bytearray, now: int) -> bytes | Slices:
+        """Return the response to send to the client, with its size, or the slices that return it; nothing if
+        a handler asked for it.
+        """
+        if isinstance(request, AskedRequest):
+            request.answer(frame)
+            return b""
+        response = self._rewrite(request, frame) if request.route.collects else INT.pack(len(frame)) + frame
+        return self._with_throttle_time(request, response, now) if isinstance(response, bytes) else response
+
+    def _with_throttle_time(self, request: ForwardedRequest, response: bytes, now: int) -> bytes:
+        """Charge and count a rewritten response. Returns it with the throttle time."""
+        forwarder, route = self._forwarder, request.route
+        if forwarder.request_quota_active:
+            forwarder.charge_request(request, self.channel.quotas, now)
+        if request.throttle_ms:
+            raised = bytearray(response)
+            again = raise_throttle_time(
+                memoryview(raised)[4:], route.api_key, route.version, request.throttle_ms
+            )
+            response = bytes(raised) if again is None else again
+        route.record(request, now, len(response))
+        return response
+
+    def _wait_for_slices(
+        self, request: ForwardedRequest, slices: Slices, parts: list[Readable], rest: bytes
+    ) -> None:
+        """Send what came before a response that is rewritten in slices, and read no more until the client has
+        taken that, too.
+        """
+        channel = self.channel
+        self._rest = rest
+        if parts:
+            self._send_client(parts[0] if len(parts) == 1 else b"".join(parts))
+        if channel.fd < 0:
+            return
+        if channel.send is None:
+            channel.send = ForwardedSend(self, [])
+        assert isinstance(channel.send, ForwardedSend)
+        channel.send.waits = True
+        self._forwarder.rewrite_in_slices(self, request, slices)
+
+    def _relay(self) -> None:
+        """Move more bytes of a large response."""
+        forwarder, channel = self._forwarder, self.channel
+        target = channel.sock.fileno()
+        if self._splice is None and self.is_plain and target >= 0 and forwarder.splices(self._left):
+            self._splice = forwarder.pipes.take()
+        splice = self._splice
+        if splice is not None:
+            try:
+                moved, is_blocked = splice.move(self.fd, target, self._left)
+            except EOFError:
+                self._lost("the upstream broker closed the connection within a response")
+                return
+            self._left -= moved
+            channel.bytes_out += moved
+            if is_blocked:
+                self._wait_for_client([], splice, target)
+            if not self._left:
+                self._end_response()
+                if not is_blocked:
+                    self._end_splice()
+            return
+        scratch = forwarder.scratch
+        for _ in range(COPIES):
+            try:
+                count = self.sock.recv_into(scratch[: self._left])
+            except BlockingIOError:
+                return
+            if count == 0:
+                self._lost("the upstream broker closed the connection within a response")
+                return
+            self._left -= count
+            self._send_client(scratch[:count])
+            if channel.fd < 0:
+                return
+            if not self._left:
+                self._end_response()
+                return
+            if channel.send is not None:
+                return
+
+    def _end_response(self) -> None:
+        request = self.channel.in_flight.popleft()
+        request.route.record(request, self._forwarder.ns(), self._size + 4)
+        self.check_turn()
+
+    def _end_splice(self) -> None:
+        splice, self._splice = self._splice, None
+        if splice is not None:
+            splice.release()
+
+    def _send_client(self, data: Readable) -> None:
+        """Send to the client; what it does not take waits, and nothing more is read from upstream."""
+        channel = self.channel
+        size = len(data)
+        try:
+            sent = channel.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._forwarder.close(channel, str(error))
+            return
+        channel.bytes_out += size
+        if sent < size:
+            self._wait_for_client([bytes(data[sent:])], None, -1)
+
+    def _wait_for_client(self, parts: list[Readable], splice: Splice | None, target: int) -> None:
+        channel = self.channel
+        channel.send = ForwardedSend(self, parts, splice, target)
+        self._forwarder.selector.set_interest(channel, channel.interest | WRITE)
+
+    def check_turn(self) -> None:
+        """Read from the client again if it may send more; close it if it has ended and everything is
+        answered; log in again if that is due.
+        """
+        channel = self.channel
+        flags = channel.flags
+        if not flags:
+            return
+        in_flight = len(channel.in_flight)
+        if flags & QUEUE_FULL and in_flight <= self._forwarder.max_in_flight // 2:
+            flags &= ~QUEUE_FULL
+        if not in_flight and channel.send is None and not flags & BLOCKED:
+            if flags & ENDED and not flags & LOCAL:
+                self._forwarder.close(channel, "closed by the peer")
+                return
+            flags &= ~LOCAL_DUE
+            if flags & RENEWAL_DUE and not flags & LOCAL:
+                channel.flags = flags & ~RENEWAL_DUE
+                channel.set_flag(RENEWING)
+                self._forwarder.renew(channel)
+                return
+        if flags != channel.flags:
+            channel.flags = flags
+            if channel.settle_mute() is MuteState.NOT_MUTED:
+                self._forwarder.resume(channel)
+
+    def _lost(self, reason: str) -> None:
+        """Close the client's connection, after it has taken what arrived."""
+        channel = self.channel
+        if channel.send is None:
+            self._forwarder.close(channel, reason)
+            return
+        channel.in_flight.clear()
+        self._rest = b""
+        channel.set_flag(ENDED)
+        self._watch(0)
+
+    def _watch(self, interest: int) -> None:
+        if interest != self._interest and self.fd >= 0:
+            self._forwarder.selector.rewatch(self.fd, interest)
+            self._interest = interest

@@ -1,0 +1,72 @@
+"""What other gateways tell of the use of limits, to be added to this one's. Used by `quota_metrics`.
+
+Limits of SHARED_KINDS hold for all gateways together, so the rates of one client at all of them are added up.
+Each gateway enforces the others by itself, so of these the highest use counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import KEY_OF, QuotaKind
+
+SHARED_KINDS: Final = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.CONTROLLER_MUTATION)
+"""Request percentages are parts of one gateway's thread, so each gateway enforces them alone."""
+
+_SHARED_KEYS: Final = frozenset(KEY_OF[kind] for kind in SHARED_KINDS)
+
+Clients = tuple[str | None, str | None]
+"""User and client id of the clients that share a limit; None: the rule does not distinguish it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorUse:
+    """The use of one limit at one gateway: `observed` in the unit of `key`, and the connections that it
+    throttles. `rule` is the entity that sets the limit for `clients`.
+    """
+
+    key: str
+    rule: Entity
+    clients: Clients
+    observed: float
+    throttled: int = 0
+
+
+@dataclass(slots=True)
+class KeyUse:
+    """The use of the limits of one key at other gateways: `shared` is the sum for the clients of each limit,
+    `highest` the highest use of each rule with its gateway, and `throttled` the connections of each rule.
+    """
+
+    shared: dict[Clients, SensorUse] = field(default_factory=dict)
+    highest: dict[Entity, tuple[float, str]] = field(default_factory=dict)
+    throttled: Counter[Entity] = field(default_factory=Counter)
+
+    def add(self, gateway: str, use: SensorUse) -> None:
+        self.throttled[use.rule] += use.throttled
+        if use.key in _SHARED_KEYS:
+            before = self.shared.get(use.clients)
+            total = use.observed + (0.0 if before is None else before.observed)
+            self.shared[use.clients] = replace(use, observed=total)
+        elif use.rule not in self.highest or use.observed > self.highest[use.rule][0]:
+            self.highest[use.rule] = use.observed, gateway
+
+
+NOTHING: Final = KeyUse()
+
+Elsewhere = Mapping[str, KeyUse]
+"""By key. `NOTHING` for a key that is missing."""
+
+NOWHERE: Final[Elsewhere] = MappingProxyType({})
+
+
+def use_elsewhere(told: Iterable[tuple[str, Iterable[SensorUse]]]) -> Elsewhere:
+    """Return what the other gateways, by id, tell together."""
+    found: dict[str, KeyUse] = {}
+    for gateway, uses in told:
+        for use in uses:
+            found.setdefault(use.key, KeyUse()).add(gateway, use)
+    return found

@@ -1,0 +1,99 @@
+"""The logs of partitions, the requests that wait for them, and groups."""
+
+import logging
+from collections.abc import Callable
+
+from broker.api.callbacks import Callbacks
+from broker.api.client_security import ClientSecurity
+from broker.api.delayed_operations import DelayedFetches, DelayedProduce
+from broker.api.group_requests import expire_groups, release_groups
+from broker.api.retry_storm import RetryStormGate
+from broker.api.services import GroupServices
+from broker.config.table import BrokerConfig
+from broker.control.control import Control
+from broker.disk.log_mover import LOG_MOVER, LogMover
+from broker.disk.stores import open_logs
+from broker.disk.tasks import BackgroundThreads, start_storage
+from broker.network.clock import TrioClock
+from broker.network.failures import Failures, Place
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.reaper import Reaper
+from broker.network.supervisor import TaskStarter
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.replication import ReplicationQuotas
+from broker.server_parts.control import retry_storm_reaper
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+
+logger = logging.getLogger(__name__)
+
+
+class ServerStorage:
+    """`config` is the configuration at the start."""
+
+    def __init__(self, config: BrokerConfig, control: Control, clock: TrioClock) -> None:
+        """Open and recover the logs. Raises ConfigError or OSError."""
+        self._config = config.log
+        self._clock = clock
+        self.log = open_logs(config.log, config.topic_settings)
+        self.partitions = Partitions(self.log, lambda: control.config.topic_settings)
+        self.replication = ReplicationQuotas(config.replication, config.broker.node_id)
+        self.background = BackgroundThreads(config.log.background_threads)
+        self.mover = LogMover(self.log, self.replication.alter_log_dirs, self.background, clock)
+
+    def start(self, nursery: TaskStarter, handlers: HandlerPool) -> None:
+        """Start the tasks of the logs. `handlers` answer the requests that waited for a flush."""
+        start_storage(nursery, self.log, self._config, handlers, self.background, self._clock)
+        nursery.start_soon(self.mover.run, name=LOG_MOVER)
+
+    def close(self) -> None:
+        """Flush appended records and close the logs."""
+        for error in self.log.close():
+            logger.error("a log was not closed cleanly", extra={"reason": str(error)})
+
+
+class DelayedRequests:
+    """Completed requests are posted to `callbacks`; `deliver` makes the handlers take them."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        control: Control,
+        partitions: Partitions,
+        security: ClientSecurity,
+        callbacks: Callbacks,
+        failures: Failures,
+        clock: TrioClock,
+        deliver: Callable[[], None],
+    ) -> None:
+        self._failures = failures
+        self._clock = clock
+        self._deliver = deliver
+        self.fetches = DelayedFetches(callbacks, config.fetch.fetch_purge_interval)
+        self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
+        self.purgatories = (self.fetches, self.produces)
+        self.retry_storm = RetryStormGate(callbacks, clock)
+        groups = GroupService(config.groups, partitions)
+        self.groups = GroupServices(control, groups, callbacks, security)
+        fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
+        self.reapers = (
+            Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
+            retry_storm_reaper(self.retry_storm, clock, deliver),
+            Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
+        )
+
+    def release_waiting(self) -> None:
+        """Complete fetches as if they had timed out, and JoinGroup and SyncGroup with NOT_COORDINATOR."""
+        self.fetches.complete_all(self._clock.ms())
+        release_groups(self.groups)
+
+    def _expire_fetches(self, now_ms: int) -> None:
+        self.fetches.complete_expired(now_ms)
+        self._deliver()
+
+    def _expire_members(self, now_ms: int) -> None:
+        expire_groups(self.groups, now_ms, self._clock.wall_ms(), self._report_timer)
+        self._deliver()
+
+    def _report_timer(self, group: str, error: Exception) -> None:
+        self._failures.report(Place.GROUP_TIMER, error, group=group)

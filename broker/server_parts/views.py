@@ -1,0 +1,131 @@
+"""The Prometheus page, the task tree, and the views of the console and the REST API."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from broker.api.callbacks import Callbacks
+from broker.api.retry_storm import RetryStormGate
+from broker.console_views.live import LiveViews, TopicViewSource
+from broker.console_views.task_stats import OwnedResources
+from broker.console_views.task_tree import TaskTree
+from broker.control.upstream_views import UpstreamViewSource
+from broker.control.views import ServerInfo, Views
+from broker.network.clock import LoopIdle, TrioClock
+from broker.network.connection.channel import Channel
+from broker.network.socket_server import SocketServer
+from broker.prometheus.page import PrometheusPage
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
+from broker.quotas.use_elsewhere import NOWHERE
+from broker.security.console_links import ConsoleLink, ConsoleLinkFile
+from broker.server_parts.control import ServerMetadata
+from broker.services.event_log import EventBuffer
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.telemetry.state import Telemetry
+from broker.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+
+class Upstream(UpstreamViewSource, Protocol):
+    """A gateway's `console_views.upstream.UpstreamViews`, which a broker does not import."""
+
+    def upstream_of(self) -> Callable[[Channel], tuple[str, int | None]]: ...
+
+
+class ServerViews:
+    """`info` has the addresses at which the server is reached. `loop_idle` is an instrument of Trio."""
+
+    def __init__(
+        self,
+        metadata: ServerMetadata,
+        socket_server: SocketServer,
+        quotas: ClientQuotas,
+        retry_storm: RetryStormGate,
+        callbacks: Callbacks,
+        telemetry: Telemetry,
+        topics: TopicViewSource,
+        clock: TrioClock,
+        *,
+        purgatories: Sequence[Purgatory[Any]] = (),
+        partitions: Partitions | None = None,
+        groups: GroupService | None = None,
+        replication: ReplicationQuotas | None = None,
+        events: EventBuffer | None = None,
+        upstream: Upstream | None = None,
+    ) -> None:
+        """A server without logs has none of the last five but `events`; `topics` has the topics and groups.
+        `upstream` is a gateway's.
+        """
+        control = metadata.control
+        self._socket_server = socket_server
+        self._directory = metadata.config.log.dirs[0]
+        self._console_link: ConsoleLinkFile | None = None
+        self.loop_idle = LoopIdle(clock)
+        self.prometheus = PrometheusPage(
+            clock,
+            socket_server,
+            self.loop_idle,
+            quotas,
+            retry_storm,
+            callbacks,
+            telemetry,
+            lambda: control.config.quotas.metrics_max_entities,
+            replication=replication,
+            partitions=partitions,
+            purgatories=purgatories,
+            events=events,
+            upstream=None if upstream is None else upstream.row,
+            gateways=tuple if upstream is None else upstream.shares.gateways,
+        )
+        owned_resources = OwnedResources(
+            socket_server,
+            self.loop_idle,
+            metadata.node_id,
+            callbacks,
+            purgatories,
+            retry_storm,
+            quotas,
+            telemetry,
+            groups=groups,
+            partitions=partitions,
+        )
+        self.task_tree = TaskTree(clock, owned_resources)
+        live_views = LiveViews(
+            clock,
+            socket_server,
+            quotas,
+            topics,
+            self.loop_idle,
+            self.task_tree.rows,
+            retry_storm,
+            callbacks,
+            metadata.config.automq.pipeline_high,
+            None if upstream is None else upstream.upstream_of,
+            (lambda: NOWHERE) if upstream is None else upstream.shares.use_elsewhere,
+        )
+        self.info = ServerInfo(metadata.node_id, VERSION, (), "")
+        self.views = Views(control, live_views, metadata.writer, lambda: self.info, telemetry, upstream)
+
+    def update_bootstrap(self) -> None:
+        """Update the advertised addresses in `info`."""
+        self.info = replace(self.info, bootstrap=self._socket_server.bootstrap())
+
+    def console_started(self, link: ConsoleLink) -> None:
+        """Show the console's address, and accept links from `weir console-link` until `close`."""
+        self.info = replace(self.info, console=link.url)
+        try:
+            self._console_link = ConsoleLinkFile(self._directory, link)
+        except OSError as error:
+            logger.warning(
+                "weir console-link cannot make links",
+                extra={"directory": self._directory, "reason": str(error)},
+            )
+
+    def close(self) -> None:
+        if self._console_link is not None:
+            self._console_link.close()

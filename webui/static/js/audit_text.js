@@ -1,0 +1,68 @@
+// A change of the audit trail as text: its resource, old value and new value.
+
+import { h } from "./dom.js";
+import { entityChips } from "./entity.js";
+import { digits, KEYS, rate } from "./units.js";
+
+export const KINDS = {
+  "client-quota": "Quotas",
+  "broker-config": "Broker settings",
+  "topic-config": "Topic settings",
+  topic: "Topics",
+  "client-metrics": "Client metrics",
+  "admin-token": "Access tokens",
+  "user-scram": "Passwords",
+  connection: "Closed connections",
+  "producer-ids": "Producer ids",
+  cluster: "Cluster",
+};
+
+export const ORIGINS = {
+  page: "this console",
+  rest: "REST",
+  wire: "Kafka protocol",
+  "command-line": "command line",
+  broker: "broker",
+  upstream: "upstream cluster",
+};
+
+const NOUNS = {
+  "broker-config": "broker",
+  "topic-config": "topic",
+  topic: "topic",
+  "client-metrics": "subscription",
+  "admin-token": "token",
+  "user-scram": "user",
+  connection: "connection",
+};
+
+export function subject({ kind, entity, quota, key }) {
+  const about = quota ? entityChips(quota) : entityName(kind, entity);
+  return h("span.two", about, h("span.mono.key", keyText(key)));
+}
+
+function entityName(kind, entity) {
+  const noun = NOUNS[kind];
+  if (!noun) return h("b", KINDS[kind] ?? kind);
+  const name = kind === "broker-config" && entity === "" ? h("em", "all brokers") : h("span.name", entity);
+  return h("span.chips", h("span.chip", h("span", noun), name));
+}
+
+function keyText(key) {
+  return key === "shadow" ? "shadow mode" : key;
+}
+
+export function values({ key, kind, old, new: now }) {
+  const before = valueText(kind, key, old);
+  const after = valueText(kind, key, now);
+  return h("span.from-to", h("span.was", { title: old ?? "" }, before ?? "not set"), h("span.arrow", { "aria-label": "became" }, "→"), after === null ? h("b.gone", "removed") : h("b", { title: now ?? "" }, after));
+}
+
+/** Human-readable; null if there is no value. */
+export function valueText(kind, key, value) {
+  if (value === null) return null;
+  if (kind !== "client-quota") return value === "" ? "empty" : value;
+  if (key === "shadow") return "measured only";
+  if (key in KEYS) return rate(key, Number(value));
+  return `${digits(Number(value))}/s`;
+}

@@ -1,0 +1,183 @@
+// Upstream: the cluster behind a gateway, its nodes, latency upstream and here, and the gateways with their shares.
+
+import { empty, h, replace, setText, skeleton } from "./dom.js";
+import { entityChips } from "./entity.js";
+import { Listing } from "./listing.js";
+import { startLive } from "./shell.js";
+import { once, Table } from "./table.js";
+import { ago, bytesPerSecond, count, digits, group, percent, quantile, rate } from "./units.js";
+
+const GOOD = ["connected", "connecting"];
+const REMEDIES = {
+  unreachable: "Check that the nodes run and that this machine reaches them.",
+  "credentials refused": "Check upstream.sasl.mechanism and upstream.sasl.jaas.config, or its file.",
+  "TLS failed": "Check upstream.ssl.truststore.location and the names in the nodes’ certificates.",
+  "another cluster": "The gateway forwards nothing to it. Correct the addresses, or set upstream.cluster.id if the cluster was replaced on purpose.",
+};
+
+function levelOf(condition) {
+  return condition === "connected" ? "good" : condition === "connecting" ? "watch" : "urgent";
+}
+
+function whenCell(td, iso) {
+  setText(td, ago(iso));
+  td.title = `${new Date(iso).toLocaleString()} (${iso})`;
+}
+
+const nodes = new Table({
+  label: "Nodes of the upstream cluster",
+  keyOf: (row) => String(row.node_id),
+  columns: [
+    { label: "Node", size: "node", whole: "bare", cell: nodeCell },
+    { label: "State", size: "state", whole: true, cell: stateCell },
+    { label: "Address for clients", size: "address", whole: true, cell: addressCell },
+    { label: "Since", size: "since", cell: (row, td) => whenCell(td, row.since) },
+    { label: "Connections", size: "count", num: true, cell: (row, td) => setText(td, group(row.connections)) },
+    { label: "In", size: "rate", num: true, cell: (row, td) => rateCell(td, row.bytes_in_per_s, row.bytes_in) },
+    { label: "Out", size: "rate", num: true, cell: (row, td) => rateCell(td, row.bytes_out_per_s, row.bytes_out) },
+    { label: "Latency", size: "rate", num: true, cell: (row, td) => setText(td, row.latency_ms === null ? "–" : quantile(row.latency_ms)) },
+  ],
+});
+
+function nodeCell(row, td) {
+  once(td, JSON.stringify([row.address, row.rack]), () => h("span.two",
+    h("b", `Node ${row.node_id}`),
+    h("span", h("span.mono.name", row.address), row.rack && ", rack ", row.rack && h("span.name", row.rack))));
+}
+
+function stateCell(row, td) {
+  once(td, JSON.stringify([row.condition, row.error]), () => h("span.two",
+    h("span", h("span.tag", { data: { level: levelOf(row.condition) } }, row.condition)),
+    row.error && h("span.name", row.error)));
+}
+
+function addressCell(row, td) {
+  once(td, JSON.stringify(row.addresses), () => h("span.addresses", row.addresses.map(address)));
+}
+
+function address({ listener, address: at, open }) {
+  const where = at ? h("span.mono.name", at) : h("span.missing", "no port: gateway.port.range is too short");
+  return h("span", h("span.quiet.small.name", listener), " ", where, at && !open ? h("span.missing", " not open") : null);
+}
+
+function rateCell(td, perSecond, total) {
+  setText(td, bytesPerSecond(perSecond));
+  td.title = `${group(total)} bytes since the start`;
+}
+
+const latencies = new Table({
+  label: "Latency of the upstream cluster by API",
+  keyOf: (row) => row.api,
+  columns: [
+    { label: "Request", size: "api", whole: "bare", cell: (row, td) => once(td, row.api, () => h("span.two", h("b", row.api), row.waits && h("span", "may wait upstream on purpose"))) },
+    { label: "Requests", size: "count", num: true, cell: (row, td) => setText(td, group(row.requests)) },
+    { label: "Upstream, median", size: "quantile", num: true, cell: (row, td) => setText(td, row.p50_ms === null ? "–" : quantile(row.p50_ms)) },
+    { label: "Upstream, 99 %", size: "quantile", num: true, cell: (row, td) => setText(td, row.p99_ms === null ? "–" : quantile(row.p99_ms)) },
+  ],
+});
+
+const gateways = new Table({
+  label: "Gateways of the upstream cluster",
+  keyOf: (row) => row.gateway_id,
+  columns: [
+    { label: "Gateway", size: "name", whole: "bare", cell: (row, td) => once(td, JSON.stringify([row.gateway_id, row.address]), () => h("span.two", h("b.name", row.gateway_id), row.address && h("span.mono.name", row.address))) },
+    { label: "Connections", size: "count", num: true, cell: (row, td) => trafficCell(td, row, ({ connections }) => group(connections)) },
+    { label: "Throttled", size: "count", num: true, cell: (row, td) => trafficCell(td, row, ({ throttled }) => group(throttled)) },
+    { label: "In", size: "rate", num: true, cell: (row, td) => trafficCell(td, row, (traffic) => bytesPerSecond(traffic.bytes_in_per_s)) },
+    { label: "Out", size: "rate", num: true, cell: (row, td) => trafficCell(td, row, (traffic) => bytesPerSecond(traffic.bytes_out_per_s)) },
+    { label: "Requests", size: "rate", num: true, cell: (row, td) => trafficCell(td, row, (traffic) => `${digits(traffic.requests_per_s)}/s`) },
+    { label: "Last heard", size: "heard", num: true, cell: (row, td) => (row.heard_at === null ? setText(td, "this gateway") : whenCell(td, row.heard_at)) },
+  ],
+});
+
+function trafficCell(td, { traffic }, text) {
+  setText(td, traffic === null ? "–" : text(traffic));
+}
+
+/** The sums of all gateways whose traffic is known. */
+function sumsOf(rows) {
+  const known = rows.filter(({ traffic }) => traffic !== null);
+  if (known.length < 2) return "Gateways that share limits";
+  const sum = (name) => known.reduce((total, { traffic }) => total + traffic[name], 0);
+  return `${known.length} gateways together: ${count(sum("connections"), "connection")}, ${group(sum("throttled"))} throttled, ${bytesPerSecond(sum("bytes_in_per_s"))} in, ${bytesPerSecond(sum("bytes_out_per_s"))} out, ${digits(sum("requests_per_s"))} requests/s`;
+}
+
+const NO_NODES = empty("upstream", "No node is known", "The gateway has not found the upstream cluster yet.");
+const NO_REQUESTS = empty("upstream", "No request was forwarded yet", "Clients that connect to the gateway’s address appear here.");
+const ALONE = empty("upstream", "No limits are shared", "Each gateway applies its limits on its own, and shows only itself. With quota.scope=cluster, gateways share their limits, and each console shows all of them.");
+
+function fill(id, table, rows, nothing) {
+  const box = document.getElementById(id);
+  table.show(rows);
+  const shown = rows.length ? table.element : nothing;
+  if (box.firstChild !== shown) replace(box, shown);
+}
+
+function showCluster(upstream) {
+  const { condition, error } = upstream;
+  const tag = document.getElementById("condition");
+  tag.dataset.level = levelOf(condition);
+  setText(tag, condition);
+  const notice = document.getElementById("error");
+  notice.hidden = GOOD.includes(condition);
+  setText(notice, notice.hidden ? "" : `${error ? `${error}. ` : ""}${REMEDIES[condition] ?? ""}`);
+  const facts = document.getElementById("facts");
+  const different = upstream.expected_id && upstream.cluster_id !== upstream.expected_id;
+  const shown = [
+    ["Cluster id", h("span.mono.name", upstream.cluster_id || "unknown")],
+    different && ["Expected id", h("span.mono.name", upstream.expected_id)],
+    ["Since", h("span", { title: upstream.since }, ago(upstream.since))],
+    ["Nodes", upstream.nodes.length ? `${group(upstream.nodes.filter((node) => node.condition === "connected").length)} of ${count(upstream.nodes.length, "node")} connected` : "none known"],
+    ["Bootstrap servers", h("span.mono.name", upstream.bootstrap_servers.join(", "))],
+    ...upstream.unwritten.map(({ topic, error }) => [`Events for ${topic}`, h("span.missing", `not written: ${error}`)]),
+    ...upstream.loopback.filter(({ remote_connections: remote }) => remote).map(({ listener, address: at, remote_connections: remote }) => [`Listener ${listener}`, h("span.missing", `advertises ${at}, which ${count(remote, "connection")} from other machines cannot use`)]),
+  ].filter(Boolean);
+  once(facts, JSON.stringify(shown.map(([name, value]) => [name, value.textContent ?? value])), () => shown.map(([name, value]) => h("div", h("dt", name), h("dd", value))));
+}
+
+function show({ upstream, gateways: known }) {
+  if (!upstream) return;
+  showCluster(upstream);
+  fill("nodes", nodes, upstream.nodes, NO_NODES);
+  setText(document.getElementById("turn"), upstream.turn_ms === null ? "The gateway is idle." : `Here, a turn of the event loop takes ${quantile(upstream.turn_ms)} on average; what arrives meanwhile waits for the next one.`);
+  fill("latencies", latencies, upstream.latencies.filter(({ requests }) => requests), NO_REQUESTS);
+  fill("gateways", gateways, known, ALONE);
+  setText(document.getElementById("sums"), sumsOf(known));
+  document.getElementById("shares").hidden = known.length === 0;
+}
+
+const shares = document.getElementById("shares") && {
+  topic: "gateway-shares",
+  label: "Shares of each limit",
+  nouns: ["share", "shares"],
+  keyOf: (row) => JSON.stringify([row.gateway_id, row.entity, row.key]),
+  sort: "entity",
+  rising: ["entity", "gateway"],
+  none: () => empty("quotas", "No limit is in use", "A limit that a client uses is divided among the gateways."),
+  columns: [
+    { label: "Rule", sort: "entity", size: "limit", whole: "bare", cell: (row, td) => once(td, JSON.stringify([row.entity, row.key]), () => h("span.two", entityChips(row.entity), h("span", row.key))) },
+    { label: "Gateway", sort: "gateway", size: "name", cell: (row, td) => once(td, row.gateway_id, () => h("span.name", row.gateway_id)) },
+    { label: "Demand", sort: "demand", size: "rate", num: true, cell: (row, td) => setText(td, rate(row.key, row.demand, row.limit)) },
+    { label: "Share", sort: "share", size: "share", num: true, cell: shareCell },
+    { label: "Limit", sort: "limit", size: "whole", num: true, cell: (row, td) => setText(td, rate(row.key, row.limit)) },
+  ],
+  topics: { upstream: show },
+};
+
+function shareCell(row, td) {
+  const part = row.limit ? row.share / row.limit : 0;
+  once(td, `${row.share} ${row.limit}`, () => h("span.share", h("span", rate(row.key, row.share, row.limit), h("span.quiet", ` ${percent(part)}`)), h("span.bar", bar(part))));
+}
+
+function bar(part) {
+  const fill = h("i");
+  fill.style.transform = `scaleX(${Math.min(1, part)})`;
+  return fill;
+}
+
+if (shares) {
+  for (const id of ["nodes", "latencies", "gateways"]) replace(document.getElementById(id), skeleton(3));
+  new Listing(shares).start();
+} else {
+  startLive([], {}).open();
+}
