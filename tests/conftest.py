@@ -6,15 +6,24 @@ the collector happens to come by.
 import gc
 import logging
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from broker.compiled import newer_source
 from tests.support.wire import OPENED
 
 # How long an example takes says more about who shares the machine than about the code.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
+
+
+def pytest_sessionstart() -> None:
+    """A compiled module hides its source: what is tested is what is there to read."""
+    changed = newer_source()
+    if changed is not None:
+        pytest.exit(f"the compiled modules are older than {changed}: make compiled, or make interpreted", 4)
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +44,26 @@ def _the_root_logger_keeps_its_level() -> Iterator[None]:
     assert after == before, f"the test left the root logger at level {logging.getLevelName(after)}"
 
 
-def pytest_collection_finish() -> None:
+FROZEN: Final = pytest.StashKey[int]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported lives as long as the run: the collector need not look at it after every file."""
     gc.collect()
     gc.freeze()
+    session.config.stash[FROZEN] = gc.get_freeze_count()
+
+
+FROZEN_BY_TESTS: Final = 100_000
+"""Objects, about 100 MB, that brokers of earlier tests leave frozen: each broker freezes its own."""
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _garbage_is_found_with_its_file() -> Iterator[None]:
+def _garbage_is_found_with_its_file(pytestconfig: pytest.Config) -> Iterator[None]:
     yield
     gc.collect()
+    if gc.get_freeze_count() > pytestconfig.stash.get(FROZEN, 0) + FROZEN_BY_TESTS:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        pytestconfig.stash[FROZEN] = gc.get_freeze_count()

@@ -19,8 +19,7 @@ from typing import Any
 
 from broker.errors import ProtocolViolation
 from broker.metrics.quota import bounded_throttle_time_ms, throttle_time_ms
-from broker.metrics.rate import Rate, SimpleRate
-from broker.metrics.token_bucket import TokenBucket
+from broker.metrics.rate import Rate, SimpleRate, TokenBucket
 from broker.metrics.window import Window
 from broker.network.memory.memory_pool import Lease, MemoryPool
 from broker.protocol.api_key import NAMES, request_header_version, response_header_version
@@ -127,23 +126,25 @@ def replay_memory_pool(script: Script) -> Iterator[tuple[Script, Answers]]:
         yield {"result": script.get("result", "ok")}, {"result": "illegal"}
         return
     elsewhere = MemoryPool(1, 1)
-    held: dict[int, list[Lease]] = {}
+    leases: dict[int, list[Lease]] = {}
     for step in script["steps"]:
         try:
             if "alloc" in step:
                 lease = pool.try_allocate(step["alloc"], now_ms=0)
                 result = "null" if lease is None else "ok"
                 if lease is not None:
-                    held.setdefault(lease.size, []).append(lease)
+                    leases.setdefault(lease.size, []).append(lease)
             else:
                 size = step["release"]
-                pool.release(held[size].pop() if held.get(size) else Lease(elsewhere, size or 0), now_ms=0)
+                pool.release(
+                    leases[size].pop() if leases.get(size) else Lease(elsewhere, size or 0), now_ms=0
+                )
                 result = "ok"
         except ValueError:
             result = "illegal"
         yield (
             step,
-            {"result": result, "available": pool.available, "oom": pool.is_out_of_memory, "used": pool.used},
+            {"result": result, "available": pool.available, "oom": pool.available <= 0, "used": pool.used},
         )
 
 
@@ -177,7 +178,7 @@ def replay_timing_wheel(script: Script) -> Iterator[tuple[Script, Answers]]:
 
 
 def replay_api_row(script: Script) -> Iterator[tuple[Script, Answers]]:
-    """Which headers a version has. `latest_stable` is how far one release of Kafka went, and binds nobody."""
+    """Which headers a version has. `latest_stable` is that of one release of Kafka."""
     key, version = script["key"], script["version"]
     answers: Answers = {"latest_stable": script.get("latest_stable")}
     try:

@@ -27,6 +27,7 @@ def test_a_start_imports_no_other_command() -> None:
     ask = "import sys, broker.__main__, broker.app; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     heavy = (
+        "broker.gateway",
         "broker.simulation",
         "broker.commands.quotas",
         "yaml",

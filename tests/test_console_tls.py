@@ -113,7 +113,7 @@ def test_a_certificate_that_was_replaced_is_taken_and_a_wrong_one_is_not(
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
-def test_a_key_that_everybody_can_read_is_warned_of(
+def test_a_world_readable_key_is_warned_of(
     tmp_path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "store.pem"

@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,29 @@ def test_what_is_too_much_for_one_walk_is_frozen_before_it(
     assert collector.calls == ["freeze"] * frozen
 
 
+@pytest.mark.parametrize(
+    "container", [list, tuple, set, frozenset, deque, dict.fromkeys, OrderedDict.fromkeys]
+)
+@pytest.mark.parametrize(
+    ("items", "frozen"),
+    [
+        (interpreter.MAX_REFERENCES - 1, False),
+        (interpreter.MAX_REFERENCES, False),
+        (interpreter.MAX_REFERENCES + 1, True),
+    ],
+)
+def test_containers_with_too_many_items_for_one_walk_are_frozen_before_it(
+    monkeypatch: pytest.MonkeyPatch, container: Any, items: int, frozen: bool
+) -> None:
+    collector = FakeCollector()
+    half = items // 2
+    young, old = container(range(half)), container(range(items - half))
+    monkeypatch.setattr(collector, "get_objects", [[young, object()], [old], []].__getitem__)
+    monkeypatch.setattr(interpreter, "gc", collector)
+    interpreter._bound("start", {"generation": 1})
+    assert collector.calls == ["freeze"] * frozen
+
+
 def test_nothing_is_frozen_after_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = FakeCollector([interpreter.MAX_WALKED + 1, 0, 0])
     monkeypatch.setattr(interpreter, "gc", collector)
@@ -89,6 +113,25 @@ async def test_too_many_survivors_are_frozen_within_a_second_and_not_walked(
     with trio.move_on_after(1.5):
         await interpreter.freeze_survivors()
     assert collector.calls == ["collect 1", "freeze", "collect 2", "freeze"]
+
+
+def test_imports_walk_what_was_just_made_and_nothing_else() -> None:
+    walks: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            walks.append(info["generation"])
+
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    try:
+        interpreter.collect_rarely()
+        kept = [[each] for each in range(10 * interpreter.IMPORTED_OBJECTS)]
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert len(kept) == 10 * interpreter.IMPORTED_OBJECTS
+    assert set(walks) == {0} and len(walks) in (9, 10)
 
 
 def test_the_collector_is_as_before_when_the_broker_has_ended() -> None:
@@ -143,6 +186,20 @@ async def test_no_walk_is_long_however_much_is_made_kept_and_replaced(
         finally:
             gc.callbacks.remove(walks)
     assert len(walks.took) > 100
+    assert max(walks.took) < LONGEST_MS * slowness()
+
+
+def test_no_walk_is_long_where_few_objects_refer_to_many() -> None:
+    walks = Walks()
+    with interpreter.bounded_collections():
+        gc.callbacks.append(walks)
+        try:
+            sets = [frozenset(map(str, range(at, at + 5_000))) for at in range(0, 1_000_000, 5_000)]
+            gc.collect(1)
+            gc.collect()
+        finally:
+            gc.callbacks.remove(walks)
+    assert len(sets) == 200
     assert max(walks.took) < LONGEST_MS * slowness()
 
 

@@ -41,3 +41,24 @@ async def test_a_second_signal_ends_the_drain_only_after_a_second(
         assert nursery.cancel_scope.cancel_called is is_cut_off
         nursery.cancel_scope.cancel()
     signal.raise_signal(second)  # no effect: the stop is already requested
+
+
+async def test_a_signal_that_was_blocked_until_the_start_stops_the_broker(mock_clock: MockClock) -> None:
+    """The image blocks SIGTERM before Python starts: process 1 of a container would lose it."""
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        # To this thread, which alone has the mask: another thread of the tests would take the signal at once.
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.sigpending() == {signal.SIGTERM}
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_signals, stop, nursery.cancel_scope)
+            await wait_all_tasks_blocked(0.01)
+            assert stop.is_set()
+            assert signal.sigpending() == set()
+            assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == blocked_before
+            assert not nursery.cancel_scope.cancel_called
+            nursery.cancel_scope.cancel()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # drops what is still pending
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)

@@ -1,4 +1,4 @@
-"""The largest items, with pauses."""
+"""The largest items, and freed objects, with pauses."""
 
 from collections.abc import Generator
 from heapq import nlargest
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps
+from broker.steps import FREED_AT_ONCE, MEASURED_AT_ONCE, freed, nlargest_in_steps
 
 T = TypeVar("T")
 
@@ -37,3 +37,13 @@ def test_of_nothing_there_is_nothing() -> None:
 
 def test_there_is_a_pause_every_few_items() -> None:
     assert run(nlargest_in_steps(3, range(10 * MEASURED_AT_ONCE), float))[1] == 10
+
+
+@pytest.mark.parametrize(
+    ("count", "pauses"),
+    [(0, 0), (1, 1), (FREED_AT_ONCE - 1, 1), (FREED_AT_ONCE, 1), (FREED_AT_ONCE + 1, 2)],
+)
+def test_so_many_objects_are_freed_between_two_pauses(count: int, pauses: int) -> None:
+    objects = [object() for _ in range(count)]
+    assert len(list(freed(objects))) == pauses
+    assert objects == []

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.api.fetch_pending import size_of
-from broker.api.outcome import Response
+from broker.api.outcome import EncodedResponse, Response
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.entity import Entity
 from tests.api.harness import Asking, Connection, Harness
@@ -27,8 +27,8 @@ class Consumer:
         self.offset = 0
 
     async def ask(self, *, max_wait_ms: int = 0) -> Asking:
-        asked = FetchPartition(0, fetch_offset=self.offset, partition_max_bytes=1_000_000)
-        named = [FetchTopic(self.topic, partitions=[asked])]
+        partition = FetchPartition(0, fetch_offset=self.offset, partition_max_bytes=1_000_000)
+        named = [FetchTopic(self.topic, partitions=[partition])]
         message = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
@@ -59,6 +59,8 @@ def observed(harness: Harness) -> float:
 
 
 def whole_size(asking: Asking) -> int:
+    if isinstance(asking.outcome, EncodedResponse):
+        return sum(map(len, asking.outcome.frame))
     assert isinstance(asking.outcome, Response) and isinstance(asking.outcome.reply, FetchResponse)
     return size_of(asking.outcome.reply, VERSION)
 

@@ -97,7 +97,7 @@ class Asker:
     async def begin(self, *cases: Case) -> None:
         """Create the session and name its partitions, if there is to be a session."""
         if self.way == RESUMED:
-            self.told(await self.put(*cases, max_wait_ms=0))
+            self.errors_of(await self.put(*cases, max_wait_ms=0))
 
     async def put(self, *cases: Case, max_wait_ms: int = WAIT_MS, min_bytes: int = 1) -> Asking:
         message = FetchRequest(
@@ -110,7 +110,7 @@ class Asker:
         )
         return await self.harness.put(message, self.version, connection=self.connection)
 
-    def told(self, asking: Asking) -> dict[tuple[str, int], ErrorCode]:
+    def errors_of(self, asking: Asking) -> dict[tuple[str, int], ErrorCode]:
         answer = self.harness.answer(asking)
         assert answer.error_code == NONE
         if self.way != ALONE:

@@ -87,9 +87,9 @@ async def commit(harness: Harness, offset: int, version: int | None = None, **mo
 
 async def committed(harness: Harness, topic: str = "orders", partition: int = 0, group: str = GROUP) -> int:
     """Return the committed offset, or -1."""
-    asked = OffsetFetchRequestGroup(
+    request = OffsetFetchRequestGroup(
         group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[partition])]
     )
-    (answer,) = (await harness.ask(OffsetFetchRequest(groups=[asked]))).groups
+    (answer,) = (await harness.ask(OffsetFetchRequest(groups=[request]))).groups
     assert answer.error_code == ErrorCode.NONE
     return int(answer.topics[0].partitions[0].committed_offset)

@@ -11,12 +11,15 @@ from typing import Any, TypeVar
 
 from broker.api import registry
 from broker.api.callbacks import Callbacks
+from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
-from broker.api.delayed_operations import DelayedFetches
+from broker.api.delayed_operations import AT_ONCE, DelayedFetches
+from broker.api.fast_path import FastPath
 from broker.api.group_requests import expire_groups, forget_topics
-from broker.api.outcome import AfterCommit, Delayed, Outcome, Response, Sliced
-from broker.api.services import Endpoint, GroupServices, TelemetryServices, handler_services
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
+from broker.api.registry import Api
+from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
 from broker.config.load import load
 from broker.control.control import Control
 from broker.groups.messages import Now
@@ -52,12 +55,6 @@ Reply = TypeVar("Reply", bound=Message)
 WALL_MS = 1_700_000_000_000
 
 
-def _all_of(sliced: Sliced) -> Slices[Any]:
-    """Run the remaining slices."""
-    yield sliced.step
-    return (yield from sliced.slices)
-
-
 def join(parts: Iterable[Any]) -> bytes:
     return b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
 
@@ -74,9 +71,9 @@ class Connection:
         self.authenticated = authenticated
         self.sasl_mechanism: str | None = None
         self.scram: ScramLogin | None = None
+        self.prologue = 0
         self.session: Session | None = None
         self.software_name = self.software_version = "unknown"
-        self.shape = 0
         self.waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
         self.counted_as: str | None = None
@@ -90,18 +87,40 @@ class UnlimitedLogins:
         connection.counted_as = user
 
     def hold(self, throttle_ms: int, then: Callable[[int], None]) -> None:
-        raise AssertionError("nobody is held")
+        raise AssertionError("no channel is throttled here")
 
     def refuse(self, connection: Any, user: str, refusal: object) -> None:
-        raise AssertionError("nobody is refused")
+        raise AssertionError("no request is refused here")
 
 
-class Asking(RequestContext):
-    """A request with its outcome, which is None while the request waits."""
+class Asking:
+    """A request with its outcome, which is None while the request waits.
 
-    __slots__ = ("outcome",)
+    `pauses` counts the pauses of the work in slices.
+    """
 
-    outcome: Outcome | None
+    def __init__(self) -> None:
+        self.context = RequestContext()
+        self.outcome: Outcome | None = None
+        self.pauses = 0
+
+
+def finish(asking: Asking, outcome: Any) -> Any:
+    """Run the remaining slices, and those that they return."""
+    while isinstance(outcome, Sliced):
+        outcome = run_through(_counted(asking, outcome))
+    return outcome
+
+
+def _counted(asking: Asking, sliced: Sliced) -> Slices[Any]:
+    step, slices = sliced.step, sliced.slices
+    while True:
+        asking.pauses += 1
+        yield step
+        try:
+            step = next(slices)
+        except StopIteration as end:
+            return end.value
 
 
 class Harness:
@@ -116,7 +135,7 @@ class Harness:
         self.log = LogStore(config.log)
         self.log.open()
         self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
-        self.partitions.follow(self.control.image, self.control.image.topics)
+        self.partitions.on_metadata_update(self.control.image, self.control.image.topics)
         self.control.subscribe(self._listen)
         self.quotas = ClientQuotas(
             Window(11, 1_000),
@@ -125,29 +144,43 @@ class Harness:
         self.registry = registry.load()
         self.replication = ReplicationQuotas(config.replication, config.broker.node_id)
         self.callbacks = Callbacks(500)
+        self.callbacks.serve(self._full, lambda: None)
         self.fetches = DelayedFetches(self.callbacks)
         self.groups = GroupService(config.groups, self.partitions)
         self.security = ClientSecurity(config.security)
-        self.services = handler_services(
-            clock=self.clock,
-            config=config,
-            endpoints={
-                endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
-                for number, endpoint in enumerate(config.network.listeners)
-            },
-            control=self.control,
-            partitions=self.partitions,
-            fetches=self.fetches,
-            groups=GroupServices(self.control, self.groups, self.callbacks, self.security),
-            quotas=self.quotas,
-            replication=self.replication,
-            security=self.security,
-            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
-            logins=UnlimitedLogins(),
-            callbacks=self.callbacks,
-            telemetry=TelemetryServices(Telemetry(config.telemetry), lambda: None),
-        )
+        endpoints = {
+            endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
+            for number, endpoint in enumerate(config.network.listeners)
+        }
+        mutations = ControllerMutations(self.quotas.mutation, self.clock)
+        self.services = {
+            **control_services(
+                config.broker.node_id,
+                endpoints,
+                self.control,
+                mutations,
+                self.security,
+                UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
+                UnlimitedLogins(),
+                self.callbacks,
+                TelemetryServices(Telemetry(config.telemetry), lambda: None),
+            ),
+            **log_services(
+                self.clock,
+                config,
+                endpoints,
+                mutations,
+                self.partitions,
+                self.fetches,
+                GroupServices(self.control, self.groups, self.callbacks, self.security),
+                self.quotas,
+                self.replication,
+            ),
+        }
         self.groups.load(self.now)
+        self.uses_fast_paths = True
+        self._fast_paths: dict[tuple[int, int], FastPath] = {}
+        self._asked: dict[RequestContext, Asking] = {}
 
     @property
     def now(self) -> Now:
@@ -198,27 +231,46 @@ class Harness:
         entry = self.registry.get(key)
         assert entry is not None, f"{type(message).__name__} is not served"
         asking = Asking()
-        asking.api_key = key
-        asking.api_version = entry.max_version if version is None else version
-        assert entry.min_version <= asking.api_version <= entry.max_version
-        asking.connection = connection or Connection()
-        asking.client_id = client_id
-        asking.correlation_id = 7
-        asking.exempt = False
-        asking.now_ms, asking.wall_ms = self.now
-        frame = bytearray(join(codec.encode_request(key, asking.api_version)(message, 7, client_id)))[4:]
-        asking.size = len(frame)
-        body = parse_request_header(frame).body_offset
-        question = codec.decode_request(key, asking.api_version)(frame, body)
-        outcome = entry.handle(question, asking, self.services[entry.services])
-        if isinstance(outcome, Sliced):
-            outcome = run_through(_all_of(outcome))
+        context = asking.context
+        context.api_key = key
+        context.api_version = entry.max_version if version is None else version
+        assert entry.min_version <= context.api_version <= entry.max_version
+        context.connection = connection or Connection()
+        context.client_id = client_id
+        context.correlation_id = 7
+        context.exempt = False
+        context.now_ms, context.wall_ms = self.now
+        frame = bytearray(join(codec.encode_request(key, context.api_version)(message, 7, client_id)))[4:]
+        return await self.stage_frame(frame, asking)
+
+    async def stage_frame(self, frame: bytearray, asking: Asking) -> Asking:
+        """Pass a frame without its size to the API's fast path, then to its handler."""
+        context = asking.context
+        self._asked[context] = asking
+        context.size = len(frame)
+        entry = self.registry.get(context.api_key)
+        assert entry is not None
+        outcome = self._serve_fast(entry, frame, context)
+        if outcome is None:
+            body = parse_request_header(frame).body_offset
+            question = codec.decode_request(context.api_key, context.api_version)(frame, body)
+            outcome = entry.handle(question, context, self.services[entry.services])
+        outcome = finish(asking, outcome)
         if hasattr(outcome, "__await__"):
-            outcome = await outcome
-            if isinstance(outcome, Sliced):
-                outcome = run_through(_all_of(outcome))
+            outcome = finish(asking, await outcome)
         asking.outcome = outcome
         return asking
+
+    def _serve_fast(self, entry: Api, frame: bytearray, context: RequestContext) -> Outcome | None:
+        if entry.fast_path is None or not self.uses_fast_paths:
+            return None
+        key = (context.api_key, context.api_version)
+        if key not in self._fast_paths:
+            self._fast_paths[key] = entry.fast_path(context.api_version, self.services[entry.services])
+        path = self._fast_paths[key]
+        if self.quotas.request.active and not path.is_charged:
+            return None
+        return path.serve(frame, context)
 
     def deliver(self, batch: Sequence[Asking] = ()) -> None:
         """Finish a batch of requests as the handler pool does."""
@@ -228,26 +280,35 @@ class Harness:
             while isinstance(asking.outcome, AfterCommit):
                 asking.outcome = asking.outcome.finish()
                 if isinstance(asking.outcome, Sliced):  # the next part of a divided request
-                    asking.outcome = run_through(_all_of(asking.outcome))
+                    asking.outcome = finish(asking, asking.outcome)
                     self.partitions.commit()
             if isinstance(asking.outcome, Delayed):
                 asking.outcome = None
         callbacks = self.callbacks.queue
+        self.callbacks.queue_later(AT_ONCE)
         while callbacks:
             context, outcome_of = callbacks.popleft()
-            assert isinstance(context, Asking)
-            outcome = outcome_of()
-            context.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
+            asking = self._asked[context]
+            asking.outcome = finish(asking, outcome_of())
+            if not callbacks:
+                self.callbacks.queue_later(AT_ONCE)
 
     def answer(self, asking: Asking) -> Any:
         """Return the response as the client decodes it."""
-        outcome = asking.outcome
-        assert isinstance(outcome, Response), f"not answered: {outcome}"
-        key, version = asking.api_key, asking.api_version
-        frame = join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
+        key, version = asking.context.api_key, asking.context.api_version
+        frame = self.answer_frame(asking)[4:]
         correlation_id, body = parse_response_header(frame, response_header_version(key, version))
         assert correlation_id == 7
         return codec.decode_response(key, version)(frame, body)
+
+    def answer_frame(self, asking: Asking) -> bytes:
+        """Return the whole response."""
+        outcome = asking.outcome
+        if isinstance(outcome, EncodedResponse):
+            return outcome.frame if isinstance(outcome.frame, bytes) else join(outcome.frame)
+        assert isinstance(outcome, Response), f"not answered: {outcome}"
+        context = asking.context
+        return join(codec.encode_response(context.api_key, context.api_version)(outcome.reply, 7))
 
     def advance(self, ms: int) -> None:
         """Advance the clock and run each due operation at its own time."""
@@ -272,8 +333,13 @@ class Harness:
         self.partitions.commit()
         return staged.base_offset
 
+    def _full(self, _context: RequestContext, _outcome_of: Callable[[], Outcome]) -> None:
+        raise AssertionError("more callbacks than the queue takes")
+
     def _listen(self, old: Image, new: Image, delta: Delta) -> None:
-        for log in self.partitions.follow(new, delta.topics):
+        for path in self._fast_paths.values():
+            path.forget()
+        for log in self.partitions.on_metadata_update(new, delta.topics):
             self.fetches.complete(log)
         gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
         now_ms, wall_ms = self.now

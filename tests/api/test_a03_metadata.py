@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _respond, handle
+from broker.api.context import RequestContext
 from broker.api.outcome import Response, Sliced
 from broker.api.services import MetadataServices
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.slices import SLICE, run_through
-from tests.api.harness import Asking, Connection, Harness
+from tests.api.harness import Connection, Harness
 
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 UNKNOWN, INVALID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -21,7 +22,7 @@ def asking_for(*names: str, create: bool = True) -> MetadataRequest:
 
 
 def a_context() -> Any:
-    context = Asking()
+    context = RequestContext()
     context.api_version = 9
     context.connection = Connection()
     return context

@@ -46,7 +46,7 @@ async def test_the_offsets_topic_is_the_same_when_metadata_is_asked_first(tmp_pa
     harness.close()
 
 
-async def test_two_who_ask_first_at_once_are_both_served(harness: Harness) -> None:
+async def test_two_concurrent_first_requests_are_both_served(harness: Harness) -> None:
     errors = []
 
     async def ask() -> None:

@@ -35,8 +35,8 @@ async def users(harness: Harness) -> Harness:
 async def described(
     harness: Harness, names: list[str] | None
 ) -> list[tuple[str, int, list[tuple[int, int]]]]:
-    asked = None if names is None else [UserName(name) for name in names]
-    reply = await harness.ask(DescribeUserScramCredentialsRequest(asked))
+    users = None if names is None else [UserName(name) for name in names]
+    reply = await harness.ask(DescribeUserScramCredentialsRequest(users))
     assert reply.error_code == ErrorCode.NONE
     return [
         (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
@@ -65,7 +65,7 @@ async def test_users_are_described(
     assert await described(users, names) == results
 
 
-async def test_without_users_nobody_is_described(harness: Harness) -> None:
+async def test_without_users_no_client_is_described(harness: Harness) -> None:
     assert await described(harness, None) == []
 
 
@@ -77,10 +77,10 @@ async def test_a_deletion_is_for_one_mechanism(users: Harness) -> None:
 
 
 async def test_each_user_is_answered_for(users: Harness) -> None:
-    asked = AlterUserScramCredentialsRequest(
+    request = AlterUserScramCredentialsRequest(
         [ScramCredentialDeletion("eve", SHA_256)], [ScramCredentialUpsertion("ann", 7, 4_096, b"s", b"p")]
     )
-    reply = await users.ask(asked)
+    reply = await users.ask(request)
     assert [(each.user, each.error_code) for each in reply.results] == [
         ("eve", UNKNOWN),
         ("ann", ErrorCode.UNSUPPORTED_SASL_MECHANISM),

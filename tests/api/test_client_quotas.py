@@ -38,8 +38,8 @@ async def alter(
 async def describe(
     harness: Harness, *components: tuple[str, int, str | None], strict: bool = False
 ) -> list[tuple[Entity, dict[str, float]]]:
-    asked = [ComponentData(*component) for component in components]
-    reply = await harness.ask(DescribeClientQuotasRequest(asked, strict))
+    filters = [ComponentData(*component) for component in components]
+    reply = await harness.ask(DescribeClientQuotasRequest(filters, strict))
     assert reply.error_code == ErrorCode.NONE, reply
     return [
         (

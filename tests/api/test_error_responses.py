@@ -64,7 +64,7 @@ def _is_flexible(key: ApiKey, version: int) -> bool:
 @pytest.mark.parametrize(("key", "version"), EVERY, ids=lambda value: getattr(value, "name", str(value)))
 def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: int) -> None:
     messages = RandomMessages(seed=key * 100 + version)
-    told = 0
+    reported = 0
     for _ in range(40):
         request = messages.request(key, version)
         if key is ApiKey.PRODUCE:
@@ -75,8 +75,8 @@ def test_every_api_has_an_error_response_in_every_version(key: ApiKey, version: 
         codec.encode_response(key, version)(reply, 1)
         codes = error_codes(key, version)(reply)
         assert codes and set(codes) == {FAILED}
-        told += 1
-    assert bool(told) is ((key, version) not in TELLS_NOTHING)
+        reported += 1
+    assert bool(reported) is ((key, version) not in TELLS_NOTHING)
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY, ids=lambda value: getattr(value, "name", str(value)))
@@ -113,8 +113,8 @@ def test_a_fetch_before_sessions_repeats_its_partitions_with_empty_records() -> 
 
 
 def test_metadata_repeats_topics_and_of_all_topics_nothing_can_be_told() -> None:
-    asked = MetadataRequest([MetadataRequestTopic(name="a"), MetadataRequestTopic(name="b")])
-    answer = on_the_wire(ApiKey.METADATA, 12, asked)
+    request = MetadataRequest([MetadataRequestTopic(name="a"), MetadataRequestTopic(name="b")])
+    answer = on_the_wire(ApiKey.METADATA, 12, request)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", FAILED), ("b", FAILED)]
     assert error_response(ApiKey.METADATA, 12, MetadataRequest(None), FAILED) is None
 
@@ -169,12 +169,12 @@ def test_alter_replica_log_dirs_repeats_what_lies_below_directories() -> None:
 
 
 def test_alter_user_scram_credentials_names_each_user_once() -> None:
-    asked = AlterUserScramCredentialsRequest(
+    request = AlterUserScramCredentialsRequest(
         [ScramCredentialDeletion("a", 1)],
         [
             ScramCredentialUpsertion("b", 1, 4096, b"s", b"p"),
             ScramCredentialUpsertion("a", 2, 4096, b"", b""),
         ],
     )
-    answer = on_the_wire(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, asked)
+    answer = on_the_wire(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request)
     assert [(each.user, each.error_code) for each in answer.results] == [("a", FAILED), ("b", FAILED)]

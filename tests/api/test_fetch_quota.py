@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch_pending import UnsettledFetchResponse
+from broker.api.outcome import Response
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
@@ -126,14 +126,14 @@ async def test_an_expired_fetch_is_recorded_when_it_expires(shared: Harness, wai
 
 
 def replica_fetch(**changes: Any) -> FetchRequest:
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
     message = FetchRequest(
         replica_id=2,
         max_wait_ms=60_000,
         min_bytes=1,
         max_bytes=1_000_000,
         session_epoch=-1,
-        topics=[FetchTopic("idle", partitions=[asked])],
+        topics=[FetchTopic("idle", partitions=[partition])],
     )
     for name, value in changes.items():
         setattr(message, name, value)
@@ -149,7 +149,7 @@ async def test_a_replicas_fetch_that_waited_is_recorded_when_it_is_answered(shar
     quota.record(1_000, shared.clock.ms())
     before = quota.observed(shared.clock.ms())
     await shared.put(produce_request(batch_of(b"i" * 5_000), "idle"), PRODUCE_VERSION)
-    assert waiting.outcome is not None and waiting.exempt
+    assert waiting.outcome is not None and waiting.context.exempt
     assert quota.observed(shared.clock.ms()) > before + 5_000
 
 
@@ -158,12 +158,13 @@ async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: Harness
     if limited:
         shared.quotas.apply(SHARED, "request_percentage", 1)
     refused = await shared.put(replica_fetch(session_id=99, session_epoch=5), VERSION)
-    assert refused.exempt
+    assert refused.context.exempt
     assert shared.answer(refused).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     by_state = replica_fetch(replica_id=-1, replica_state=ReplicaState(2, -1), max_wait_ms=0)
     by_state.topics[0].topic = ""
     by_state.topics[0].topic_id = shared.control.image.topics["idle"].topic_id
-    assert (await shared.put(by_state, 15)).exempt
+    assert (await shared.put(by_state, 15)).context.exempt
     consumer = await Consumer(shared, "busy").ask()
-    assert not consumer.exempt
-    assert isinstance(consumer.outcome, UnsettledFetchResponse) is limited
+    assert not consumer.context.exempt
+    outcome = consumer.outcome
+    assert (isinstance(outcome, Response) and outcome.withhold is not None) is limited

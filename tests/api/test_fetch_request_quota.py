@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.api import a01_fetch
 from broker.api.outcome import Response
 from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -10,6 +11,13 @@ from broker.quotas.throttled import Throttle
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare
 from tests.api.harness import Asking, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
+
+
+@pytest.fixture(params=["at once", "in slices"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large fetches are read and answered in slices."""
+    if request.param == "in slices":
+        monkeypatch.setattr(a01_fetch, "MANY_BYTES", 0)
 
 
 @pytest.fixture
@@ -27,22 +35,24 @@ def over(harness: Harness, ms: int = 300) -> Throttle:
 
 def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Response:
     """Return the outcome after `RequestTime.charge`."""
-    assert isinstance(asking.outcome, Response)
-    asking.outcome.throttle = throttle
-    asking.outcome = outcome = asking.outcome.withheld(throttle)
+    outcome = asking.outcome
+    assert isinstance(outcome, Response)
+    outcome.throttle = throttle
+    if outcome.withhold is not None:
+        asking.outcome = outcome = outcome.withhold(outcome, throttle)
     outcome.reply.throttle_time_ms = throttle.throttle_ms  # type: ignore[attr-defined]
     return outcome
 
 
 def in_session(session_id: int, epoch: int, *topics: str) -> FetchRequest:
-    asked = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)]
-    named = [FetchTopic(topic, partitions=asked) for topic in topics]
+    partitions = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)]
+    named = [FetchTopic(topic, partitions=partitions) for topic in topics]
     return FetchRequest(
         min_bytes=1, max_bytes=1_000_000, session_id=session_id, session_epoch=epoch, topics=named
     )
 
 
-def told(answer: FetchResponse) -> list[str]:
+def texts(answer: FetchResponse) -> list[str]:
     return [topic.topic for topic in answer.responses]
 
 
@@ -91,13 +101,13 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> N
 async def test_a_session_hears_later_of_a_partition_without_records_too(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     begun = await shared.ask(in_session(0, 0, "idle"), VERSION)
-    assert told(begun) == ["idle"]
+    assert texts(begun) == ["idle"]
     await shared.create_topic("later")
     asking = await shared.put(in_session(begun.session_id, 1, "later"), VERSION)
     withheld(shared, asking, over(shared))
-    assert told(shared.answer(asking)) == []
-    assert told(await shared.ask(in_session(begun.session_id, 2), VERSION)) == ["later"]
-    assert told(await shared.ask(in_session(begun.session_id, 3), VERSION)) == []
+    assert texts(shared.answer(asking)) == []
+    assert texts(await shared.ask(in_session(begun.session_id, 2), VERSION)) == ["later"]
+    assert texts(await shared.ask(in_session(begun.session_id, 3), VERSION)) == []
 
 
 async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: Harness) -> None:

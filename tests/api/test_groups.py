@@ -1,12 +1,24 @@
 """DescribeGroups, ListGroups and DeleteGroups."""
 
+from typing import Any
+
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
+from broker.groups.messages import Effects, JoinRequest, Now
+from broker.log import disk
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.records.slices import SLICE
+from broker.services.group_service import GroupService, Writing
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
 
@@ -31,19 +43,45 @@ async def test_a_group_is_described_with_its_members(ready: Harness, version: in
 
 async def test_every_group_asked_for_has_an_entry(ready: Harness) -> None:
     await commit(ready, 1)
-    asked = ["nobody", GROUP, "", "nobody"]
+    group_ids = ["nobody", GROUP, "", "nobody"]
     for version in (0, 5):
-        reply = await ready.ask(DescribeGroupsRequest(asked), version)
+        reply = await ready.ask(DescribeGroupsRequest(group_ids), version)
         assert [(each.group_id, each.error_code, each.group_state) for each in reply.groups] == [
             ("nobody", ErrorCode.NONE, "Dead"),
             (GROUP, ErrorCode.NONE, "Empty"),
             ("", ErrorCode.NONE, "Dead"),
-            ("nobody", ErrorCode.NONE, "Dead"),
+            ("nobody", ErrorCode.INVALID_REQUEST, ""),
         ]
-    newest = await ready.ask(DescribeGroupsRequest(asked))
-    errors = [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE] + [ErrorCode.GROUP_ID_NOT_FOUND] * 2
+    newest = await ready.ask(DescribeGroupsRequest(group_ids))
+    missing = ErrorCode.GROUP_ID_NOT_FOUND
+    errors = [missing, ErrorCode.NONE, missing, ErrorCode.INVALID_REQUEST]
     assert [each.error_code for each in newest.groups] == errors
+    assert newest.groups[3].error_message == "The request names the group more than once."
     assert newest.groups[0].error_message
+
+
+async def test_a_group_that_is_named_often_lists_its_members_once(ready: Harness) -> None:
+    await stable_member(ready)
+    reply = await ready.ask(DescribeGroupsRequest([GROUP] * 3))
+    assert [len(each.members) for each in reply.groups] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("members", "pauses"), [(SLICE - 3, 0), (SLICE - 2, 1), (SLICE - 1, 1), (SLICE, 1), (1_000, 1)]
+)
+async def test_a_group_with_many_members_is_described_in_slices(
+    ready: Harness, members: int, pauses: int
+) -> None:
+    """The group itself counts as two more elements."""
+    coordinator = ready.groups.coordinator
+    for number in range(members):
+        request = JoinRequest(
+            GROUP, "", f"i{number}", "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
+        )
+        coordinator.join(request, number, ready.now)
+    asking = await ready.stage(DescribeGroupsRequest([GROUP]))
+    assert len(ready.answer(asking).groups[0].members) == members
+    assert asking.pauses == pauses
 
 
 async def test_without_a_coordinator_every_entry_says_so(harness: Harness) -> None:
@@ -104,3 +142,112 @@ async def test_empty_groups_are_deleted_with_their_offsets(ready: Harness, versi
     await ready.ask(LeaveGroupRequest(GROUP, members=[MemberIdentity(member_id)]))
     assert (await ready.ask(DeleteGroupsRequest([GROUP]))).results[0].error_code == ErrorCode.NONE
     assert (await ready.ask(ListGroupsRequest())).groups == []
+
+
+MANY = 3 * OFFSETS_AT_ONCE + 1
+
+
+async def commit_many(harness: Harness, count: int, group: str) -> None:
+    parts = [OffsetCommitRequestPartition(partition, 1) for partition in range(count)]
+    reply = await harness.ask(
+        OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("wide", partitions=parts)])
+    )
+    assert not any(each.error_code for each in reply.topics[0].partitions)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the number of records of each call to the coordinator that wrote any."""
+    written: list[int] = []
+    write = GroupService.write
+
+    def counted(service: GroupService, effects: Effects, now: Now) -> Writing:
+        written.append(len(effects.records))
+        return write(service, effects, now)
+
+    monkeypatch.setattr(GroupService, "write", counted)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("count", "calls"),
+    [
+        (OFFSETS_AT_ONCE - 1, [OFFSETS_AT_ONCE]),
+        (OFFSETS_AT_ONCE, [OFFSETS_AT_ONCE + 1]),
+        (OFFSETS_AT_ONCE + 1, [OFFSETS_AT_ONCE, 2]),
+        (MANY, [OFFSETS_AT_ONCE] * 3 + [2]),
+    ],
+)
+async def test_a_group_with_many_offsets_is_deleted_in_several_calls(
+    ready: Harness, written: list[int], count: int, calls: list[int]
+) -> None:
+    await ready.create_topic("wide", MANY)
+    await commit_many(ready, count, "large")
+    written.clear()
+    reply = await ready.ask(DeleteGroupsRequest(["large"]))
+    assert [(each.group_id, each.error_code) for each in reply.results] == [("large", ErrorCode.NONE)]
+    assert written == calls and (await ready.ask(ListGroupsRequest())).groups == []
+
+
+async def test_small_groups_beside_a_large_one_are_deleted_in_the_order_of_the_request(
+    ready: Harness, written: list[int]
+) -> None:
+    await ready.create_topic("wide", MANY)
+    await commit_many(ready, MANY, "large")
+    names = [f"small-{number}" for number in range(OFFSETS_AT_ONCE)]
+    for name in names:
+        await commit(ready, 1, group=name)
+    written.clear()
+    group_ids = [*names[:3], "nobody", "large", *names[3:]]
+    reply = await ready.ask(DeleteGroupsRequest(group_ids))
+    assert [each.group_id for each in reply.results] == group_ids
+    assert [each.group_id for each in reply.results if each.error_code] == ["nobody"]
+    assert max(written) <= OFFSETS_AT_ONCE + 2
+    assert sum(written) == MANY + 1 + 2 * len(names)
+
+
+async def test_a_large_group_that_gets_a_member_meanwhile_is_not_deleted(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready.create_topic("wide", MANY)
+    await commit_many(ready, MANY, GROUP)
+    coordinator = ready.groups.coordinator
+    drop = GroupCoordinator.delete_some_offsets
+
+    def joined_after(self: GroupCoordinator, *args: Any) -> Effects:
+        effects = drop(self, *args)
+        request = JoinRequest(
+            GROUP, "", None, "c", "/h", 10_000, 10_000, "consumer", (("r", b""),), False, False
+        )
+        coordinator.join(request, object(), args[-1])
+        return effects
+
+    monkeypatch.setattr(GroupCoordinator, "delete_some_offsets", joined_after)
+    reply = await ready.ask(DeleteGroupsRequest(["nobody", GROUP, "somebody"]))
+    assert [each.error_code for each in reply.results] == [
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ]
+    assert coordinator.count_offsets(GROUP, MANY) == MANY - OFFSETS_AT_ONCE
+
+
+async def test_a_large_group_that_cannot_be_written_keeps_what_is_left(
+    ready: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ready.create_topic("wide", MANY)
+    await commit_many(ready, MANY, "large")
+    calls = 0
+    write_at = disk.write_at
+
+    def refuse_the_second(*args: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise OSError(28, "No space left on device")
+        return write_at(*args)
+
+    monkeypatch.setattr(disk, "write_at", refuse_the_second)
+    reply = await ready.ask(DeleteGroupsRequest(["large"]))
+    assert [each.error_code for each in reply.results] == [ErrorCode.NOT_COORDINATOR]
+    assert ready.groups.coordinator.count_offsets("large", MANY) == MANY - OFFSETS_AT_ONCE

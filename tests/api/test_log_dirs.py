@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from broker.api.a61_describe_producers import _respond
+from broker.api.services import PartitionServices
 from broker.errors import ErrorCode
+from broker.log.producer_state import BatchMetadata
 from broker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.records.build import NewRecord, build_batch
+from broker.records.slices import SLICE
 from tests.api.harness import WALL_MS, Harness
 
 Sizes = dict[str, dict[str, dict[int, int]]]
@@ -79,3 +83,17 @@ async def test_producers_are_described_with_what_they_wrote_last(harness: Harnes
     assert (active.producer_id, active.producer_epoch) == (7, 3)
     assert (active.last_sequence, active.last_timestamp) == (3, WALL_MS + 3)
     assert (active.coordinator_epoch, active.current_txn_start_offset) == (-1, -1)
+
+
+async def test_many_producers_are_described_in_slices(harness: Harness) -> None:
+    await harness.create_topic("orders")
+    log = harness.partitions.log("orders", 0)
+    assert log is not None
+    for producer_id in range(3 * SLICE):
+        log.producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, WALL_MS), WALL_MS)
+    request = DescribeProducersRequest([TopicRequest("orders", [0])])
+    slices = _respond(request, harness.services[PartitionServices])
+    assert sum(1 for _ in slices) == 3
+    (topic,) = (await harness.ask(request)).topics
+    found = [each.producer_id for each in topic.partitions[0].active_producers]
+    assert found == list(range(3 * SLICE))

@@ -47,8 +47,8 @@ async def offset(
     version: int | None = None,
 ) -> tuple[int, int, int, int]:
     """Return (error, timestamp, offset, leader epoch)."""
-    asked = ListOffsetsTopic(topic, [ListOffsetsPartition(partition, epoch, timestamp)])
-    reply = await harness.ask(ListOffsetsRequest(-1, 0, [asked]), version)
+    listed_topic = ListOffsetsTopic(topic, [ListOffsetsPartition(partition, epoch, timestamp)])
+    reply = await harness.ask(ListOffsetsRequest(-1, 0, [listed_topic]), version)
     (answer,) = reply.topics[0].partitions
     assert (reply.topics[0].name, answer.partition_index) == (topic, partition)
     return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
@@ -121,8 +121,8 @@ async def test_what_is_not_there_has_its_error(
 
 
 async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: Harness) -> None:
-    asked = [ListOffsetsPartition(index, -1, LATEST) for index in (0, 1, 0)]
-    reply = await orders.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", asked)]))
+    partitions = [ListOffsetsPartition(index, -1, LATEST) for index in (0, 1, 0)]
+    reply = await orders.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", partitions)]))
     assert [(each.partition_index, each.error_code) for each in reply.topics[0].partitions] == [
         (0, ErrorCode.INVALID_REQUEST),
         (1, ErrorCode.NONE),
@@ -132,8 +132,8 @@ async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: Harness
 
 async def delete(harness: Harness, before: int, topic: str = "orders", partition: int = 0) -> tuple[int, int]:
     """Return (error, low watermark)."""
-    asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, before)])
-    (answer,) = (await harness.ask(DeleteRecordsRequest([asked]))).topics[0].partitions
+    deleted_topic = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, before)])
+    (answer,) = (await harness.ask(DeleteRecordsRequest([deleted_topic]))).topics[0].partitions
     return answer.error_code, answer.low_watermark
 
 
@@ -182,9 +182,9 @@ async def end_of(
     harness: Harness, epoch: int, current: int = -1, topic: str = "orders", partition: int = 0
 ) -> tuple[int, int, int]:
     """Return (error, leader epoch, end offset)."""
-    asked = OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(partition, current, epoch)])
+    epoch_topic = OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(partition, current, epoch)])
     for version in (2, 3, 4):
-        reply = await harness.ask(OffsetForLeaderEpochRequest(-2, [asked]), version)
+        reply = await harness.ask(OffsetForLeaderEpochRequest(-2, [epoch_topic]), version)
         (answer,) = reply.topics[0].partitions
     return answer.error_code, answer.leader_epoch, answer.end_offset
 
@@ -199,7 +199,7 @@ async def test_an_epoch_that_never_was_has_no_end(orders: Harness, epoch: int) -
     assert await end_of(orders, epoch) == (ErrorCode.NONE, -1, -1)
 
 
-async def test_a_client_with_another_idea_of_the_epoch_is_told(orders: Harness) -> None:
+async def test_a_client_with_another_epoch_gets_an_error(orders: Harness) -> None:
     assert await end_of(orders, 0, current=0) == (ErrorCode.NONE, 0, 5)
     assert await end_of(orders, 0, current=1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
     assert await end_of(orders, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -2,12 +2,14 @@
 
 import pytest
 
+from broker.api.a11_join_group import MAX_PROTOCOLS
 from broker.errors import ErrorCode
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.sync_group import SyncGroupRequest
 from broker.protocol.schema import Message
+from broker.records.slices import SLICE
 from tests.api.group import (
     GROUP,
     INITIAL_DELAY_MS,
@@ -32,7 +34,7 @@ async def ready(harness: Harness) -> Harness:
     "request_",
     [join_request(), sync_request(1, "m"), HeartbeatRequest(GROUP, 1, "m"), LeaveGroupRequest(GROUP)],
 )
-async def test_before_anybody_found_the_coordinator_there_is_none(
+async def test_before_any_client_found_the_coordinator_there_is_none(
     harness: Harness, request_: Message
 ) -> None:
     assert (await harness.ask(request_)).error_code == ErrorCode.NOT_COORDINATOR
@@ -110,7 +112,7 @@ async def test_members_get_the_parts_that_the_leader_hands_out(ready: Harness) -
     assert (followed.error_code, followed.protocol_type, followed.protocol_name) == (0, "consumer", "range")
 
 
-async def test_a_third_member_calls_everybody_to_a_rebalance(ready: Harness) -> None:
+async def test_a_third_member_starts_a_rebalance(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     newcomer, joining = await begin_join(ready)
     assert await heartbeat(ready, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -182,7 +184,7 @@ async def test_leaving_no_group_is_an_invalid_group(ready: Harness) -> None:
     assert (reply.error_code, reply.members) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
-async def test_one_who_leaves_gives_the_others_a_rebalance(ready: Harness) -> None:
+async def test_a_member_that_leaves_causes_a_rebalance(ready: Harness) -> None:
     (first, one), (second, two) = await begin_join(ready), await begin_join(ready)
     ready.advance(2 * INITIAL_DELAY_MS)
     await ready.ask(sync_request(1, ready.answer(one).leader, {first: b"a", second: b"b"}))
@@ -191,3 +193,40 @@ async def test_one_who_leaves_gives_the_others_a_rebalance(ready: Harness) -> No
     rejoined = await ready.ask(join_request(second))
     assert (rejoined.generation_id, rejoined.leader) == (2, second)
     assert ready.answer(two).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("count", "error"),
+    [
+        (MAX_PROTOCOLS - 1, ErrorCode.MEMBER_ID_REQUIRED),
+        (MAX_PROTOCOLS, ErrorCode.MEMBER_ID_REQUIRED),
+        (MAX_PROTOCOLS + 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_member_has_a_maximum_number_of_protocols(
+    ready: Harness, count: int, error: ErrorCode
+) -> None:
+    request = join_request()
+    request.protocols = [JoinGroupRequestProtocol(f"p{number}", b"") for number in range(count)]
+    assert (await ready.ask(request)).error_code == error
+
+
+@pytest.mark.parametrize("members", [SLICE - 1, SLICE, 1_000])
+async def test_many_members_join_and_leave_together(ready: Harness, members: int) -> None:
+    """Their responses wait in the queue of callbacks, which takes 500; the leader's is built in slices."""
+    joining = [await ready.put(join_request("", f"i{number}")) for number in range(members)]
+    ready.advance(3 * INITIAL_DELAY_MS)
+    replies = [ready.answer(each) for each in joining]
+    (leader,) = [each for each in replies if each.member_id == each.leader]
+    assert [asking.pauses for asking in joining if asking.outcome is not None] == [
+        members // SLICE if each is leader else 0 for each in replies
+    ]
+    listed = {each.member_id: each.group_instance_id for each in leader.members}
+    assert listed == {each.member_id: f"i{number}" for number, each in enumerate(replies)}
+    followers = [each for each in replies if each is not leader]
+    waiting = [await ready.put(sync_request(1, each.member_id)) for each in followers]
+    await ready.ask(sync_request(1, leader.member_id, {each.member_id: b"x" for each in replies}))
+    assert all(bytes(ready.answer(each).assignment) == b"x" for each in waiting)
+    leaving = [MemberIdentity(each.member_id, None) for each in replies]
+    left = await ready.ask(LeaveGroupRequest(GROUP, "", leaving))
+    assert [each.error_code for each in left.members] == [0] * members

@@ -134,7 +134,7 @@ async def test_only_administrators_move(tmp_path: Path) -> None:
     harness.close()
 
 
-async def test_the_volume_is_told_from_version_4_on(two: Harness, tmp_path: Path) -> None:
+async def test_the_volume_is_reported_from_version_4_on(two: Harness, tmp_path: Path) -> None:
     volume = os.statvfs(tmp_path)
     for result in await described(two):
         assert result.total_bytes == volume.f_blocks * volume.f_frsize

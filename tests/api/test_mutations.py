@@ -132,8 +132,8 @@ async def test_time_that_the_change_took_is_not_waited_for_again(limited: Harnes
 
 async def test_automatic_creation_is_never_refused_and_is_owed(limited: Harness) -> None:
     for number in range(3):
-        asked = MetadataRequest([MetadataRequestTopic(name=f"made-{number}-{each}") for each in range(10)])
-        reply = await limited.ask(asked)
+        request = MetadataRequest([MetadataRequestTopic(name=f"made-{number}-{each}") for each in range(10)])
+        reply = await limited.ask(request)
         assert {topic.error_code for topic in reply.topics} == {NONE}
         assert reply.throttle_time_ms == 0
     assert await put(limited, create(1), 6) == ([EXCEEDED, EXCEEDED], 5_000)

@@ -61,8 +61,8 @@ async def offline(harness: Harness) -> PartitionLog:
 
 
 async def listed(harness: Harness, timestamp: int, partition: int = 0) -> Any:
-    asked = ListOffsetsPartition(partition, 0, timestamp)
-    reply = await harness.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", [asked])]))
+    listed_partition = ListOffsetsPartition(partition, 0, timestamp)
+    reply = await harness.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", [listed_partition])]))
     return reply.topics[0].partitions[0]
 
 
@@ -123,9 +123,9 @@ async def test_produce(harness: Harness) -> None:
 @pytest.mark.parametrize("max_bytes", [1, 1_000_000])
 async def test_fetch_also_where_no_bytes_are_left_for_the_partition(harness: Harness, max_bytes: int) -> None:
     await offline(harness)
-    asked = [FetchPartition(each, fetch_offset=0, partition_max_bytes=1_000_000) for each in (1, 0)]
+    partitions = [FetchPartition(each, fetch_offset=0, partition_max_bytes=1_000_000) for each in (1, 0)]
     request = FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[FetchTopic("orders", partitions=asked)]
+        max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, topics=[FetchTopic("orders", partitions=partitions)]
     )
     well, broken = (await harness.ask(request, 11)).responses[0].partitions
     assert (well.error_code, bool(well.records)) == (ErrorCode.NONE, True)
@@ -138,22 +138,22 @@ async def test_the_console_says_why(harness: Harness) -> None:
     assert [row.offline for row in rows] == [str(BROKEN), ""]
 
 
-async def test_it_is_told_once_when_it_goes_offline(
+async def test_it_is_reported_once_when_it_goes_offline(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
-    harness.partitions.on_offline(lambda: told.append("changed"))
+    reported: list[str] = []
+    harness.partitions.on_offline(lambda: reported.append("changed"))
     log = await offline(harness)
     log.go_offline(BROKEN)
     lines = [record for record in caplog.records if record.message == "a partition is offline"]
-    assert (len(lines), lines[0].__dict__["partition"], told) == (1, "orders-0", ["changed"])
+    assert (len(lines), lines[0].__dict__["partition"], reported) == (1, "orders-0", ["changed"])
     assert lines[0].__dict__["path"] == log.directory
 
 
 async def test_a_deleted_topic_is_offline_no_longer(harness: Harness) -> None:
     await offline(harness)
     assert len(harness.log.offline) == 1
-    harness.partitions.follow(harness.control.image, [])
+    harness.partitions.on_metadata_update(harness.control.image, [])
     log = harness.partitions.log("orders", 0)
     assert log is not None
     log.delete()

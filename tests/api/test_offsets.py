@@ -1,10 +1,12 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,6 +26,7 @@ from broker.protocol.messages.offset_fetch import (
 )
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
 from tests.api.harness import Harness
+from tests.groups.conversation import subscription
 
 
 @pytest.fixture
@@ -200,6 +203,41 @@ async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
         0,
         [0] * 512 + [ErrorCode.GROUP_ID_NOT_FOUND],
     )
+
+
+async def test_a_generation_between_two_parts_has_its_topics_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """513 partitions are two parts. The member begins to consume the topic after the first one."""
+    harness = Harness(tmp_path, "group.initial.rebalance.delay.ms=0")
+    await harness.create_topic("wide", 513)
+    await find_coordinator(harness)
+    coordinator = harness.groups.coordinator
+
+    def join(member_id: str, topic: str) -> str:
+        protocols = (("range", subscription(topic)),)
+        request = JoinRequest(
+            GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True
+        )
+        ((_, reply),) = coordinator.join(request, object(), harness.now).replies
+        assert isinstance(reply, JoinReply) and reply.error is ErrorCode.NONE
+        return reply.member_id
+
+    member_id = join("", "other")
+    really = coordinator.delete_offsets
+
+    def first(*arguments: Any) -> Any:
+        effects = really(*arguments)
+        if len(arguments[1]) == 512:
+            join(member_id, "wide")
+        return effects
+
+    monkeypatch.setattr(coordinator, "delete_offsets", first)
+    assert await delete(harness, *(("wide", index) for index in range(513))) == (
+        0,
+        [0] * 512 + [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC],
+    )
+    harness.close()
 
 
 async def test_commits_of_many_are_refused_one_by_one(ready: Harness) -> None:

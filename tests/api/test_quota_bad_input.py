@@ -35,8 +35,8 @@ def entry(parts: Parts, *ops: tuple[str, float]) -> RequestEntryData:
 async def altered(harness: Harness, *entries: RequestEntryData, version: int = 1) -> list[ResponseEntryData]:
     """Return the response entries: one for each request entry, with the same entity."""
     reply = await harness.ask(AlterClientQuotasRequest(list(entries)), version)
-    for asked, answered in zip(entries, reply.entries, strict=True):
-        assert answered.entity == asked.entity
+    for requested, answered in zip(entries, reply.entries, strict=True):
+        assert answered.entity == requested.entity
     answers: list[ResponseEntryData] = reply.entries
     return answers
 

@@ -49,9 +49,9 @@ async def test_anything_else_is_refused(
     harness: Harness, topic: str, index: int, replicas: list[int] | None, code: ErrorCode, words: str | None
 ) -> None:
     await harness.create_topic("orders", 2)
-    found, told = await reassign(harness, topic, index, replicas)
+    found, message = await reassign(harness, topic, index, replicas)
     assert found == code
-    assert (told is None) == (words is None) and (words or "") in (told or "")
+    assert (message is None) == (words is None) and (words or "") in (message or "")
 
 
 async def test_nothing_is_ever_on_its_way(harness: Harness) -> None:

@@ -29,8 +29,8 @@ class TestEachApi:
     def test_its_header_names_it_and_says_its_versions(self, entry: Api) -> None:
         assert entry.doc.startswith(f"{NAMES[entry.key]}: ")
         first, last = entry.min_version, entry.max_version
-        said = f"Version {first}" if first == last else f"Versions {first}-{last}"
-        assert f"\n\n{said}" in entry.doc
+        versions = f"Version {first}" if first == last else f"Versions {first}-{last}"
+        assert f"\n\n{versions}" in entry.doc
 
 
 def test_no_api_is_announced_from_below_but_produce() -> None:

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from broker.api.fetch_many import fetch_many
+from broker.api.services import FetchServices
 from broker.errors import ErrorCode
-from broker.protocol.messages.fetch import FetchRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.quotas.replication import ReplicationQuotaManager
+from broker.records.slices import SLICE
 from tests.api.fetch_cases import (
     ALONE,
     EMPTY,
@@ -94,5 +98,32 @@ async def test_a_failed_partition_ends_a_wait_that_an_append_to_a_held_one_does_
 async def test_a_replica_that_is_refused_everything_is_answered_at_once(topics: Harness) -> None:
     topics.security.configure(type(topics.security.config)(wire_role="editor"))
     asking = await ask_as_replica(topics, UNKNOWN, EMPTY)
-    assert asking.exempt
+    assert asking.context.exempt
     assert codes(topics, asking) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+
+
+async def test_a_slice_of_a_large_replica_fetch_checks_one_piece_of_its_partitions(
+    topics: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await topics.create_topic("wide", 2 * SLICE)
+    message = FetchRequest(
+        replica_id=2,
+        max_wait_ms=0,
+        session_epoch=-1,
+        topics=[FetchTopic("wide", partitions=[FetchPartition(at) for at in range(2 * SLICE)])],
+    )
+    checked: list[int] = []
+    is_marked = ReplicationQuotaManager.is_marked
+
+    def counted(manager: ReplicationQuotaManager, topic: str, partition: int) -> bool:
+        checked.append(partition)
+        return is_marked(manager, topic, partition)
+
+    monkeypatch.setattr(ReplicationQuotaManager, "is_marked", counted)
+    asking = await topics.put(FetchRequest(replica_id=2, max_wait_ms=0, session_epoch=-1), 12)
+    checked.clear()
+    most = before = 0
+    with throttled(topics, "wide"):
+        for _ in fetch_many(message, 2, asking.context, topics.services[FetchServices]):
+            most, before = max(most, len(checked) - before), len(checked)
+    assert most == SLICE and len(checked) == 4 * SLICE, "when it reads and when it records"

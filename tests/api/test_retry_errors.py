@@ -87,9 +87,9 @@ def epochs(*parts):
     )
 
 
-def metadata(asked, *topics):
+def metadata(request, *topics):
     rows = [MetadataResponseTopic(code, name, TOPIC_ID, partitions=parts) for code, name, parts in topics]
-    return asked, MetadataResponse(brokers=[MetadataResponseBroker(1, "h", 1, None)], topics=rows)
+    return request, MetadataResponse(brokers=[MetadataResponseBroker(1, "h", 1, None)], topics=rows)
 
 
 def described(*codes):

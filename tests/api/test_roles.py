@@ -182,8 +182,8 @@ def operator() -> Connection:
 
 async def test_no_api_is_left_out(harness: Harness) -> None:
     """A new API must be added to one of the two tables above."""
-    asked = {message.API_KEY for _, message, _ in NEEDS.values()}
-    changing = {ApiKey(key).name for key in asked if key} - {"FETCH"}
+    api_keys = {message.API_KEY for _, message, _ in NEEDS.values()}
+    changing = {ApiKey(key).name for key in api_keys if key} - {"FETCH"}
     assert changing | FOR_EVERYBODY == {entry.key.name for entry in harness.registry}
     assert not changing & FOR_EVERYBODY
 
@@ -197,7 +197,7 @@ async def test_no_api_is_left_out(harness: Harness) -> None:
         ("SASL_PLAINTEXT://127.0.0.1:9092", False),
     ],
 )
-async def test_unless_it_is_said_otherwise_only_local_clients_without_a_login_administer(
+async def test_by_default_only_local_clients_without_a_login_administer(
     tmp_path: Path, listener: str, allowed: bool
 ) -> None:
     name = listener.partition(":")[0]

@@ -56,7 +56,7 @@ async def test_a_good_login_names_the_connection(guarded: Harness, stranger: Con
 @pytest.mark.parametrize(
     "token", [b"\0ann\0wrong", b"\0bob\0secret", b"", b"\xff\0ann\0secret", b"ann\0secret"]
 )
-async def test_a_bad_login_is_told_so_and_the_connection_is_to_end(
+async def test_a_bad_login_is_refused_and_the_connection_is_to_end(
     guarded: Harness, stranger: Connection, token: bytes
 ) -> None:
     await guarded.ask(SaslHandshakeRequest("PLAIN"), connection=stranger)

@@ -109,7 +109,7 @@ async def test_topics_are_deleted_by_name_or_id(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("version", "error"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
 )
-async def test_a_broker_that_deletes_no_topics_says_so_to_who_knows_the_code(
+async def test_a_broker_that_deletes_no_topics_says_so_to_clients_that_know_the_error_code(
     tmp_path: Path, version: int, error: ErrorCode
 ) -> None:
     harness = Harness(tmp_path, "delete.topic.enable=false")

@@ -26,11 +26,11 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[str, tuple[int, str]] = {}
-        self.asked: list[tuple[str, str, str | None]] = []
+        self.requests: list[tuple[str, str, str | None]] = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def paths(self) -> list[str]:
-        return [path for _, path, _ in self.asked]
+        return [path for _, path, _ in self.requests]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.asked.append((self.command, self.path, self.headers.get("Authorization")))
+        self.server.requests.append((self.command, self.path, self.headers.get("Authorization")))
         status, to = self.server.answers.get(self.path, (200, ""))
         self.send_response(status)
         if to:
@@ -86,8 +86,8 @@ def test_the_token_does_not_follow_a_redirect_to_another_origin(
     console.answers["/api"] = (status, f"{elsewhere.url}/stolen")
     with pytest.raises(click.ClickException) as refused:
         Console.at(console.url, TOKEN).request(method, "/api", body=None if method == "GET" else {})
-    assert elsewhere.asked == []
-    assert console.asked == [(method, "/api", f"Bearer {TOKEN}")]
+    assert elsewhere.requests == []
+    assert console.requests == [(method, "/api", f"Bearer {TOKEN}")]
     assert not isinstance(refused.value, RefusedError)
     assert refused.value.message == (
         f"{console.url} redirects to {elsewhere.url}/stolen, which never receives the token: "
@@ -110,7 +110,7 @@ def test_another_scheme_host_or_user_is_another_origin(console: Server, to: str)
 def test_a_redirect_within_the_console_is_followed_when_something_is_read(console: Server, to: str) -> None:
     console.answers["/api"] = (302, to.format(port=console.server_port))
     assert Console.at(console.url, TOKEN).request("GET", "/api") == {"answered": True}
-    assert console.asked == [("GET", "/api", f"Bearer {TOKEN}"), ("GET", "/there", f"Bearer {TOKEN}")]
+    assert console.requests == [("GET", "/api", f"Bearer {TOKEN}"), ("GET", "/there", f"Bearer {TOKEN}")]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -126,7 +126,7 @@ def test_a_redirect_in_a_circle_ends(console: Server) -> None:
     console.answers["/api"] = (302, "/api")
     with pytest.raises(click.ClickException):
         Console.at(console.url, TOKEN).request("GET", "/api")
-    assert 1 < len(console.asked) < 20
+    assert 1 < len(console.requests) < 20
 
 
 def test_a_hostile_address_is_printed_without_its_control_characters(console: Server) -> None:
@@ -140,7 +140,7 @@ def test_a_stream_is_not_redirected(console: Server, elsewhere: Server) -> None:
     console.answers["/api/v1/events?"] = (302, f"{elsewhere.url}/stolen")
     with pytest.raises(click.ClickException) as refused:
         EventStream(Console.at(console.url, TOKEN), {})
-    assert elsewhere.asked == []
+    assert elsewhere.requests == []
     assert f"redirects to {elsewhere.url}/stolen" in refused.value.message
 
 

@@ -32,7 +32,7 @@ def test_what_could_move_anything_is_shown_as_an_escape(name: str, words: str) -
     assert printable(name) == words
 
 
-def test_an_entity_is_said_in_words() -> None:
+def test_an_entity_is_formatted_in_words() -> None:
     assert entity_text({"user": "al\x1bice", "client-id": None}) == r"user al\x1bice, default client-id"
 
 

@@ -33,7 +33,7 @@ def weir(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["simulate", *map(str, arguments)])
 
 
-def test_the_table_says_who_was_held_by_which_rule(load):
+def test_the_table_has_the_throttled_clients_and_their_rules(load):
     done = weir(load)
     assert done.exit_code == 0
     lines = done.output.splitlines()
@@ -86,7 +86,7 @@ def test_csv_has_a_line_for_each_group_and_quota_file(load):
 @pytest.mark.parametrize(
     ("options", "status"), [((), 3), (("--quotas", "none.yaml"), 0), (("--compare", "none.yaml"), 0)]
 )
-def test_check_ends_with_a_status_of_its_own_while_anybody_is_held(load, options, status):
+def test_check_ends_with_a_status_of_its_own_while_any_client_is_held(load, options, status):
     options = [load.parent / each if each.endswith("yaml") else each for each in options]
     assert weir(load, "--check", *options).exit_code == status
 
@@ -99,7 +99,7 @@ def test_a_bad_file_ends_with_1_and_says_where(load):
 
 
 def test_too_much_to_play_ends_with_1(load):
-    done = weir(load, "--most", 10)
+    done = weir(load, "--max-requests", 10)
     assert done.exit_code == 1
     assert "10 requests were simulated" in done.output
 

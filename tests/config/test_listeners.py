@@ -109,7 +109,7 @@ FORM = "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port i
         ),
     ],
 )
-def test_a_bad_listener_is_told_with_its_value_and_the_form_that_is_allowed(
+def test_a_bad_listener_is_reported_with_its_value_and_the_form_that_is_allowed(
     listeners: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -121,7 +121,7 @@ def test_a_port_of_65535_is_the_last_one() -> None:
     assert build_config({"listeners": "PLAINTEXT://h:65535"}).network.listeners[0].address.port == 65535
 
 
-def test_a_bad_advertised_address_is_told_as_it_was_written() -> None:
+def test_a_bad_advertised_address_is_reported_as_it_was_written() -> None:
     values = {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://0.0.0.0:1"}
     with pytest.raises(ConfigError) as refused:
         build_config(values)

@@ -117,7 +117,7 @@ def test_a_bad_value_of_a_file_names_file_and_line_and_keeps_the_warnings(
 
 
 @pytest.mark.parametrize(("hours", "allowed"), [(2562047788015, True), (2562047788016, False)])
-def test_the_range_of_a_coarser_spelling_is_told_in_its_own_unit(hours: int, allowed: bool) -> None:
+def test_the_range_of_a_coarser_spelling_is_reported_in_its_own_unit(hours: int, allowed: bool) -> None:
     values = {"log.retention.hours": str(hours)}
     if allowed:
         assert build_config(values).topic_settings.retention_ms == hours * 3_600_000
@@ -539,7 +539,7 @@ def test_z14_a_key_that_only_texts_have_is_ignored_with_the_name_of_the_real_one
 # The table
 
 
-def test_every_field_of_every_room_has_a_key_and_every_key_one_room() -> None:
+def test_every_field_of_every_section_has_a_key_and_every_key_one_section() -> None:
     keys = [setting.key for section in SECTION_TYPES.values() for _, setting in settings_of(section)]
     assert sorted(keys) == sorted(SETTINGS)
     spellings = [key for setting in SETTINGS.values() for key, _ in setting.spellings]
@@ -568,7 +568,7 @@ def test_every_key_of_ours_that_differs_from_kafkas_says_why(key: str) -> None:
     assert setting.doc.endswith(".")
 
 
-def test_a_room_can_be_made_by_hand(tmp_path: Path) -> None:
+def test_a_section_can_be_constructed_directly(tmp_path: Path) -> None:
     assert LogConfig(dirs=(str(tmp_path),)).max_open_files == 512
     assert BrokerConfig().console.listener == Address("127.0.0.1", 8080)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.properties import Property, parse
+from broker.config.load import Property, parse
 from broker.errors import ConfigError
 
 

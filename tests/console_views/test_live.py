@@ -15,13 +15,13 @@ from tests.support.idle import thread_waits
 from tests.support.running import running_broker
 
 
-async def test_who_waits_for_the_first_client_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_broker_without_a_client_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         for _ in range(3):
             await trio.lowlevel.checkpoint()
             thread_waits(broker, mock_clock, 10)
-            figures = broker.server.views.overview().figures
-            assert (figures.processor_idle, figures.handler_idle) == (1.0, 1.0)
+            metrics = broker.server.views.overview().metrics
+            assert (metrics.processor_idle, metrics.handler_idle) == (1.0, 1.0)
 
 
 async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
@@ -31,11 +31,11 @@ async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
         for _ in range(2):
             client = await broker.connect()
             await client.ask(ApiVersionsRequest("x", "1"), 3)
-        before = broker.server.views.overview().figures
+        before = broker.server.views.overview().metrics
         (listener,) = broker.server.socket_server.listeners
         listener.resize(1)
         await wait_all_tasks_blocked(0.02)
-        after = broker.server.views.overview().figures
+        after = broker.server.views.overview().metrics
         assert len(list(broker.server.socket_server.processors())) == 1 and after.connections == 1
         assert 0 < before.bytes_in_total == after.bytes_in_total
         assert 0 < before.bytes_out_total == after.bytes_out_total
@@ -61,7 +61,7 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
             await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
         (row,) = views.addresses()
         assert row.address == "127.0.0.1" and row.limit is None and row.bound is None
-        assert row.use is not None and (row.use.accepted, row.use.connections, row.use.held) == (2, 2, 0)
+        assert row.use is not None and (row.use.accepted, row.use.connections, row.use.throttled) == (2, 2, 0)
         whole, plain = views.connection_limits()
         assert whole.connections == plain.connections == 2 and plain.listener == "PLAINTEXT"
         assert whole.max_connections is None and whole.rejected == ()
@@ -71,7 +71,7 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
             await broker.connect()
         await wait_all_tasks_blocked(0.02)
         (row,) = views.addresses()
-        assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.held) == (3, 1)
+        assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.throttled) == (3, 1)
 
 
 async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
@@ -85,8 +85,8 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
             accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.server.clock.ms())
         tracemalloc.start()
         rows = list(broker.server.views.each_usage())
-        held, _ = tracemalloc.get_traced_memory()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert len(rows) == clients and held < clients * 1_000
+        assert len(rows) == clients and kept_bytes < clients * 1_000
         (row,) = [row for row in rows if row.client_id == "client-7"]
         assert (len(row.history()), row.history()[-1]) == (60, (7, 2, 3))

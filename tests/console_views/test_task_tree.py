@@ -33,7 +33,7 @@ async def test_every_task_is_in_it_once_and_nothing_else_is(tmp_path: Path, mock
     async with running_broker(tmp_path, *SMALL) as broker:
         await wait_all_tasks_blocked()
         rows = broker.server.views.tasks()
-        root = broker.server.task_tree._root
+        root = broker.server.server_views.task_tree._root
         assert root is not None
         assert sum(row.count for row in rows if row.kind != "nursery") == count_below(root)
         assert len({row.name for row in rows}) == len(rows)
@@ -53,7 +53,7 @@ async def test_tasks_have_the_names_of_kafkas_threads(tmp_path: Path, mock_clock
     async with running_broker(tmp_path, *SMALL) as broker:
         rows = by_name(broker)
         for name, kind, parent in (
-            (f"data-plane-kafka-socket-acceptor-PLAINTEXT-PLAINTEXT-{broker.port}", "acceptor", "front"),
+            (f"data-plane-kafka-socket-acceptor-PLAINTEXT-PLAINTEXT-{broker.port}", "acceptor", "acceptors"),
             ("data-plane-kafka-request-handler-0", "handler", "handlers"),
             ("data-plane-kafka-request-handler-10", "handler", "handlers"),
             ("ExpirationReaper-7-Fetch", "reaper", "timers"),
@@ -153,9 +153,9 @@ async def test_tasks_of_one_name_are_one_row_and_one_that_comes_later_is_younger
     mock_clock: MockClock,
 ) -> None:
     clock = TrioClock()
-    census = TaskTree(clock, lambda now_ns: {})
-    assert census.rows() == []
-    census.begin()
+    tree = TaskTree(clock, lambda now_ns: {})
+    assert tree.rows() == []
+    tree.begin()
     begun = clock.wall_ms()
     async with trio.open_nursery() as nursery:
         for _ in range(3):
@@ -164,7 +164,7 @@ async def test_tasks_of_one_name_are_one_row_and_one_that_comes_later_is_younger
         mock_clock.jump(5)
         nursery.start_soon(trio.sleep_forever, name="late")
         await wait_all_tasks_blocked()
-        rows = {row.name: row for row in census.rows()}
+        rows = {row.name: row for row in tree.rows()}
         assert rows["log-alike"].count == 3 and rows["log-alike"].since_at_ms == begun
         assert rows["late"].kind == "other" and rows["late"].since_at_ms == begun + 5_000
         nursery.cancel_scope.cancel()
@@ -175,12 +175,12 @@ async def test_a_browsers_tasks_are_the_consoles_own_affair(mock_clock: MockCloc
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever, name="connection")
 
-    census = TaskTree(TrioClock(), lambda now_ns: {})
-    census.begin()
+    tree = TaskTree(TrioClock(), lambda now_ns: {})
+    tree.begin()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(console, name="admin-web-server")
         await wait_all_tasks_blocked()
-        names = [row.name for row in census.rows()]
+        names = [row.name for row in tree.rows()]
         assert "admin-web-server" in names and "connection" not in names
         nursery.cancel_scope.cancel()
 

@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.console_views.topics import _assigned, group_detail, partition_rows
+from broker.console_views.topics import ROWS_AT_ONCE, _assigned, group_detail, group_rows, partition_rows
 from broker.control.rows.topics import CommittedRow, GroupRow, PartitionRow
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.steps import finished
 from tests.api.group import GROUP, commit, find_coordinator, stable_member
-from tests.api.harness import Harness
+from tests.api.harness import WALL_MS, Harness
 
 
 def assignment(*topics: tuple[str, tuple[int, ...]]) -> bytes:
@@ -28,12 +34,12 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
     harness.close()
 
 
-async def test_a_group_is_told_with_members_and_offsets(harness: Harness) -> None:
+async def test_a_group_is_reported_with_members_and_offsets(harness: Harness) -> None:
     await harness.create_topic("orders", 2)
     await find_coordinator(harness)
     member_id, generation = await stable_member(harness)
     await commit(harness, 0, member_id=member_id, generation=generation)
-    detail = group_detail(harness.groups, harness.partitions, GROUP)
+    detail = finished(group_detail(harness.groups, harness.partitions, GROUP))
     assert detail is not None
     assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0) and detail.assignor == "range"
     assert [member.member_id for member in detail.members] == [member_id]
@@ -43,7 +49,7 @@ async def test_a_group_is_told_with_members_and_offsets(harness: Harness) -> Non
 
 async def test_what_is_not_there_is_not_told(harness: Harness) -> None:
     await find_coordinator(harness)
-    assert group_detail(harness.groups, harness.partitions, "nobody") is None
+    assert finished(group_detail(harness.groups, harness.partitions, "nobody")) is None
     assert list(partition_rows(harness.partitions, "nothing")) == []
 
 
@@ -58,3 +64,26 @@ def test_an_assignment_that_does_not_decode_has_no_partitions() -> None:
         assert _assigned(whole[:end]) == []
     assert _assigned(struct.pack(">hi", 0, 2**31 - 1)) == []
     assert _assigned(struct.pack(">hihi", 0, 1, -1, -1)) == []
+
+
+async def test_a_group_with_many_offsets_is_described_in_pieces_and_opens_no_log(harness: Harness) -> None:
+    count = 4 * ROWS_AT_ONCE
+    await harness.create_topic("wide", count)
+    await harness.create_topic("other")
+    await find_coordinator(harness)
+    for topic, parts in (("other", 1), ("wide", count)):
+        offsets = [OffsetCommitRequestPartition(index, 1) for index in range(parts)]
+        request = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(topic, partitions=offsets)])
+        await harness.ask(request)
+    harness.append("wide", WALL_MS, WALL_MS, partition=3)
+    logs = len(harness.log)
+    assert sum(1 for _ in group_detail(harness.groups, harness.partitions, GROUP)) >= 4
+    detail = finished(group_detail(harness.groups, harness.partitions, GROUP))
+    assert detail is not None
+    assert [(row.topic, row.partition) for row in detail.offsets] == [("other", 0)] + [
+        ("wide", index) for index in range(count)
+    ]
+    assert [row.lag for row in detail.offsets if row.lag] == [1] and detail.group.lag == 1
+    rows = list(group_rows(harness.groups))
+    assert [row.lag for row in rows if row is not None] == [1] and rows.count(None) >= 4
+    assert len(harness.log) == logs

@@ -53,10 +53,10 @@ async def test_connection_limits_are_told_by_server(broker: RunningBroker, mock_
         ("controller", "", 2, 7),
         ("controller", CONTROLLER, 2, 7),
     ]
-    assert broker.server.views.overview().figures.connections == 5
+    assert broker.server.views.overview().metrics.connections == 5
 
 
-async def test_an_address_is_told_with_its_use_of_each_server_and_its_rule_with_the_busier(
+async def test_an_address_is_reported_with_its_use_of_each_server_and_its_rule_with_the_busier(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await set_ip_rate(broker, 2, LOOPBACK)
@@ -65,8 +65,12 @@ async def test_an_address_is_told_with_its_use_of_each_server_and_its_rule_with_
     views = broker.server.views
     (row,) = [each for each in views.addresses() if each.address == LOOPBACK]
     assert row.use is not None and row.controller_use is not None
-    assert (row.use.accepted, row.use.held, row.use.connections) == (2, 2, 2)
-    assert (row.controller_use.accepted, row.controller_use.held, row.controller_use.connections) == (1, 0, 1)
+    assert (row.use.accepted, row.use.throttled, row.use.connections) == (2, 2, 2)
+    assert (row.controller_use.accepted, row.controller_use.throttled, row.controller_use.connections) == (
+        1,
+        0,
+        1,
+    )
     uses = [each for each in broker.server.views._live.quota_use() if each is not None]
     assert [(each.key, each.observed) for each in uses] == [("connection_creation_rate", 2.0)]
 
@@ -75,9 +79,9 @@ async def test_request_memory_is_told_by_server(broker: RunningBroker, mock_cloc
     taker = await open_to(broker, CONTROLLER)
     await taker.stream.send_all(BEGUN)
     await settle()
-    figures = broker.server.views.overview().figures
-    assert (figures.memory_pool_used, figures.memory_pool_size) == (0, POOL)
-    assert (figures.controller_memory_pool_used, figures.controller_memory_pool_size) == (POOL, POOL)
+    metrics = broker.server.views.overview().metrics
+    assert (metrics.memory_pool_used, metrics.memory_pool_size) == (0, POOL)
+    assert (metrics.controller_memory_pool_used, metrics.controller_memory_pool_size) == (POOL, POOL)
     tasks = {row.name: row for row in broker.server.views.tasks()}
     owned = {
         name: tasks[name].owns[0].now for name in ("memory-pool-reaper", "controller-memory-pool-reaper")
@@ -118,7 +122,7 @@ async def test_the_tasks_of_the_controllers_quotas_stand_beside_the_brokers(
 ) -> None:
     rows = {row.name: row for row in broker.server.views.tasks()}
     for prefix in ("", "controller-"):
-        assert rows[f"{prefix}connection-quotas"].parent == "front"
+        assert rows[f"{prefix}connection-quotas"].parent == "acceptors"
         for task in ("hosts", "rejections", "excess"):
             row = rows[f"{prefix}connection-quota-{task}"]
             assert (row.kind, row.parent) == ("quota", f"{prefix}connection-quotas")

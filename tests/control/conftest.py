@@ -8,7 +8,7 @@ import pytest
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
-from broker.control.views import Place, Views
+from broker.control.views import ServerInfo, Views
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
@@ -39,5 +39,5 @@ def live() -> Live:
 
 @pytest.fixture
 def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
-    place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-    return Views(control, live, committer, lambda: place, Telemetry(TelemetryConfig()))
+    info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    return Views(control, live, committer, lambda: info, Telemetry(TelemetryConfig()))

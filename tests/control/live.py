@@ -13,14 +13,15 @@ from broker.control.rows.broker import TaskRow
 from broker.control.views import (
     AddressUse,
     BrokerLimit,
+    BrokerMetrics,
     ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
-    Figures,
     Flow,
     GroupDetail,
     GroupRow,
+    NodeUse,
     PartitionRow,
     QuotaUse,
     RetryStormUse,
@@ -29,9 +30,9 @@ from broker.control.views import (
     TopicSize,
 )
 from tests.control.world import actor
-from tests.webui.rows import calm
+from tests.webui.rows import idle_flow
 
-FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
+METRICS = BrokerMetrics(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
 
 
 class Live:
@@ -43,16 +44,17 @@ class Live:
         self.clients: list[ClientUsage] = []
         self.decisions: dict[str, Decided] = {}
         self.sensors: dict[tuple[str, str, str, str], float] = {}
-        self.asked = 0
-        self.held: list[ThrottledRow] = []
+        self.at_nodes: dict[str, tuple[NodeUse, ...]] = {}
+        self.resolve_calls = 0
+        self.throttled_rows: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
         self.seen: list[AddressUse] = []
         self.controller_seen: list[AddressUse] = []
         self.limits: list[BrokerLimit] = []
 
-    def figures(self) -> Figures:
-        return FIGURES
+    def metrics(self) -> BrokerMetrics:
+        return METRICS
 
     def broker_limits(self) -> Sequence[BrokerLimit]:
         return self.limits
@@ -61,10 +63,10 @@ class Live:
         return RetryStormUse(3, 2_500, 1)
 
     def flow(self) -> Flow:
-        return calm()
+        return idle_flow()
 
     def throttled(self) -> Sequence[ThrottledRow]:
-        return self.held
+        return self.throttled_rows
 
     def connections(self) -> Sequence[ConnectionRow]:
         return []
@@ -94,11 +96,14 @@ class Live:
         return self.decisions.get(key)
 
     def usage(self) -> Sequence[ClientUsage]:
-        self.asked += 1
+        self.resolve_calls += 1
         return self.clients
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         return self.sensors.get((key, user, client_id, ip))
+
+    def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
+        return self.at_nodes.get(key, ())
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         """Compute as the broker does, over ten seconds."""

@@ -200,7 +200,7 @@ def test_an_entity_given_twice_keeps_what_it_had(world: World) -> None:
     assert limits(world, BOTH) == {"producer_byte_rate": 1.0}
 
 
-def test_an_editor_who_saw_the_current_version_may_write_and_one_who_did_not_may_not(world: World) -> None:
+def test_an_edit_of_the_current_version_is_accepted_and_of_an_older_one_refused(world: World) -> None:
     assert alter(world, ALICE, ("producer_byte_rate", 1.0), expected_version=0).ok
     stale = alter(world, ALICE, ("producer_byte_rate", 2.0), expected_version=0)
     assert (stale.error, stale.message) == (

@@ -15,7 +15,7 @@ from broker.control.commands import (
     ResourceOutcome,
     ResourceType,
 )
-from broker.control.configs import plan_alter_configs
+from broker.control.configs import CHARACTERS_AT_ONCE, plan_alter_configs
 from broker.control.describe import Source, describe
 from broker.control.topics import plan_create_topics
 from broker.errors import ApiError, ErrorCode
@@ -416,7 +416,7 @@ def test_an_editor_may_and_a_viewer_may_not(world: World) -> None:
     assert outcome.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not subscribed(world)
 
 
-def test_of_two_editors_who_saw_the_same_version_the_second_is_refused(world: World) -> None:
+def test_of_two_edits_of_the_same_version_the_second_is_refused(world: World) -> None:
     assert alter_subscription(world, put("metrics", "*"), expected=0).ok
     version = world.image.client_metrics["queues"].version
     assert alter_subscription(world, put("interval.ms", "200"), expected=version).ok
@@ -425,7 +425,7 @@ def test_of_two_editors_who_saw_the_same_version_the_second_is_refused(world: Wo
     assert subscribed(world)["interval.ms"] == "200"
 
 
-def test_who_follows_is_told_the_names(world: World) -> None:
+def test_a_listener_gets_the_names(world: World) -> None:
     command = IncrementalAlterConfigs((ConfigAlteration(QUEUES, (put("metrics", "*"),)),))
     delta = Delta.of(world.plan(plan_alter_configs, command).changes)
     assert delta.client_metrics == {"queues"}
@@ -503,3 +503,27 @@ def test_without_the_setting_and_without_stores_there_is_no_such_folder() -> Non
 
 def test_a_location_may_always_be_taken_away() -> None:
     assert set_location(World(), KEYS[0], "")[0] is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("size", "pauses"),
+    [(CHARACTERS_AT_ONCE // 4, 0), (CHARACTERS_AT_ONCE // 4 + 1, 1), (CHARACTERS_AT_ONCE + 1, 3)],
+)
+def test_resources_with_long_values_are_planned_a_few_at_once(world: World, size: int, pauses: int) -> None:
+    alterations = tuple(
+        ConfigAlteration(
+            ConfigResource(ResourceType.CLIENT_METRICS, f"s{number}"), (put("metrics", "x" * size),)
+        )
+        for number in range(4)
+    )
+    steps = plan_alter_configs(IncrementalAlterConfigs(alterations), world.at())
+    made = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            plan = end.value
+            break
+        made += 1
+    assert made == pauses
+    assert all(each.ok for each in plan.result) and len(plan.changes) == 4

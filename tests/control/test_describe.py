@@ -95,13 +95,13 @@ def test_what_is_described_is_what_holds(key: str) -> None:
     )
     value = rows(made, TOPIC)[key].value
     settings = made.at().config.topic_settings
-    held = {
+    values = {
         "retention.ms": str(settings.retention_ms),
         "cleanup.policy": ",".join(settings.cleanup_policy),
         "segment.bytes": str(settings.segment_bytes),
         "message.timestamp.type": settings.message_timestamp_type,
     }
-    assert value == held[key]
+    assert value == values[key]
 
 
 def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:

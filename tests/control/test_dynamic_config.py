@@ -87,17 +87,17 @@ async def test_whoever_says_no_before_the_commit_keeps_all_of_the_change_away(
     assert control.config.quotas == QuotaConfig()
 
 
-async def test_validating_only_asks_and_tells_nobody(control: Control) -> None:
-    asked: list[int] = []
+async def test_validating_changes_nothing_and_notifies_no_listener(control: Control) -> None:
+    calls: list[int] = []
     followed: list[int] = []
     control.live.on_change(
         lambda config: config.network.num_io_threads,
         lambda _old, new: followed.append(new),
-        lambda _old, new: asked.append(new),
+        lambda _old, new: calls.append(new),
     )
     command = change(("num.io.threads", "9"), validate=True)
     assert await outcome(control, command) == (ErrorCode.NONE, None)
-    assert (asked, followed) == ([9], [])
+    assert (calls, followed) == ([9], [])
 
 
 IMAGE = Image(
@@ -117,7 +117,7 @@ def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
     assert changes_to_forget([], IMAGE) == []
 
 
-def test_a_key_that_is_taken_back_nowhere_is_told() -> None:
+def test_a_key_without_a_dynamic_setting_is_reported() -> None:
     keys = ["num.io.threads", "num.io.thread", "queued.max.requests", "num.io.thread"]
     assert forget_warnings(keys, IMAGE) == [
         "--forget num.io.thread: unknown key, nothing deleted (did you mean num.io.threads?)",

@@ -4,7 +4,7 @@ import pytest
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.control import Control
-from broker.control.views import MeasuredBy, ResolvedLimit, Views
+from broker.control.views import MeasuredBy, NodeUse, ResolvedLimit, Views
 from broker.errors import ApiError, ErrorCode
 from broker.steps import finished
 from tests.control.live import Live, client, store
@@ -13,7 +13,7 @@ PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 PERCENT, MUTATIONS = "request_percentage", "controller_mutation_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 BOTH: EntityPairs = (("user", "alice"), ("client-id", "app"))
-ANYBODY: EntityPairs = (("user", None),)
+DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
 ANY_APP: EntityPairs = (("client-id", None),)
 
@@ -51,7 +51,7 @@ async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
         ALICE,
         (("user", None), ("client-id", "app")),
         (("user", None), ("client-id", None)),
-        ANYBODY,
+        DEFAULT_USER,
         APP,
         ANY_APP,
     ]
@@ -79,7 +79,7 @@ async def test_the_wait_is_that_of_its_present_rate(
     assert now == then == (ALICE, 10.0, observed, QUOTA, False, wait_ms)
 
 
-async def test_who_is_not_limited_does_what_its_connections_say(views: Views, live: Live) -> None:
+async def test_a_user_that_is_not_limited_does_what_its_connections_say(views: Views, live: Live) -> None:
     live.clients = [client("alice", "app", 5.0, 6.0), client("alice", "other", 50.0, 60.0)]
     assert resolved(views, PRODUCE)[0] == (None, None, 5.0, CONNECTIONS, False, None)
     assert resolved(views, FETCH)[0] == (None, None, 6.0, CONNECTIONS, False, None)
@@ -87,7 +87,7 @@ async def test_who_is_not_limited_does_what_its_connections_say(views: Views, li
     assert resolved(views, MUTATIONS)[0] == (None, None, None, None, False, None)
 
 
-async def test_a_proposed_rule_counts_all_whom_it_would_govern_together(
+async def test_a_proposed_rule_counts_all_users_that_it_would_govern_together(
     control: Control, views: Views, live: Live
 ) -> None:
     await store(control, ((("user", "alice"), ("client-id", "vip")), PRODUCE, 1_000.0))
@@ -213,4 +213,21 @@ async def test_many_clients_are_resolved_with_the_use_gathered_once(
         [(ALICE, 10.0, 7.0, CONNECTIONS, False, 0)],
         [(None, None, 3.0, CONNECTIONS, False, None)],
     ]
-    assert live.asked == 1
+    assert live.resolve_calls == 1
+
+
+async def test_the_use_at_each_node_is_reported_where_the_sensors_measured_it(
+    control: Control, views: Views, live: Live
+) -> None:
+    await store(control, (ALICE, PRODUCE, 10.0))
+    uses = (NodeUse(1, 5.0, 0), NodeUse(2, 12.0, 2_000))
+    live.at_nodes[PRODUCE] = uses
+    live.clients = [client("alice", "app", bytes_in=17.0)]
+
+    def nodes() -> tuple[NodeUse, ...]:
+        (found,) = [now for now, _ in finished(views.resolve("alice", "app")) if now.key == PRODUCE]
+        return found.nodes
+
+    assert nodes() == ()
+    live.sensors[PRODUCE, "alice", "app", ""] = 12.0
+    assert nodes() == uses

@@ -108,14 +108,14 @@ class OneConnection:
 @pytest.fixture
 async def connections(control: Control) -> OneConnection:
     """A control with a topic, a limit and two tokens to change."""
-    there = OneConnection()
-    control.add_planner(CloseConnection, partial(plan_close, there))
+    connection = OneConnection()
+    control.add_planner(CloseConnection, partial(plan_close, connection))
     for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
         await control.apply(IssueAdminToken(name, role), actor())
     for command in (CreateTopics((NewTopic("orders", 1, 1),)), quota(5.0)):
         (outcome,) = await control.apply(command, actor())
         assert outcome.ok
-    return there
+    return connection
 
 
 async def carry_out(control: Control, command: Command[Any], who: Actor) -> ErrorCode:

@@ -3,7 +3,13 @@
 import pytest
 
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
-from broker.control.scram import LONGEST_SECRET, LONGEST_USER, plan_scram
+from broker.control.scram import (
+    COUNTED_AT_ONCE,
+    HASHED_AT_ONCE,
+    LONGEST_SECRET,
+    LONGEST_USER,
+    plan_scram,
+)
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.security.scram import MECHANISMS, keys_of
@@ -108,3 +114,24 @@ def test_no_more_is_hashed_than_a_credential_has(
     salt, password = (b"salt", b"p" * size) if salted else (b"s" * size, b"password")
     (outcome,) = alter(world, ScramUpsertion("ann", SHA_256, 4_096, salt, password))
     assert outcome.error is error
+
+
+def pauses(world: World, *alterations: ScramDeletion | ScramUpsertion) -> int:
+    plan = plan_scram(AlterUserScramCredentials(alterations), world.at())
+    return sum(1 for _ in plan)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(HASHED_AT_ONCE, 0), (HASHED_AT_ONCE + 1, 1), (2 * HASHED_AT_ONCE + 1, 2)],
+)
+def test_a_few_keys_are_computed_at_once(world: World, count: int, expected: int) -> None:
+    assert pauses(world, *(upsertion(f"user-{number}") for number in range(count))) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(COUNTED_AT_ONCE, 0), (COUNTED_AT_ONCE + 1, 1), (2 * COUNTED_AT_ONCE + 1, 2)]
+)
+def test_a_few_users_are_compared_at_once(world: World, count: int, expected: int) -> None:
+    """Of one user, whose alterations are refused together."""
+    assert pauses(world, *[upsertion()] * count) == expected

@@ -112,7 +112,7 @@ def test_the_last_administrator_cannot_be_revoked(world: World) -> None:
     assert list(world.image.tokens) == ["one"]
 
 
-def test_an_administrator_who_will_expire_does_not_count_as_the_one_who_is_left(world: World) -> None:
+def test_an_administrator_that_expires_does_not_count_as_the_last_one(world: World) -> None:
     issue(world, "one")
     issue(world, "leaving", expires=2_000)
     assert revoke(world, "one").error is ErrorCode.INVALID_REQUEST
@@ -265,7 +265,7 @@ def test_the_password_is_in_no_change_and_in_no_repr(full: World) -> None:
         (Role.EDITOR, "vi", True, False),
     ],
 )
-def test_administrators_set_anybodys_and_others_their_own_by_proof(
+def test_administrators_set_any_password_and_others_their_own_with_proof(
     full: World, role: Role, name: str, proven: bool, fine: bool
 ) -> None:
     """`ann` is the actor."""
@@ -277,7 +277,7 @@ def test_administrators_set_anybodys_and_others_their_own_by_proof(
         assert outcome.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and full.image == before
 
 
-def test_an_edit_of_another_version_or_of_nobody_changes_nothing(full: World) -> None:
+def test_an_edit_of_another_version_or_an_unknown_user_changes_nothing(full: World) -> None:
     version = full.image.tokens["vi"].version
     assert set_password(full, expected_version=version - 1).error is ErrorCode.INVALID_UPDATE_VERSION
     assert set_password(full, name="nobody").error is ErrorCode.RESOURCE_NOT_FOUND

@@ -239,7 +239,7 @@ def test_topics_are_an_editors_to_make(world: World, role: Role, error: ErrorCod
     assert bool(world.image.topics) is outcome.ok
 
 
-def test_who_may_not_make_topics_does_not_learn_which_exist(world: World) -> None:
+def test_a_user_that_may_not_make_topics_does_not_learn_which_exist(world: World) -> None:
     create(world, NewTopic("t"))
     outcomes = world.do(plan_create_topics, CreateTopics((NewTopic("t"), NewTopic("u"))), Role.VIEWER)
     assert len({(each.error, each.message) for each in outcomes}) == 1
@@ -298,7 +298,7 @@ def test_validating_only_changes_nothing(partitioned: World) -> None:
     assert partitioned.image.topics["t"].partitions == 3
 
 
-def test_an_unknown_topic_is_told_so_and_others_grow(partitioned: World) -> None:
+def test_an_unknown_topic_is_refused_and_others_grow(partitioned: World) -> None:
     first, second = grow(partitioned, NewPartitions("absent", 5), NewPartitions("u", 2))
     assert (first.topic, first.error) == ("absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert second.ok and partitioned.image.topics["u"].partitions == 2
@@ -404,7 +404,7 @@ def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(two_topi
         ),
     ],
 )
-def test_what_cannot_be_deleted_is_told_so_and_others_go(
+def test_what_cannot_be_deleted_is_refused_and_others_go(
     two_topics: World, wanted: TopicRef, error: ErrorCode, message: str
 ) -> None:
     first, second = delete(two_topics, wanted, TopicRef("u"))
@@ -532,7 +532,7 @@ def test_a_refused_topic_is_not_charged_to_the_mutation_quota() -> None:
     assert charged == [2]
 
 
-def test_a_topic_that_exists_is_told_so_where_the_quota_is_used_up() -> None:
+def test_a_topic_that_exists_is_refused_where_the_quota_is_used_up() -> None:
     world = World(f"{TOPICS}=1")
     create(world, NewTopic("a"))
     (outcome,) = create(world, NewTopic("a"))

@@ -45,7 +45,7 @@ async def configure(control: Control, kind: ResourceType, name: str, key: str, v
     return control.image.version
 
 
-def held(control: Control) -> float | None:
+def limit_of(control: Control) -> float | None:
     entry = control.image.quotas.get(ALICE)
     return None if entry is None else entry.limits["producer_byte_rate"].value
 
@@ -54,10 +54,10 @@ async def test_a_quota_goes_back_to_what_it_was(control: Control, committer: Sto
     first = await limit(control, 1000.0)
     second = await limit(control, 2000.0)
     assert (await control.apply(Undo(second), actor())).ok
-    assert held(control) == 1000.0
+    assert limit_of(control) == 1000.0
     third = control.image.version
     assert (await control.apply(Undo(third), actor())).ok
-    assert held(control) == 2000.0
+    assert limit_of(control) == 2000.0
     rows = committer.store.history(AuditFilter(kind="client-quota"))
     assert [(row.old, row.new) for row in rows] == [
         ("1000", "2000"),
@@ -71,9 +71,9 @@ async def test_a_quota_goes_back_to_what_it_was(control: Control, committer: Sto
 async def test_what_was_new_is_removed_and_what_was_removed_comes_back(control: Control) -> None:
     added = await limit(control, 1000.0)
     assert (await control.apply(Undo(added), actor())).ok
-    assert held(control) is None
+    assert limit_of(control) is None
     assert (await control.apply(Undo(control.image.version), actor())).ok
-    assert held(control) == 1000.0
+    assert limit_of(control) == 1000.0
 
 
 async def test_what_has_changed_since_is_left_alone(control: Control) -> None:
@@ -81,7 +81,7 @@ async def test_what_has_changed_since_is_left_alone(control: Control) -> None:
     await limit(control, 2000.0)
     outcome = await control.apply(Undo(first), actor())
     assert outcome.error is ErrorCode.INVALID_UPDATE_VERSION
-    assert held(control) == 2000.0
+    assert limit_of(control) == 2000.0
 
 
 async def test_settings_of_topics_and_of_the_broker_go_back(control: Control) -> None:
@@ -141,7 +141,7 @@ async def test_a_password_goes_back_and_one_whose_key_is_lost_does_not(
 async def test_an_undo_needs_the_role_of_the_change(control: Control, role: Role, undone: bool) -> None:
     seq = await limit(control, 1000.0)
     assert (await control.apply(Undo(seq), actor(role))).ok is undone
-    assert (held(control) is None) is undone
+    assert (limit_of(control) is None) is undone
 
 
 async def alter(control: Control, shadow: bool | None, **values: float | None) -> list[AuditRow]:
@@ -158,7 +158,7 @@ async def test_the_mark_of_shadow_mode_is_undone_by_itself(control: Control) -> 
     assert (mark.key, mark.old, mark.new, mark.actor) == ("shadow", None, "true", "ann")
     assert (await control.apply(Undo(mark.seq), actor())).ok
     assert not control.image.quotas[ALICE].shadow
-    assert held(control) == 5.0
+    assert limit_of(control) == 5.0
     assert (await control.apply(Undo(control.image.version), actor())).ok
     assert control.image.quotas[ALICE].shadow
     assert (await control.apply(Undo(mark.seq), actor())).ok
@@ -195,4 +195,4 @@ async def test_asking_first_changes_nothing(control: Control, committer: StoreCo
     assert refused.error is ErrorCode.INVALID_UPDATE_VERSION
     refused = await control.apply(Undo(second, validate_only=True), actor(Role.VIEWER))
     assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert held(control) == 2000.0 and control.image.version == second
+    assert limit_of(control) == 2000.0 and control.image.version == second

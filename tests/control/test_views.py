@@ -1,7 +1,10 @@
 """The views: metadata joined with live state, addresses, and the audit trail."""
 
+from dataclasses import replace
+
 import pytest
 
+from broker.config.sections import TelemetryConfig
 from broker.control.commands import (
     AlterClientQuotas,
     ConfigAlteration,
@@ -18,6 +21,15 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
+from broker.control.rows.upstream import (
+    GatewayRow,
+    GatewaySums,
+    ShareRow,
+    UpstreamCondition,
+    UpstreamRow,
+    UpstreamSummary,
+)
+from broker.control.upstream_views import NoShares, ShareViews
 from broker.control.views import (
     AddressUse,
     AuditFilter,
@@ -26,6 +38,7 @@ from broker.control.views import (
     QuotaFilter,
     QuotaKind,
     QuotaUse,
+    ServerInfo,
     ShadowUse,
     ThrottledRow,
     TopicSize,
@@ -34,8 +47,10 @@ from broker.control.views import (
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.steps import finished
-from tests.control.live import FIGURES, Live, store
-from tests.control.world import actor
+from broker.telemetry.state import Telemetry
+from tests.control.live import METRICS, Live, store
+from tests.control.world import StoreCommitter, actor
+from tests.webui.rows import upstream
 
 
 def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
@@ -52,11 +67,90 @@ async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Contro
     assert (overview.node_id, overview.topics, overview.partitions, overview.quota_rules) == (1, 2, 5, 1)
     assert (overview.software_version, overview.bootstrap) == ("weir 1", ("127.0.0.1:9092",))
     assert overview.console == "http://127.0.0.1:8080/"
-    assert overview.figures is FIGURES
+    assert overview.metrics is METRICS
+    assert views.server_info() == ServerInfo(
+        1, overview.software_version, overview.bootstrap, overview.console
+    )
+
+
+def test_commands_name_the_first_address_of_the_server() -> None:
+    assert ServerInfo(1, "weir 1", ("a:1", "b:2"), "").bootstrap_server == "a:1"
+    assert ServerInfo(1, "weir 1", (), "").bootstrap_server == "localhost:9092"
+
+
+class Shares:
+    """A `ShareViews`."""
+
+    def gateways(self) -> list[GatewayRow]:
+        return [GatewayRow("g2", "b:9092", 5), GatewayRow("g1", "a:9092", None)]
+
+    def shares(self) -> list[ShareRow]:
+        return [ShareRow("g1", (("user", "alice"),), "producer_byte_rate", 10.0, 4.0, 5.0)]
+
+    def others(self) -> GatewaySums:
+        return GatewaySums(2, 30, 4, 1_000.0, 2_000.0, 3.0)
+
+    def throttled(self) -> list[ThrottledRow]:
+        return [replace(muted("theirs", 20), gateway="g2")]
+
+    def unlisted_throttled(self) -> int:
+        return 3
+
+
+class Upstream:
+    """An `UpstreamViewSource`."""
+
+    shares: ShareViews = Shares()
+
+    def row(self) -> UpstreamRow:
+        return upstream()
+
+    def summary(self) -> UpstreamSummary:
+        return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)
+
+
+def test_a_broker_has_no_upstream_cluster(views: Views) -> None:
+    assert not views.is_gateway
+    assert (views.upstream(), views.overview().upstream) == (None, None)
+    assert (views.gateways(), list(views.each_share())) == ([], [])
+    assert (views.others(), views.overview().gateways, views.unlisted_throttled()) == (None, None, 0)
+
+
+def test_a_gateway_has_an_upstream_cluster_and_other_gateways(
+    control: Control, committer: StoreCommitter, live: Live
+) -> None:
+    info = ServerInfo(1, "weir 1", (), "")
+    telemetry = Telemetry(TelemetryConfig())
+    views = Views(control, live, committer, lambda: info, telemetry, Upstream())
+    assert views.is_gateway
+    assert repr(views.upstream()) == repr(upstream())
+    assert views.overview().upstream == Upstream().summary()
+    assert [row.gateway_id for row in views.gateways()] == ["g1", "g2"]
+    assert list(views.each_share()) == Shares().shares()
+    own = METRICS
+    assert views.overview().gateways == GatewaySums(
+        3,
+        30 + own.connections,
+        4 + own.throttled,
+        1_000.0 + own.bytes_in_per_s,
+        2_000.0 + own.bytes_out_per_s,
+        3.0 + own.requests_per_s,
+    )
+    live.throttled_rows = [muted("short", 10), muted("long", 30)]
+    rows = [(row.connection_id, row.gateway) for row in views.throttled()]
+    assert rows == [("long", ""), ("theirs", "g2"), ("short", "")]
+    assert views.unlisted_throttled() == 3
+
+
+def test_limits_that_are_not_shared_have_no_shares() -> None:
+    alone = NoShares()
+    assert (list(alone.gateways()), list(alone.shares()), list(alone.throttled())) == ([], [], [])
+    assert alone.others() is None
+    assert alone.unlisted_throttled() == 0
 
 
 def test_the_longest_throttle_is_shown_first(views: Views, live: Live) -> None:
-    live.held = [muted("short", 10), muted("long", 30), muted("middle", 20)]
+    live.throttled_rows = [muted("short", 10), muted("long", 30), muted("middle", 20)]
     assert [row.connection_id for row in views.throttled()] == ["long", "middle", "short"]
 
 
@@ -99,7 +193,7 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     assert views.quota((("user", "bob"),)) is None
 
 
-async def test_rows_that_nobody_uses_are_made_once_until_a_rule_changes(
+async def test_unused_rows_are_made_once_until_a_rule_changes(
     control: Control, views: Views, live: Live
 ) -> None:
     alice: EntityPairs = (("user", "alice"),)

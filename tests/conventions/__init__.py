@@ -1,1 +1,1 @@
-"""The house rules that no linter has: sizes, first lines, bounds, documents that name what exists."""
+"""Conventions that no linter checks: sizes, first lines, bounds, and names in the documents."""

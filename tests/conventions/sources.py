@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON_ROOTS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo", "examples")
+PYTHON_ROOTS: Final = (
+    "broker",
+    "webui",
+    "templates",
+    "pipeline",
+    "tests",
+    "benchmarks",
+    "demo",
+    "examples",
+    "requirements",
+)
 OTHER_SOURCES: Final = ("webui/**/*.css", "webui/**/*.js", "templates/**/*.html", "benchmarks/load/*.?")
 # Fetched, measured and third-party files.
 NOT_OURS: Final = frozenset({"peers", "results", "vendor", "__pycache__"})

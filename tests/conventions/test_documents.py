@@ -1,5 +1,6 @@
 """The documents name files, tests, targets and anchors that exist."""
 
+import ast
 import re
 from itertools import chain
 from pathlib import Path
@@ -7,12 +8,17 @@ from typing import Final
 
 import pytest
 
+from broker.api import registry
+from broker.protocol.api_key import NAMES
 from tests.conventions.sources import ROOT
 
 DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
+SECURITY: Final = ROOT / "docs" / "security.md"
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 TEST: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 ANCHOR: Final = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+SOURCE: Final = re.compile(r"`((?:[a-z_]\w*/)+\w+\.py)`")
+METHOD: Final = re.compile(r"`([A-Z][A-Za-z]*[a-z])\.([a-z]\w*)(?:\(\))?`")
 COMMAND: Final = re.compile(r"(?:^|`|\$ )(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
 
 
@@ -51,6 +57,61 @@ def test_every_named_test_exists(document: Path) -> None:
     for path, name in TEST.findall(document.read_text(encoding="utf-8")):
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_named_source_file_exists(document: Path) -> None:
+    """Paths are from the root of the repository, or from broker/."""
+    named = set(SOURCE.findall(document.read_text(encoding="utf-8")))
+    assert [name for name in named if not any((ROOT / at / name).exists() for at in ("", "broker"))] == []
+
+
+def _methods() -> dict[str, set[str]]:
+    """Return the members that the product's classes define or annotate, by the name of the class."""
+    found: dict[str, set[str]] = {}
+    for path in chain.from_iterable((ROOT / name).rglob("*.py") for name in ("broker", "webui", "pipeline")):
+        if path.parent.name == "messages":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                members = found.setdefault(node.name, set())
+                for each in ast.walk(node):
+                    match each:
+                        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                            members.add(name)
+                        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Attribute(attr=name):
+                            members.add(name)
+    return found
+
+
+def test_every_named_method_exists() -> None:
+    """Names of Kafka's classes are not followed by a method in backticks."""
+    methods = _methods()
+    named = {each for path in DOCUMENTS for each in METHOD.findall(path.read_text(encoding="utf-8"))}
+    assert len(named) > 3
+    assert {f"{name}.{member}" for name, member in named if member not in methods.get(name, ())} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_that_is_named_without_its_file_exists(document: Path) -> None:
+    named = set(re.findall(r"`(test_\w+)`", document.read_text(encoding="utf-8")))
+    assert named - _tests() == set()
+
+
+def _tests() -> set[str]:
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    return {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
+
+
+def test_every_promise_of_the_security_model_names_its_test() -> None:
+    promises = re.findall(r"^\| [KSC]\d+ \|.*$", SECURITY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(promises) > 40
+    assert [row for row in promises if not TEST.search(row)] == []
+
+
+def test_the_security_model_has_a_figure_of_every_api() -> None:
+    figures = set(re.findall(r"^\| (\w+) \|.* ms ", SECURITY.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {NAMES[api.key] for api in registry.load()} - figures == set()
 
 
 def test_the_readme_says_how_to_run_and_how_to_test() -> None:

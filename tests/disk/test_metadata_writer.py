@@ -8,6 +8,8 @@ import trio
 
 from broker.disk import metadata_writer
 from broker.disk.metadata_writer import SLICE_S, MetadataWriter
+from broker.metadata.actor import BROKER_ITSELF
+from broker.metadata.changes import AuditFilter, Change, Kind
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.steps import Steps
@@ -55,7 +57,7 @@ async def test_others_have_a_turn_whenever_a_slice_is_used_up(
 
 
 @pytest.mark.parametrize(("to_the_end", "steps"), [(True, STEPS), (False, 1)])
-async def test_only_what_has_to_be_finished_is_finished_by_who_is_cancelled(
+async def test_a_cancelled_task_finishes_only_what_it_must(
     writer: MetadataWriter, clock: WorkClock, to_the_end: bool, steps: int
 ) -> None:
     done: list[int] = []
@@ -63,3 +65,11 @@ async def test_only_what_has_to_be_finished_is_finished_by_who_is_cancelled(
         scope.cancel()
         await writer.in_slices(work(clock, SLICE_S, done), to_the_end=to_the_end)
     assert len(done) == steps
+
+
+async def test_a_change_of_another_gateway_keeps_its_time(writer: MetadataWriter) -> None:
+    change = Change(Kind.CLIENT_METRICS, "all", "metrics", "*")
+    async with writer.exclusive():
+        image = await writer.commit_at([change], BROKER_ITSELF, 12_345)
+    (row,) = await writer.history(AuditFilter(seq=image.version))
+    assert (row.time_ms, row.new) == (12_345, "*")

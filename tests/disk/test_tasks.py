@@ -14,6 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.disk.tasks import BackgroundThreads
 from broker.records.build import NewRecord, build_batch
 from broker.server import BrokerServer
+from broker.steps import Steps
 from tests.support.live import alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import running_broker
@@ -67,7 +68,7 @@ class BlockedWork:
         ended = self._may_end.acquire(timeout=LIMIT_SECONDS)
         with self._lock:
             self.running -= 1
-        assert ended, "nobody has let it go"
+        assert ended, "the test did not release it"
 
     def finish(self) -> None: ...
 
@@ -82,19 +83,19 @@ def work() -> Iterator[BlockedWork]:
     blocked.let_go(1_000)
 
 
-@pytest.mark.parametrize(("asked", "at_once"), [(2, 2), (3, 3), (4, 3)])
+@pytest.mark.parametrize(("submitted", "at_once"), [(2, 2), (3, 3), (4, 3)])
 async def test_as_much_work_runs_at_once_as_there_are_threads(
-    work: BlockedWork, asked: int, at_once: int
+    work: BlockedWork, submitted: int, at_once: int
 ) -> None:
     threads = BackgroundThreads(3)
     async with trio.open_nursery() as nursery:
-        for _ in range(asked):
+        for _ in range(submitted):
             nursery.start_soon(threads.run, work.run)
         await until(lambda: work.running == at_once)
-        assert threads._limiter.statistics().tasks_waiting == asked - at_once
+        assert threads._limiter.statistics().tasks_waiting == submitted - at_once
         work.let_go()
-        await until(lambda: work.running == min(asked - 1, 3))
-        work.let_go(asked)
+        await until(lambda: work.running == min(submitted - 1, 3))
+        work.let_go(submitted)
 
 
 async def test_fewer_threads_end_no_work_and_more_begin_what_waits(work: BlockedWork) -> None:
@@ -120,7 +121,11 @@ def held_up(monkeypatch: pytest.MonkeyPatch, server: BrokerServer, work: Blocked
         def run(self) -> None:
             checkpoints.append(1)
 
-    monkeypatch.setattr(server.log, "retention", lambda _now_wall_ms, _now_ms: [work])
+    def retention(_now_wall_ms: int, _now_ms: int) -> Steps[list[BlockedWork]]:
+        yield
+        return [work]
+
+    monkeypatch.setattr(server.log, "retention_in_steps", retention)
     monkeypatch.setattr(server.log, "checkpoint", Checkpoint)
     return checkpoints
 

@@ -40,18 +40,18 @@ def run(program: Path, what: str, *where: str) -> Any:
 
 
 def test_every_compression_is_written_with_idempotence_and_read(program: Path, broker: BrokerProcess) -> None:
-    told = run(program, "compressions", broker.plain)
-    assert told == {"codecs": ["gzip", "lz4", "none", "snappy", "zstd"], "read": 5 * RECORDS}
+    output = run(program, "compressions", broker.plain)
+    assert output == {"codecs": ["gzip", "lz4", "none", "snappy", "zstd"], "read": 5 * RECORDS}
 
 
 def test_every_kind_of_acknowledgement_over_sasl(program: Path, broker: BrokerProcess) -> None:
-    told = run(program, "acknowledgements", broker.sasl, "alice", USERS["alice"])
-    assert told == {"read": 3 * RECORDS}
+    output = run(program, "acknowledgements", broker.sasl, "alice", USERS["alice"])
+    assert output == {"read": 3 * RECORDS}
 
 
 def test_a_group_rebalances_and_goes_on_from_what_was_committed(program: Path, broker: BrokerProcess) -> None:
-    told = run(program, "groups", broker.plain)
-    assert told == {"partitions": 4, "members": 2, "assigned": 4, "rest": 10}
+    output = run(program, "groups", broker.plain)
+    assert output == {"partitions": 4, "members": 2, "assigned": 4, "rest": 10}
 
 
 def test_quotas_are_set_and_described(program: Path, broker: BrokerProcess) -> None:

@@ -99,7 +99,7 @@ def test_topics_are_filtered_by_how_they_stand(broker: BrokerProcess) -> None:
         (["--describe", "--topic", "missing"], "'missing' does not exist"),
     ],
 )
-def test_what_cannot_be_done_to_a_topic_is_said(
+def test_what_cannot_be_done_to_a_topic_is_reported(
     broker: BrokerProcess, arguments: list[str], words: str
 ) -> None:
     ask(broker, TOPICS, "--create", "--topic", "there", "--partitions", "2", "--if-not-exists")
@@ -179,20 +179,20 @@ def test_quotas_are_set_shown_and_removed(broker: BrokerProcess) -> None:
 
 def test_a_setting_of_the_broker_from_its_change_to_its_end(broker: BrokerProcess) -> None:
     one = ("--entity-type", "brokers", "--entity-name", "1")
-    everybody = ("--entity-type", "brokers", "--entity-default")
+    all_brokers = ("--entity-type", "brokers", "--entity-default")
     ask(broker, CONFIGS, "--alter", *one, "--add-config", "num.io.threads=16")
-    ask(broker, CONFIGS, "--alter", *everybody, "--add-config", "num.io.threads=12,log.retention.ms=77")
+    ask(broker, CONFIGS, "--alter", *all_brokers, "--add-config", "num.io.threads=12,log.retention.ms=77")
     assert (
         "num.io.threads=16 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:num.io.threads=16, "
         "DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=12, DEFAULT_CONFIG:num.io.threads=8}"
     ) in ask(broker, CONFIGS, "--describe", *one)
-    assert "log.retention.ms=77" in ask(broker, CONFIGS, "--describe", *everybody)
+    assert "log.retention.ms=77" in ask(broker, CONFIGS, "--describe", *all_brokers)
     doubled = (CONFIGS, "--bootstrap-server", broker.plain, "--alter", *one, "--add-config")
     assert "not be greater than double the current value 16" in refusal(*doubled, "num.io.threads=33")
     ask(broker, CONFIGS, "--alter", *one, "--delete-config", "num.io.threads")
     assert "num.io.threads=12 sensitive=false" in ask(broker, CONFIGS, "--describe", "--all", *one)
-    ask(broker, CONFIGS, "--alter", *everybody, "--delete-config", "num.io.threads,log.retention.ms")
-    assert "num.io.threads" not in ask(broker, CONFIGS, "--describe", *everybody)
+    ask(broker, CONFIGS, "--alter", *all_brokers, "--delete-config", "num.io.threads,log.retention.ms")
+    assert "num.io.threads" not in ask(broker, CONFIGS, "--describe", *all_brokers)
 
 
 def test_a_subscription_to_client_metrics_from_its_making_to_its_end(broker: BrokerProcess) -> None:
@@ -207,8 +207,8 @@ def test_a_subscription_to_client_metrics_from_its_making_to_its_end(broker: Bro
     assert "metrics=org.apache.kafka.producer.,org.apache.kafka.consumer. " in described
     assert "interval.ms=30000 " in described
     assert "match=client_software_name=apache-kafka-java " in described
-    said = refused(broker, CLIENT_METRICS, "--alter", "--name", "queues", "--interval", "99")
-    assert "Invalid value 99 for interval.ms" in said
+    output = refused(broker, CLIENT_METRICS, "--alter", "--name", "queues", "--interval", "99")
+    assert "Invalid value 99 for interval.ms" in output
     assert ask(broker, CLIENT_METRICS, "--list") == "queues\n"
     ask(broker, CLIENT_METRICS, "--delete", "--name", "queues")
     assert ask(broker, CLIENT_METRICS, "--list") == "\n"

@@ -63,8 +63,8 @@ def test_a_quota_of_each_kind_of_entity_is_set_shown_and_removed(
 def test_a_bad_quota_is_refused_in_kafkas_words(
     broker: BrokerProcess, entity: tuple[str, ...], change: str, words: str
 ) -> None:
-    said = refused(broker, CONFIGS, "--alter", *entity, "--add-config", change)
-    assert "InvalidRequestException" in said and words in said
+    output = refused(broker, CONFIGS, "--alter", *entity, "--add-config", change)
+    assert "InvalidRequestException" in output and words in output
     assert "eve" not in ask(broker, CONFIGS, "--describe", "--entity-type", "users")
 
 
@@ -78,8 +78,8 @@ def test_a_topics_lists_are_set_and_what_is_wrong_changes_nothing(broker: Broker
         ("cleanup.policy=[compact,burn]", "for configuration cleanup.policy"),
     )
     for change, words in wrong:
-        said = refused(broker, CONFIGS, "--alter", *topic, "--add-config", f"retention.ms=1,{change}")
-        assert "InvalidConfigurationException" in said and words in said
+        output = refused(broker, CONFIGS, "--alter", *topic, "--add-config", f"retention.ms=1,{change}")
+        assert "InvalidConfigurationException" in output and words in output
     assert ask(broker, CONFIGS, "--describe", *topic) == (
         "Dynamic configs for topic listed are:\n"
         "  cleanup.policy=compact,delete sensitive=false "
@@ -118,7 +118,7 @@ def test_levels_of_loggers_are_set_shown_and_removed(broker: BrokerProcess) -> N
 
 
 def test_groups_have_no_settings_and_say_so(broker: BrokerProcess) -> None:
-    said = refused(broker, CONFIGS, "--alter", *GROUP, "--add-config", "consumer.session.timeout.ms=50000")
-    assert "Group configurations are not supported." in said
+    output = refused(broker, CONFIGS, "--alter", *GROUP, "--add-config", "consumer.session.timeout.ms=50000")
+    assert "Group configurations are not supported." in output
     described = ask(broker, CONFIGS, "--describe", *GROUP)
     assert described == "The group 'g' doesn't exist and doesn't have dynamic config.\n"

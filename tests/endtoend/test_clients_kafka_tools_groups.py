@@ -72,8 +72,8 @@ def test_offsets_are_reset_in_every_way(
     reset = ("--reset-offsets", "--group", group)
     planned = rows(ask(broker, GROUPS, *reset, "--topic", "read", *how, "--dry-run"))
     assert planned[-1] == [group, "read", "0", offset]
-    held = rows(ask(broker, GROUPS, "--describe", "--group", group))
-    assert held[-1][3] == "10"
+    output = rows(ask(broker, GROUPS, "--describe", "--group", group))
+    assert output[-1][3] == "10"
     ask(broker, GROUPS, *reset, "--topic", "read:0", *how, "--execute")
     assert rows(ask(broker, GROUPS, "--describe", "--group", group))[-1][3] == offset
 
@@ -86,11 +86,11 @@ def test_offsets_are_deleted_topic_by_topic_and_then_the_group(broker: BrokerPro
     assert group not in ask(broker, GROUPS, "--list").split()
 
 
-def test_a_group_that_is_not_there_is_said_to_be_none(broker: BrokerProcess) -> None:
+def test_a_missing_group_is_reported_as_missing(broker: BrokerProcess) -> None:
     for arguments, words in (
         (["--describe", "--group", "nobody"], "Group nobody not found."),
         (["--delete", "--group", "nobody"], "The group id does not exist."),
         (["--delete-offsets", "--group", "nobody", "--topic", "read"], "GroupIdNotFoundException"),
     ):
-        _, said, complained = call(GROUPS, "--bootstrap-server", broker.plain, *arguments)
-        assert words in said + complained
+        _, output, complained = call(GROUPS, "--bootstrap-server", broker.plain, *arguments)
+        assert words in output + complained

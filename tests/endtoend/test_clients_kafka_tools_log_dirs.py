@@ -48,8 +48,8 @@ def test_a_partition_is_moved_under_its_throttle_and_the_move_is_followed(
     other = "b" if name == "a" else "a"
     moves = plan(tmp_path / "moves.json", "heavy", broker.directory / other)
     begun = ("--reassignment-json-file", moves, "--execute", "--replica-alter-log-dirs-throttle", "100000")
-    said = ask(broker, REASSIGN, *begun)
-    assert "Successfully started moving log directory" in said
+    output = ask(broker, REASSIGN, *begun)
+    assert "Successfully started moving log directory" in output
     described = ask(broker, CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1")
     assert f"{THROTTLE}=100000" in described
     during = replicas(broker, "heavy")
@@ -70,5 +70,5 @@ def test_a_partition_is_moved_under_its_throttle_and_the_move_is_followed(
 def test_a_directory_that_is_not_ours_is_told_by_the_tool(broker: BrokerProcess, tmp_path: Path) -> None:
     ask(broker, TOPICS, "--create", "--topic", "light")
     moves = plan(tmp_path / "moves.json", "light", "/nowhere")
-    said = refused(broker, REASSIGN, "--reassignment-json-file", moves, "--execute")
-    assert "LogDirNotFoundException" in said
+    output = refused(broker, REASSIGN, "--reassignment-json-file", moves, "--execute")
+    assert "LogDirNotFoundException" in output

@@ -61,7 +61,7 @@ def test_a_producer_and_a_consumer_are_told_to_wait_and_get_everything(
     assert largest(consumed, "fetch-throttle-time-max") > 0
 
 
-def test_limits_beyond_reach_hold_nobody(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_limits_beyond_reach_throttle_no_client(broker: BrokerProcess, tmp_path: Path) -> None:
     beyond = 2**63 - 1_024
     limit(broker, None, producer_byte_rate=beyond, consumer_byte_rate=beyond)
     produced = produce(broker, "read", RECORDS, *ONE_BY_ONE, metrics=True)

@@ -77,5 +77,5 @@ def test_what_is_not_here_is_refused_in_words(
 def test_what_there_is_none_of_is_an_empty_list(
     broker: BrokerProcess, tool: str, arguments: list[str], words: str
 ) -> None:
-    status, said, complained = call(f"{TOOLS}.{tool}", "--bootstrap-server", broker.plain, *arguments)
-    assert status == 0 and words in said, said + complained
+    status, output, complained = call(f"{TOOLS}.{tool}", "--bootstrap-server", broker.plain, *arguments)
+    assert status == 0 and words in output, output + complained

@@ -38,7 +38,7 @@ def read(broker: BrokerProcess, topic: str) -> list[bytes]:
     consumer.subscribe([topic])
     values: list[bytes] = []
     while len(values) < len(VALUES):
-        found = consumer.consume(len(VALUES), timeout=15.0)
+        found = consumer.consume(len(VALUES), timeout=60.0)
         assert found, f"only {len(values)} of {len(VALUES)} records came"
         values += [message.value() or b"" for message in found]
     consumer.close()

@@ -89,11 +89,11 @@ def by_java(address: str, directory: Path) -> None:
     }
     file = directory / "client.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    said = kafka_tools.run(
+    output = kafka_tools.run(
         *(kafka_tools.PRODUCER, "--topic", "t", "--num-records", "600", "--record-size", "100"),
         *("--throughput", "100", "--producer.config", str(file)),
     )
-    assert "600 records sent" in said
+    assert "600 records sent" in output
 
 
 @pytest.mark.parametrize("send", [by_confluent, by_kafka_python])

@@ -78,8 +78,8 @@ def test_what_a_client_said_is_what_the_topic_has_and_prometheus_and_rest_tell(
     assert "org_apache_kafka_producer_record_queue_time_max" in shown_of
     answered = gauges_answered(broker, "both")
     time.sleep(1.2)  # the topic is written once a second
-    said = [gauges_in(payload) for payload in payloads(broker, "both")]
-    assert shown_of in said and answered in said
+    gauges = [gauges_in(payload) for payload in payloads(broker, "both")]
+    assert shown_of in gauges and answered in gauges
     del producer
 
 
@@ -107,6 +107,6 @@ def test_the_java_client_pushes_while_it_runs(broker: BrokerProcess) -> None:
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as java:
         within(20, lambda: shown(broker, CONNECTIONS, "java") == [2.0], "the first push")
-        said, _ = java.communicate(timeout=60)
-    assert java.returncode == 0 and "telemetry" not in said.lower(), said
+        output, _ = java.communicate(timeout=60)
+    assert java.returncode == 0 and "telemetry" not in output.lower(), output
     within(10, lambda: not shown(broker, CONNECTIONS, "java"), "the end of the instance")

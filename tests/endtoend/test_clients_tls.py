@@ -174,7 +174,7 @@ def test_a_certificate_names_the_user_that_a_quota_holds(broker: BrokerProcess) 
 
 
 @pytest.mark.parametrize("identity", [None, "stranger"])
-def test_a_client_without_a_certificate_that_is_known_is_told_so(
+def test_a_client_without_a_certificate_that_is_known_is_refused(
     broker: BrokerProcess, identity: str | None
 ) -> None:
     settings = librdkafka(broker, "SSL", certificates().stranger)
@@ -193,9 +193,9 @@ def test_a_client_without_a_certificate_that_is_known_is_told_so(
 # openssl's client, doing what it should not
 
 
-def s_client(broker: BrokerProcess, *arguments: str, said: str = "") -> str:
+def s_client(broker: BrokerProcess, *arguments: str, sent: str = "") -> str:
     command = ["openssl", "s_client", "-connect", broker.sasl, *arguments]
-    done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return done.stdout + done.stderr
 
 
@@ -209,7 +209,7 @@ def test_old_versions_are_refused(broker: BrokerProcess, version: str) -> None:
 
 def test_a_renegotiation_is_refused(broker: BrokerProcess) -> None:
     """F17: a line of a single R asks for one."""
-    found = s_client(broker, "-tls1_2", said="R\n")
+    found = s_client(broker, "-tls1_2", sent="R\n")
     assert "RENEGOTIATING" in found
     assert "no renegotiation" in found
 

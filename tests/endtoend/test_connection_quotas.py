@@ -162,9 +162,9 @@ async def test_a_storm_of_a_thousand_leaves_no_descriptor_behind(
         async def ask_on() -> None:
             nonlocal worst
             while not over.is_set():
-                asked = trio.current_time()
+                started = trio.current_time()
                 await polite.ask(MetadataRequest([]), 9)
-                worst = max(worst, trio.current_time() - asked)
+                worst = max(worst, trio.current_time() - started)
                 await trio.sleep(0.01)
 
         async with trio.open_nursery() as nursery:
@@ -180,12 +180,12 @@ async def test_a_storm_of_a_thousand_leaves_no_descriptor_behind(
             over.set()
         assert worst < 1 * PATIENCE
 
-        def told() -> list[str]:
+        def warnings() -> list[str]:
             return [line for line in broker.log_lines if "Rejected connection from 127.0.0.1" in line]
 
         if ip_rate is not None or override.startswith("max"):
-            await becomes(lambda: bool(told()))
-            assert len(told()) <= 10, "a burst is a line, not a thousand"
+            await becomes(lambda: bool(warnings()))
+            assert len(warnings()) <= 10, "a burst is a line, not a thousand"
         else:
-            assert not told()
+            assert not warnings()
         await polite.stream.aclose()

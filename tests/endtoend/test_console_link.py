@@ -45,9 +45,9 @@ def started(directory: Path, *, at_terminal: bool = False, kill: bool = False) -
     deadline.start()
     with os.fdopen(reading, "r", encoding="utf-8") as output:
         try:
-            said = greeting(output)
+            printed = greeting(output)
             deadline.cancel()
-            yield said
+            yield printed
         finally:
             deadline.cancel()
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
@@ -55,16 +55,16 @@ def started(directory: Path, *, at_terminal: bool = False, kill: bool = False) -
 
 
 def greeting(output: IO[str]) -> str:
-    said = ""
-    while "first record" not in said:
+    printed = ""
+    while "first record" not in printed:
         line = output.readline()
-        assert line, f"the broker ended: {said}"
-        said += line
-    return said.replace("\r\n", "\n")
+        assert line, f"the broker ended: {printed}"
+        printed += line
+    return printed.replace("\r\n", "\n")
 
 
-def link_of(said: str) -> str:
-    return re.findall(r"(?m)^Console: (\S+)$", said)[0]
+def link_of(printed: str) -> str:
+    return re.findall(r"(?m)^Console: (\S+)$", printed)[0]
 
 
 def follow(link: str) -> int:
@@ -87,10 +87,10 @@ def console_link(directory: Path) -> subprocess.CompletedProcess[str]:
 def test_the_first_start_prints_a_link_that_is_good_once_and_no_token_where_output_is_kept(
     tmp_path: Path,
 ) -> None:
-    with started(tmp_path) as said:
-        link = link_of(said)
-        assert re.fullmatch(r"http://weir-(\d+)\.localhost:\1/\?code=[\w-]{75}", link), said
-        assert "Token:   shown at a terminal only" in said
+    with started(tmp_path) as output:
+        link = link_of(output)
+        assert re.fullmatch(r"http://weir-(\d+)\.localhost:\1/\?code=[\w-]{75}", link), output
+        assert "Token:   shown at a terminal only" in output
         assert [follow(link), follow(link)] == [303, 401]
         path = tmp_path / FILE_NAME
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -99,23 +99,25 @@ def test_the_first_start_prints_a_link_that_is_good_once_and_no_token_where_outp
         assert another.stdout.strip().partition("?code=")[0] == link.partition("?code=")[0]
         assert [follow(another.stdout.strip()), follow(another.stdout.strip())] == [303, 401]
     assert not path.exists()
-    with started(tmp_path) as said:
-        assert "code=" not in said and "Token:" not in said and "`weir console-link` prints a link" in said
-        assert follow(f"{link_of(said)}?code={link.partition('?code=')[2]}") == 401
+    with started(tmp_path) as output:
+        assert (
+            "code=" not in output and "Token:" not in output and "`weir console-link` prints a link" in output
+        )
+        assert follow(f"{link_of(output)}?code={link.partition('?code=')[2]}") == 401
         assert follow(console_link(tmp_path).stdout.strip()) == 303
 
 
 def test_at_a_terminal_every_start_prints_a_link_and_the_first_one_the_token(tmp_path: Path) -> None:
-    with started(tmp_path, at_terminal=True) as said:
-        assert follow(link_of(said)) == 303
-        (token,) = re.findall(r"(?m)^Token:   ([\w-]{43})$", said)
-        (address,) = re.findall(r"(?m)^REST:    (\S+)$", said)
+    with started(tmp_path, at_terminal=True) as output:
+        assert follow(link_of(output)) == 303
+        (token,) = re.findall(r"(?m)^Token:   ([\w-]{43})$", output)
+        (address,) = re.findall(r"(?m)^REST:    (\S+)$", output)
         request = urllib.request.Request(f"{address}tokens", headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(request, timeout=20) as answer:
             assert json.load(answer)["mine"] == "administrator"
-    with started(tmp_path, at_terminal=True) as said:
-        assert follow(link_of(said)) == 303
-        assert "Token:" not in said
+    with started(tmp_path, at_terminal=True) as output:
+        assert follow(link_of(output)) == 303
+        assert "Token:" not in output
 
 
 def test_without_a_broker_there_is_no_link(tmp_path: Path) -> None:

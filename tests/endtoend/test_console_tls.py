@@ -67,10 +67,10 @@ def token_by(address: str, code: str, another_link: str) -> str:
     present = another_link.partition("?code=")[2]
     headers = {"X-CSRF-Token": csrf, "X-Present-Secret": b64encode(present.encode()).decode()}
     body = json.dumps({"name": "ops", "role": "admin"}).encode()
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         f"{address}/api/v1/tokens", body, headers | {"Content-Type": "application/json"}
     )
-    with browser.open(asked, timeout=20) as answer:
+    with browser.open(request, timeout=20) as answer:
         return str(json.load(answer)["secret"])
 
 

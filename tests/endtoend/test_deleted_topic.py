@@ -13,7 +13,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, within
 from tests.support.prometheus import parse
 
 with warnings.catch_warnings():
@@ -22,7 +22,7 @@ with warnings.catch_warnings():
 
 pytestmark = pytest.mark.endtoend
 
-FOR_S: Final = 4.0
+FOR_S: Final = 2.0
 WAIT_MS: Final = 500
 """The default fetch.max.wait.ms of all three."""
 
@@ -83,18 +83,16 @@ def test_a_consumer_of_a_deleted_topic_fetches_no_more_often(
     client = threading.Thread(target=consume, args=(broker.plain, stop), daemon=True)
     client.start()
     try:
-        deadline = time.monotonic() + 15
-        while fetches(broker) < 4:
-            assert time.monotonic() < deadline, "it never fetched"
-            time.sleep(0.1)
+        within(15, lambda: fetches(broker) >= 4, "it fetches", every=0.1)
         for deleted in admin.delete_topics([GONE]).values():
             deleted.result(10)
         time.sleep(0.3)
         before, begun = fetches(broker), time.monotonic()
         time.sleep(FOR_S)
         counted, passed = fetches(broker) - before, time.monotonic() - begun
+        within(10, lambda: fetches(broker) > before, "it goes on")
     finally:
         stop.set()
         client.join(15)
     # A fetch that was under way may end on either side of what is looked at.
-    assert 1 <= counted <= passed * 1_000 / WAIT_MS + 2, f"{counted:.0f} fetches in {passed:.1f} s"
+    assert counted <= passed * 1_000 / WAIT_MS + 2, f"{counted:.0f} fetches in {passed:.1f} s"

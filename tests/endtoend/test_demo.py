@@ -29,8 +29,8 @@ def test_the_demo_fills_the_pages_of_a_running_broker_and_leaves_it_as_it_was(tm
         assert {"polite-readers", "reports-daily"} <= {
             row["group_id"] for row in broker.ask("GET", "/api/v1/groups")["items"]
         }
-        said, _ = demo.communicate(timeout=60)
-        assert demo.returncode == 0 and "patient" in said
+        output, _ = demo.communicate(timeout=60)
+        assert demo.returncode == 0 and "patient" in output
         assert broker.ask("GET", "/api/v1/client-quotas")["items"] == []
         assert broker.ask("GET", "/api/v1/ip-quotas?shape=limited")["items"] == []
         assert broker.ask("GET", "/api/v1/client-metrics")["items"] == []

@@ -33,12 +33,14 @@ async def test_100_partitions_are_written_and_read_under_a_low_limit(tmp_path: P
                 assert answer.responses[0].partition_responses[0].error_code == 0
             missing = set(range(PARTITIONS))
             for _ in range(PARTITIONS):
-                asked = [FetchPartition(each, fetch_offset=0, partition_max_bytes=1_000) for each in missing]
+                partitions = [
+                    FetchPartition(each, fetch_offset=0, partition_max_bytes=1_000) for each in missing
+                ]
                 request = FetchRequest(
                     max_wait_ms=0,
                     min_bytes=0,
                     max_bytes=1_000_000,
-                    topics=[FetchTopic("many", partitions=asked)],
+                    topics=[FetchTopic("many", partitions=partitions)],
                 )
                 found = (await client.ask(request, 11)).responses[0].partitions
                 assert {each.error_code for each in found} <= {0, KAFKA_STORAGE_ERROR}
@@ -51,6 +53,6 @@ async def test_100_partitions_are_written_and_read_under_a_low_limit(tmp_path: P
             again = await connect(port)
             await again.stream.aclose()
         assert "kafka_server_replicamanager_offlinereplicacount 0" in broker.ask("GET", "/metrics")
-    told = "".join(broker.log_lines)
-    assert "log.max.open.files is more than half of RLIMIT_NOFILE" in told
-    assert len(broker.log_lines) < 30, told
+    log = "".join(broker.log_lines)
+    assert "log.max.open.files is more than half of RLIMIT_NOFILE" in log
+    assert len(broker.log_lines) < 30, log

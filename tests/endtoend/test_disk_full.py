@@ -58,7 +58,7 @@ async def produce(history: History, client: WireClient, count: int = 1, padding:
     ]
 
 
-async def test_without_room_produce_says_so_and_goes_on_when_there_is_some(tmp_path: Path) -> None:
+async def test_without_space_produce_says_so_and_goes_on_when_there_is_some(tmp_path: Path) -> None:
     history = History()
     with BrokerProcess(tmp_path) as broker:
         await make_topic(port_of(broker))
@@ -146,8 +146,8 @@ async def test_changes_of_the_metadata_are_refused_whole(tmp_path: Path) -> None
 
 
 async def fetch_error(client: WireClient) -> int:
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(TOPIC, partitions=[asked])])
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(TOPIC, partitions=[partition])])
     answer = await client.ask(request, 11)
     return int(answer.responses[0].partitions[0].error_code)
 
@@ -178,7 +178,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(mounted)], check=True)
 
 
-async def test_a_disk_that_runs_full_is_told_until_there_is_room_again(small_disk: Path) -> None:
+async def test_a_disk_that_runs_full_is_reported_until_there_is_space_again(small_disk: Path) -> None:
     history = History()
     with BrokerProcess(small_disk) as broker:
         await make_topic(port_of(broker))

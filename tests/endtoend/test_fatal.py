@@ -42,21 +42,21 @@ BROKEN_HANDLER = """
 import broker.log.partition as partition
 from broker.errors import FatalExitError
 stage = partition.PartitionLog.stage
-def staged(self, batch, **rest):
+def staged(self, batch, *args, **rest):
     if self.high_watermark == 3:
         raise FatalExitError("this log is not ours", status=7)
-    return stage(self, batch, **rest)
+    return stage(self, batch, *args, **rest)
 partition.PartitionLog.stage = staged
 """
 
 BROKEN_LISTENER = """
 import broker.config_listeners.metadata as metadata
-follow = metadata.MetadataListener.follow
-def followed(self, old, new, delta):
+update = metadata.QuotaListener.on_metadata_update
+def updated(self, old, new, delta):
     if delta.quotas:
         raise KeyError("no such manager")
-    return follow(self, old, new, delta)
-metadata.MetadataListener.follow = followed
+    return update(self, old, new, delta)
+metadata.QuotaListener.on_metadata_update = updated
 """
 
 
@@ -90,8 +90,8 @@ class Run:
 
     def ended(self) -> tuple[int, list[str]]:
         """Its status, and what it said on standard error."""
-        _, said = self.process.communicate(timeout=20)
-        return self.process.returncode, said.splitlines()
+        _, output = self.process.communicate(timeout=60)
+        return self.process.returncode, output.splitlines()
 
 
 @contextlib.contextmanager
@@ -124,10 +124,10 @@ async def test_a_task_that_fails_is_named_and_what_was_acknowledged_is_kept(tmp_
     with running(tmp_path, BROKEN_FLUSHER) as run:
         await acknowledged(run.port, 5)
         run.mark.touch()
-        status, said = run.ended()
+        status, output = run.ended()
     assert status == 1
-    assert said[-1] == "weir: log-flusher failed: RuntimeError: a fault of ours"
-    assert any("CRITICAL" in line and "the broker stops" in line for line in said)
+    assert output[-1] == "weir: log-flusher failed: RuntimeError: a fault of ours"
+    assert any("CRITICAL" in line and "the broker stops" in line for line in output)
     assert await kept(tmp_path) == 5
 
 
@@ -138,9 +138,9 @@ async def test_a_fatal_error_of_a_handler_ends_the_process_with_its_status(tmp_p
         client = await connect(run.port)
         await client.send(produce_request(batch_of(b"one too many")), PRODUCE_VERSION)
         assert await client.is_closed()
-        status, said = run.ended()
+        status, output = run.ended()
     assert status == 7
-    assert re.fullmatch(r"weir: data-plane-kafka-request-handler-\d failed: this log is not ours", said[-1])
+    assert re.fullmatch(r"weir: data-plane-kafka-request-handler-\d failed: this log is not ours", output[-1])
     assert await kept(tmp_path) == 3
 
 
@@ -164,8 +164,8 @@ async def test_a_change_that_cannot_be_followed_ends_the_process_and_holds_after
     """From the console, whose framework would answer 500 and go on."""
     with running(tmp_path, BROKEN_LISTENER) as run:
         set_a_quota(run.console)
-        status, said = run.ended()
+        status, output = run.ended()
     assert status == 1
-    assert "could not be applied: KeyError: 'no such manager'" in said[-1]
+    assert "could not be applied: KeyError: 'no such manager'" in output[-1]
     async with running_broker(tmp_path / "data") as broker:
         assert broker.server.control.image.quotas

@@ -150,7 +150,7 @@ async def loaded(broker: BrokerProcess, history: History) -> None:
     await client.stream.aclose()
 
 
-async def test_torn_tails_are_cut_and_damage_is_said_and_never_served(tmp_path: Path) -> None:
+async def test_torn_tails_are_cut_and_damage_is_reported_and_never_served(tmp_path: Path) -> None:
     """Three partitions lose a random piece of their end, the fourth gets a flipped bit in its middle."""
     history, rng = History(), random.Random(2)
     with BrokerProcess(tmp_path) as broker:
@@ -190,7 +190,7 @@ def count(broker: BrokerProcess, words: str) -> int:
 
 
 async def test_a_broker_that_is_stopped_for_a_while_goes_on_where_it_was(tmp_path: Path) -> None:
-    """SIGSTOP for longer than its clients may be idle: nobody who has a request under way is closed."""
+    """SIGSTOP for longer than connections.max.idle.ms closes no connection with a request in flight."""
     history = History()
     with BrokerProcess(tmp_path, "connections.max.idle.ms=1000") as broker:
         port = port_of(broker)

@@ -2,10 +2,14 @@
 what is frozen is freed by reference counting or never (broker.interpreter).
 
 Each case lives until everything is frozen, and ends; what the collector then finds among what was frozen is
-what the broker would keep for ever. The longest walk of a large broker is measured here, too.
+what the broker would keep for ever. The cases run in a process of their own, because the collector walks
+through everything that a process holds. The longest walk of a large broker is measured here, too.
 """
 
 import gc
+import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,7 +30,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.certificates import certificates
-from tests.support.machine_speed import slowness
+from tests.support.machine_speed import WITHIN_S, slowness
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import OPENED, WireClient, connect, connect_tls
 from tests.webui.crowded import Size, crowded
@@ -106,8 +110,8 @@ async def invalid_request(place: Place) -> End:
 
 async def fetch_that_waits(place: Place) -> End:
     client = await connect(place.plain)
-    asked = FetchTopic("soak", partitions=[FetchPartition(0, partition_max_bytes=1_000)])
-    await client.send(FetchRequest(max_wait_ms=1_000, min_bytes=1, topics=[asked]), 11)
+    topic = FetchTopic("soak", partitions=[FetchPartition(0, partition_max_bytes=1_000)])
+    await client.send(FetchRequest(max_wait_ms=1_000, min_bytes=1, topics=[topic]), 11)
     return partial(abort_client, client)
 
 
@@ -263,11 +267,16 @@ async def lived(place: Place, case: Case) -> None:
     gc.freeze()
     while ends:
         await ends.pop()()
+    await gone(place)
+    await trio.sleep(0.2)
+
+
+async def gone(place: Place) -> None:
+    """Every connection of the Kafka listeners has ended."""
     OPENED.clear()
-    with trio.fail_after(10):
+    with trio.fail_after(WITHIN_S):
         while list(place.broker.server.socket_server.channels()):  # noqa: ASYNC110 - the peer sees no event
             await trio.sleep(0.01)
-    await trio.sleep(0.2)
 
 
 def left_behind() -> Counter[str]:
@@ -284,34 +293,40 @@ def left_behind() -> Counter[str]:
         gc.collect()
 
 
-async def leaks(place: Place, cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(interpreter, "MAX_WALKED", 10**9)  # everything is walked here
-    monkeypatch.setattr(interpreter, "CHECKS", 10**9)  # and frozen by the test
+async def leaks(place: Place, cases: dict[str, Case]) -> dict[str, Any]:
+    vars(interpreter)["MAX_WALKED"] = vars(interpreter)["MAX_REFERENCES"] = 10**9  # everything is walked here
+    vars(interpreter)["CHECKS"] = 10**9  # and frozen by the test
     found = {}
     for case in cases.values():
-        await lived(place, case)  # what is made once is no leak
+        await (await case(place))()  # what is made once is no leak
+        await gone(place)
+    await trio.sleep(0.2)
     left_behind()
     for name, case in cases.items():
         await lived(place, case)
         if left := left_behind():
             found[name] = left
-    gc.freeze()
     return found
 
 
-async def test_no_kafka_connection_leaves_a_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with started(tmp_path) as place:
-        assert await leaks(place, KAFKA, monkeypatch) == {}
+async def look(directory: Path, cases: dict[str, Case], *, is_encrypted: bool) -> None:
+    """Prints the leaks of each case, and how many cases there were."""
+    more = [f"console.ssl.keystore.location={certificates().server.store}"] if is_encrypted else []
+    async with started(directory, *more) as place:
+        assert place.is_encrypted == is_encrypted
+        print(json.dumps([len(cases), await leaks(place, cases)]))
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_no_console_connection_leaves_a_cycle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
-) -> None:
-    more = [f"console.ssl.keystore.location={certificates().server.store}"] if encrypted else []
-    async with started(tmp_path, *more) as place:
-        assert place.is_encrypted == encrypted
-        assert await leaks(place, CONSOLE, monkeypatch) == {}
+@pytest.mark.parametrize(("cases", "is_encrypted"), [("KAFKA", False), ("CONSOLE", False), ("CONSOLE", True)])
+def test_no_connection_leaves_a_cycle(tmp_path: Path, cases: str, is_encrypted: bool) -> None:
+    own = f"""\
+import pathlib, trio
+from tests.endtoend import test_garbage as garbage
+trio.run(lambda: garbage.look(pathlib.Path({str(tmp_path)!r}), garbage.{cases}, is_encrypted={is_encrypted}))
+"""
+    done = subprocess.run([sys.executable, "-c", own], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [len(globals()[cases]), {}]
 
 
 class Walks:

@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,9 @@ import pytest
 import trio
 
 from broker.api import registry
+from broker.api.a11_join_group import MAX_PROTOCOLS
 from broker.api.registry import Api
+from broker.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import NAMES, ApiKey
 from broker.protocol.messages.alter_client_quotas import (
@@ -35,14 +37,20 @@ from broker.protocol.messages.alter_user_scram_credentials import (
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.describe_groups import DescribeGroupsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -51,6 +59,8 @@ from broker.protocol.messages.offset_commit import (
 )
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.groups.conversation import subscription
 from tests.support.broker_process import BrokerProcess
 from tests.support.machine_speed import slowness
 from tests.support.measured_broker import LongestPass
@@ -68,14 +78,17 @@ SHORT: Final = 25_000
 
 PASS_MS: Final = 10.0
 """Processor time between two looks at the network in the short form, where an array that is not divided takes
-10 to 1,000 ms. Divided it takes 1 to 4 where nobody else uses the cores.
+10 to 1,000 ms. Divided it takes 1 to 4 where no other process uses the cores.
 """
+
+GOAL_MS: Final = 5.0 if "WEIR_HOSTILE_TABLE" in os.environ else PASS_MS
+"""What takes longer is tried again: a collection of young objects may have fallen into the piece."""
 
 WORST_MS: Final = 25.0
 MEDIAN_MS: Final = 10.0
 SHORT_TRIES: Final = 8
 TRIES: Final = 5
-"""The best of so many counts: somebody else may have had the core."""
+"""The best of so many counts: another process may have had the core."""
 
 APIS: Final = sorted(registry.load(), key=lambda api: api.key)
 
@@ -188,7 +201,7 @@ async def best_of(
     """The least of each number over the tries, of which there are no more than it takes to be good enough."""
     best = await attack(broker, frame, *before)
     for _ in range(tries - 1):
-        if best.passed < PASS_MS and best.worst < worst_ms:
+        if best.passed < GOAL_MS and best.worst < worst_ms:
             break
         best = Seen(*map(min, best, await attack(broker, frame, *before)))
     return best
@@ -218,13 +231,13 @@ def write_row(name: str, body: str, size: int, seen: Seen) -> None:
 async def test_no_request_holds_the_thread(broker: Broker, api: Api) -> None:
     """One style of each array, both where a known group has more work, and the last one without its end."""
     await _commit(broker.port)
-    asked = [
+    requests = [
         each for each in worst_requests(api, SHORT) if " unknown " in each.body or api.key in WITH_OFFSETS
     ]
-    for worst in asked:
+    for worst in requests:
         seen = await best_of(SHORT_TRIES, broker, frame_of(worst.message, worst.version))
         assert is_short(seen), (worst.body, seen)
-    for worst in asked[-1:]:
+    for worst in requests[-1:]:
         seen = await best_of(SHORT_TRIES, broker, frame_of(worst.message, worst.version, cut=True))
         assert is_short(seen), (f"{worst.body}, without its end", seen)
 
@@ -233,13 +246,16 @@ async def test_no_request_holds_the_thread(broker: Broker, api: Api) -> None:
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
 async def test_what_others_wait(broker: Broker, api: Api) -> None:
     await _commit(broker.port)
+    found = {}
     for worst in worst_requests(api, MOST):
         for cut in (False, True):
             frame = frame_of(worst.message, worst.version, cut=cut)
             body = f"{worst.body}{', without its end' if cut else ''}"
             seen = await best_of(TRIES, broker, frame, worst_ms=WORST_MS)
             write_row(NAMES[api.key], body, len(frame), seen)
-            assert seen.worst < WORST_MS and seen.median < MEDIAN_MS, body
+            if seen.worst >= WORST_MS or seen.median >= MEDIAN_MS:
+                found[body] = seen
+    assert not found
 
 
 BEFORE_LOGIN: Final = 512 * 1024 - 100
@@ -283,6 +299,160 @@ async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
         assert is_short(seen), seen
 
 
+async def test_no_fetch_session_holds_the_thread(broker: Broker) -> None:
+    """As many partitions as are remembered, gone through by an empty fetch, and forgotten."""
+    client = await connect(broker.port)
+    async with client.stream:
+        partitions = [FetchPartition(at, fetch_offset=0, partition_max_bytes=1) for at in range(MOST)]
+        begin = FetchRequest(
+            max_wait_ms=0, min_bytes=0, session_epoch=0, topics=[FetchTopic("none", partitions=partitions)]
+        )
+        best: dict[str, Seen] = {}
+        for _ in range(SHORT_TRIES):
+            session_id = (await client.ask(begin, 12)).session_id
+            assert session_id > 0
+            for body, epoch in (("goes on", 1), ("is closed", -1)):
+                message = FetchRequest(
+                    max_wait_ms=0, min_bytes=0, session_id=session_id, session_epoch=epoch, topics=[]
+                )
+                seen = await attack(broker, frame_of(message, 12))
+                best[body] = Seen(*map(min, seen, best.get(body, seen)))
+            if all(seen.passed < GOAL_MS for seen in best.values()):
+                break
+    for body, seen in best.items():
+        write_row("Fetch", f"a session of 95,000 partitions {body}", 0, seen)
+        assert is_short(seen), (body, seen)
+
+
+async def test_no_group_with_many_offsets_holds_the_thread(broker: Broker) -> None:
+    client = await connect(broker.port)
+    async with client.stream:
+        topic = CreatableTopic("committed", 9_000, 1)
+        made = await client.ask(CreateTopicsRequest([topic], 60_000, False), 5)
+        assert made.topics[0].error_code == 0
+        parts = [OffsetCommitRequestPartition(at, 1) for at in range(9_000)]
+        commit = OffsetCommitRequest(
+            "large", topics=[OffsetCommitRequestTopic("committed", partitions=parts)]
+        )
+        for _ in range(3):  # writes the values again in between
+            committed = await client.ask(commit, 8)
+            assert not any(each.error_code for each in committed.topics[0].partitions)
+    requests = (
+        ("9,000 offsets committed", commit, 8),
+        ("a group with 9,000 offsets", DeleteGroupsRequest(["large"]), 2),
+    )
+    best: dict[str, Seen] = {}
+    for _ in range(SHORT_TRIES):
+        for body, message, version in requests:
+            seen = await attack(broker, frame_of(message, version))
+            best[body] = Seen(*map(min, seen, best.get(body, seen)))
+        if all(seen.passed < GOAL_MS for seen in best.values()):
+            break
+    for body, message, version in requests:
+        write_row(NAMES[message.API_KEY], body, len(frame_of(message, version)), best[body])
+        assert is_short(best[body]), (body, best[body])
+
+
+MEMBERS: Final = 1_000
+"""The default of group.max.size."""
+
+STATIC: Final = 7
+"""A version of JoinGroup with static members."""
+
+
+def _join(number: int, member_id: str) -> JoinGroupRequest:
+    """Its own protocols in front, and 400 bytes of metadata: with as much assigned, the record has 0.9 MB."""
+    own = [JoinGroupRequestProtocol(f"own-{number}-{at}", b"") for at in range(MAX_PROTOCOLS - 1)]
+    protocols = [
+        *own,
+        JoinGroupRequestProtocol("range", subscription(*(f"topic-{at:02}" for at in range(40)))),
+    ]
+    return JoinGroupRequest("crowd", 600_000, 600_000, member_id, f"instance-{number}", "consumer", protocols)
+
+
+def _sync(generation: int, member_id: str, assigned: Sequence[str] = ()) -> SyncGroupRequest:
+    parts = [SyncGroupRequestAssignment(each, bytes(400)) for each in assigned]
+    return SyncGroupRequest("crowd", generation, member_id, None, "consumer", "range", parts)
+
+
+class Crowd(NamedTuple):
+    """A connection and an id of each member of a generation that waits for its assignment."""
+
+    clients: list[WireClient]
+    ids: list[str]
+    generation: int
+    leader: str
+
+
+async def _crowd(broker: Broker) -> Crowd:
+    """As many static members as a group takes. The first one joins alone, and again after the others."""
+    clients = [await connect(broker.port) for _ in range(MEMBERS)]
+    first, *others = clients
+    leader = await first.ask(_join(0, ""), STATIC)
+    for number, client in enumerate(others, 1):
+        await client.send(_join(number, ""), STATIC)
+    with trio.fail_after(60):
+        while len(ids := await _members(first)) < MEMBERS:  # noqa: ASYNC110 - they are in another process
+            await trio.sleep(0.01)
+    refused = await first.ask(_join(MEMBERS, ""), STATIC)
+    assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    joined = await first.ask(_join(0, leader.member_id), STATIC)
+    for client in others:
+        assert (await client.receive(ApiKey.JOIN_GROUP, STATIC))[1].error_code == 0
+    return Crowd(
+        clients, [ids[f"instance-{number}"] for number in range(MEMBERS)], joined.generation_id, joined.leader
+    )
+
+
+async def _members(client: WireClient) -> dict[str, str]:
+    """The ids of the members by their instance."""
+    (group,) = (await client.ask(DescribeGroupsRequest(["crowd"]), 5)).groups
+    return {each.group_instance_id: each.member_id for each in group.members}
+
+
+async def test_no_large_group_holds_the_thread(broker: Broker) -> None:
+    """A generation of as many members as a group takes, each with a connection of its own."""
+    clients, ids, generation, leader = await _crowd(broker)
+    innocent = await connect(broker.port)
+    best: dict[str, tuple[int, str, Seen]] = {}
+
+    async def see(body: str, message: Any, version: int) -> None:
+        frame = frame_of(message, version)
+        seen = await attack(broker, frame)
+        if body in best:
+            seen = Seen(*map(min, seen, best[body][2]))
+        best[body] = len(frame), NAMES[message.API_KEY], seen
+
+    for _ in range(SHORT_TRIES):
+        followers = [number for number in range(MEMBERS) if ids[number] != leader]
+        for number in followers:
+            await clients[number].send(_sync(generation, ids[number]), 5)
+        await see("the leader's assignments of 1,000 members", _sync(generation, leader, ids), 5)
+        for number in followers:
+            assert (await clients[number].receive(ApiKey.SYNC_GROUP, 5))[1].error_code == 0
+        await see("a group of 1,000 members", DescribeGroupsRequest(["crowd"]), 5)
+        last = followers.pop()
+        await see("a static member of 1,000 restarts", _join(last, ""), STATIC)
+        ids[last] = (await _members(innocent))[f"instance-{last}"]
+        await clients[ids.index(leader)].send(_join(ids.index(leader), leader), STATIC)
+        for number in followers:
+            await clients[number].send(_join(number, ids[number]), STATIC)
+        await see("the last of 1,000 members", _join(last, ids[last]), STATIC)
+        for number in (ids.index(leader), *followers):
+            _, joined = await clients[number].receive(ApiKey.JOIN_GROUP, STATIC)
+            assert joined.error_code == 0
+        generation, leader = joined.generation_id, joined.leader
+        if all(seen.passed < GOAL_MS for _, _, seen in best.values()):
+            break
+    leaving = LeaveGroupRequest("crowd", "", [MemberIdentity(each) for each in ids])
+    await see("1,000 members of one group", leaving, 5)
+    for client in (innocent, *clients):
+        await client.stream.aclose()
+    for body, (size, name, seen) in best.items():
+        write_row(name, body, size, seen)
+        assert is_short(seen), (body, seen)
+
+
 MAX_CHANGED: Final = 10_000
 """Entries of a request that changes something and their parts together; one more is refused."""
 
@@ -302,44 +472,101 @@ def _configs(kind: int, name: str, key: str, value: str | None) -> IncrementalAl
     return IncrementalAlterConfigsRequest(resources)
 
 
-def _changes() -> Iterator[tuple[str, Any, int]]:
+def _long_subscriptions(numbers: range, *, is_set: bool) -> IncrementalAlterConfigsRequest:
+    """Subscriptions with metrics of 29 kB, of 32 kB that a string may have. No prefix begins with another."""
+    return IncrementalAlterConfigsRequest(
+        [
+            AlterConfigsResource(
+                16,
+                f"long-{number}",
+                [
+                    AlterableConfig(
+                        "metrics", 0, ",".join(f"{number * 4_875 + at:05x}" for at in range(4_875))
+                    )
+                    if is_set
+                    else AlterableConfig("metrics", 1, None)
+                ],
+            )
+            for number in numbers
+        ]
+    )
+
+
+def _long_changes(count: int) -> Iterator[tuple[str, Any, int]]:
     """In this order: each is valid after those before it."""
+    total = f"{count * 4_875:,}"
+    yield f"{count} subscriptions of 4,875 prefixes set", _long_subscriptions(range(count), is_set=True), 1
+    yield f"a client of {total} prefixes", GetTelemetrySubscriptionsRequest(bytes(16)), 0
+    removed = _long_subscriptions(range(2, count), is_set=False)
+    yield f"{count - 2} subscriptions of 4,875 prefixes removed", removed, 1
+    yield "a client of 9,750 prefixes", GetTelemetrySubscriptionsRequest(bytes(16)), 0
+    yield "2 subscriptions of 4,875 prefixes removed", _long_subscriptions(range(2), is_set=False), 1
+
+
+def _changes(turn: int) -> Iterator[tuple[str, Any, int]]:
+    """In this order: each is valid after those before it. No turn sets what the one before has set."""
     rate, warned = "producer_byte_rate", "request_percentage"
-    yield "3,333 limits of clients set", _limits("client-id", rate, 1e6), 1
-    yield "3,333 limits of clients changed", _limits("client-id", rate, 2e6), 1
+    yield "3,333 limits of clients set", _limits("client-id", rate, 1e6 + turn), 1
+    yield "3,333 limits of clients changed", _limits("client-id", rate, 2e6 + turn), 1
     yield "3,333 limits of clients removed", _limits("client-id", rate, None), 1
-    yield "3,333 limits that are warned of", _limits("client-id", warned, 1e9), 1
+    yield "3,333 limits that are warned of", _limits("client-id", warned, 1e9 + turn), 1
     yield "3,333 limits of addresses set", _limits("ip", "connection_creation_rate", 1e3), 1
     yield "3,333 limits of addresses removed", _limits("ip", "connection_creation_rate", None), 1
+    addresses = ",".join(f"2001:db8::{at:x}:1000" for at in range(1_500))
+    for body, value in (("1,500 addresses in one setting", addresses), ("the setting removed", None)):
+        op = AlterableConfig("max.connections.per.ip.overrides", 0 if value else 1, value)
+        yield body, IncrementalAlterConfigsRequest([AlterConfigsResource(4, "", [op])]), 1
     users = [
-        ScramCredentialUpsertion(f"changed-{at}", 1, 4_096 + at, b"salt" * 4, b"x" * 32)
+        ScramCredentialUpsertion(f"changed-{at}", 1, 4_096 + at, b"salt%012d" % turn, b"x" * 32)
         for at in range(MAX_CHANGED)
     ]
     yield "10,000 SCRAM users", AlterUserScramCredentialsRequest([], users), 0
     yield "5,000 subscriptions set", _configs(16, "changed", "metrics", "org.apache"), 1
+    yield "a client among 5,000 subscriptions", GetTelemetrySubscriptionsRequest(bytes(16)), 0
     yield "5,000 subscriptions removed", _configs(16, "changed", "metrics", None), 1
+    yield from _long_changes(40)
     topics = [CreatableTopic(f"changed-{at}", 1, 1) for at in range(MAX_CHANGED)]
     names = [topic.name for topic in topics]
     yield "10,000 topics created", CreateTopicsRequest(topics, 60_000, False), 5
     more = [CreatePartitionsTopic(name, 2, None) for name in names]
     yield "10,000 topics extended", CreatePartitionsRequest(more, 60_000, False), 1
     yield "settings of 5,000 topics", _configs(2, "changed", "retention.ms", "5000000"), 1
-    default = AlterConfigsResource(4, "", [AlterableConfig("log.retention.ms", 0, "90000000")])
+    default = AlterConfigsResource(4, "", [AlterableConfig("log.retention.ms", 0, f"{90_000_000 + turn}")])
     yield "a default of 10,000 topics", IncrementalAlterConfigsRequest([default]), 1
     yield "10,000 topics deleted", DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 5
 
 
 async def test_no_published_change_holds_the_thread(broker: Broker) -> None:
-    """Each change can be made once, so there is one try; the collector has a bound of its own."""
-    found = {}
-    for body, message, version in _changes():
-        frame = frame_of(message, version)
-        seen = await attack(broker, frame)
-        write_row(NAMES[message.API_KEY], body, len(frame), seen)
-        task = broker.longest.read()[3]
-        if not is_short(seen) and task != "garbage-collector":
-            found[body] = (seen, task)
-    assert not found
+    assert not await _held(broker, _changes)
+
+
+@pytest.mark.slow
+async def test_no_change_of_a_million_prefixes_holds_the_thread(broker: Broker) -> None:
+    assert not await _held(broker, lambda turn: _long_changes(200))
+
+
+TURNS: Final = 3
+
+
+async def _held(broker: Broker, changes: Callable[[int], Iterator[tuple[str, Any, int]]]) -> dict[str, Any]:
+    """Returns the changes that hold the thread too long in every turn, and the task. Each can be made once
+    in a turn. The collector has a bound of its own.
+    """
+    found: dict[str, Any] = {}
+    for turn in range(TURNS):
+        held = {}
+        for body, message, version in changes(turn):
+            frame = frame_of(message, version)
+            seen = await attack(broker, frame)
+            if not turn:
+                write_row(NAMES[message.API_KEY], body, len(frame), seen)
+            task = broker.longest.read()[3]
+            if not is_short(seen) and task != "garbage-collector":
+                held[body] = (seen, task)
+        found = {body: seen for body, seen in held.items() if not turn or body in found}
+        if not found:
+            break
+    return found
 
 
 async def test_the_first_login_after_a_change_of_many_users_holds_the_thread_no_longer(

@@ -1,11 +1,13 @@
-"""What a Kafka client waits while somebody sends the console the most expensive requests that there are.
+"""The wait of a Kafka client while the console gets the most expensive requests.
 
-The clock is the wall's, so this is the best of three tries: it shows that nothing holds the thread for long.
-How long a piece may be is held in the thread's own time by tests/webui/test_longest_piece.py.
+Others wait for what the broker's thread does between two looks at the network, which is measured in its own
+processor time. The waits by the clock have wide bounds, as other processes are in them. The best of the tries
+counts. tests/webui/test_longest_piece.py holds each piece to less.
 """
 
 import http.client
 import json
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,20 +19,44 @@ import trio
 
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.broker_process import TOKEN, BrokerProcess
+from tests.support.machine_speed import crowding, slowness
+from tests.support.measured_broker import LongestPass
 from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend
 
-WORST_MS: Final = 25.0
-MEDIAN_MS: Final = 10.0
+PIECE_MS: Final = 15.0
+WORST_MS: Final = 100.0
+MEDIAN_MS: Final = 25.0
 TRIES: Final = 5
 THREADS: Final = 6
 MEGABYTE: Final = b"[" + b"1," * 524_286 + b"1]"
 
 
 class Waits(NamedTuple):
+    """Milliseconds of the longest pass of the broker's thread, and of an innocent client's waits."""
+
+    piece_ms: float
     median_ms: float
     worst_ms: float
+
+    def are_short(self, stretch: float = 1.0) -> bool:
+        """`stretch`: how many times more processor time the same work takes at present."""
+        crowded = crowding()
+        return (
+            self.piece_ms < PIECE_MS * stretch
+            and self.median_ms < MEDIAN_MS * crowded
+            and self.worst_ms < WORST_MS * crowded
+        )
+
+
+class Console(NamedTuple):
+    broker: BrokerProcess
+    longest: LongestPass
+
+    @property
+    def port(self) -> int:
+        return int(self.broker.plain.rpartition(":")[2])
 
 
 class Attacker:
@@ -55,10 +81,10 @@ class Attacker:
             connection.close()
 
 
-async def waits(port: int, attack: Any, threads: int) -> Waits:
+async def waits(console: Console, attack: Any, threads: int) -> Waits:
     """Of an innocent client that asks for ApiVersions all the time, while `attack` runs in threads."""
     found: list[float] = []
-    innocent = await connect(port)
+    innocent = await connect(console.port)
 
     async def ask() -> None:
         while True:
@@ -71,42 +97,42 @@ async def waits(port: int, attack: Any, threads: int) -> Waits:
         nursery.start_soon(ask)
         await trio.sleep(0.2)
         found.clear()
+        console.longest.begin()
         async with trio.open_nursery() as attackers:
             for _ in range(threads):
                 attackers.start_soon(trio.to_thread.run_sync, attack)
         nursery.cancel_scope.cancel()
     found.sort()
-    return Waits(found[len(found) // 2], found[-1])
+    return Waits(console.longest.read()[0], found[len(found) // 2], found[-1])
 
 
-async def best_of(port: int, attack: Any, threads: int = 1) -> Waits:
-    best = Waits(float("inf"), float("inf"))
-    for _ in range(TRIES):
-        found = await waits(port, attack, threads)
-        print(f"median {found.median_ms:.2f} ms, worst {found.worst_ms:.1f} ms")
-        best = Waits(min(best.median_ms, found.median_ms), min(best.worst_ms, found.worst_ms))
-        if best.worst_ms < WORST_MS and best.median_ms < MEDIAN_MS:
+async def best_of(console: Console, attack: Any, threads: int = 1) -> Waits:
+    best = await waits(console, attack, threads)
+    for _ in range(TRIES - 1):
+        if best.are_short():
             break
+        best = Waits(*map(min, best, await waits(console, attack, threads)))
     return best
 
 
 @contextmanager
-def console(directory: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(directory, "events.topics=") as broker:
-        yield broker
+def running_console(directory: Path) -> Iterator[Console]:
+    longest = LongestPass(directory / "longest")
+    measured = (sys.executable, "-m", "tests.support.measured_broker", str(directory / "longest"))
+    with BrokerProcess(directory / "log", "events.topics=", prefix=measured) as broker:
+        yield Console(broker, longest)
 
 
-async def test_strangers_who_sign_in_with_a_megabyte(tmp_path: Path) -> None:
-    with console(tmp_path) as broker:
-        stranger = Attacker(broker)
+async def test_unauthenticated_sign_ins_of_a_megabyte(tmp_path: Path) -> None:
+    with running_console(tmp_path) as console:
+        stranger = Attacker(console.broker)
 
         def attack() -> None:
             for _ in range(20):
                 assert stranger.ask("POST", "/login", MEGABYTE) in (0, 413, 429)
 
-        port = int(broker.plain.rpartition(":")[2])
-        found = await best_of(port, attack, THREADS)
-    assert found.median_ms < MEDIAN_MS and found.worst_ms < WORST_MS
+        found = await best_of(console, attack, THREADS)
+    assert found.are_short(slowness()), found
 
 
 def rules(count: int, value: int) -> bytes:
@@ -129,17 +155,16 @@ def rules(count: int, value: int) -> bytes:
     ],
     ids=["import", "invalid import", "export", "explain", "addresses", "doctor", "metrics", "audit"],
 )
-async def test_who_has_a_token_asks_for_the_most(
+async def test_the_most_expensive_requests_with_a_token(
     tmp_path: Path, method: str, path: str, body: bytes | None
 ) -> None:
-    with console(tmp_path) as broker:
-        holder = Attacker(broker, TOKEN)
+    with running_console(tmp_path) as console:
+        holder = Attacker(console.broker, TOKEN)
         assert holder.ask("POST", "/api/v1/client-quotas:import", rules(5_000, 2)) == 200
 
         def attack() -> None:
             for _ in range(3):
                 assert holder.ask(method, path, body) in (0, 200, 400)
 
-        port = int(broker.plain.rpartition(":")[2])
-        found = await best_of(port, attack)
-    assert found.median_ms < MEDIAN_MS and found.worst_ms < WORST_MS
+        found = await best_of(console, attack)
+    assert found.are_short(slowness()), found

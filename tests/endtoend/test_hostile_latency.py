@@ -1,10 +1,12 @@
-"""What a client waits while another one sends the most expensive requests that there are.
+"""The wait of a client while another one sends the most expensive requests.
 
-The broker has one thread: work that is not divided shows as the worst answer of an innocent client. The bound
-is far above what a free machine needs and far below what an undivided request takes; how large a slice may be
-is held exactly, without a clock, by the tests of each mechanism.
+The broker has one thread: work that is not divided shows as processor time between two looks at the network,
+and a call that blocks as the worst answer of an innocent client. The bounds are far above what a free machine
+needs and far below what an undivided request takes, and the best of several tries counts, as other processes
+may have the cores. How large a slice may be is held exactly, without a clock, by the tests of each mechanism.
 """
 
+import itertools
 import os
 import sys
 import time
@@ -35,15 +37,20 @@ from broker.records.validate import crc32c
 from broker.records.varint import write_varint
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import certificates, tls_settings
-from tests.support.machine_speed import slowness
+from tests.support.machine_speed import WITHIN_S, crowding, slowness
 from tests.support.measured_broker import LongestPass
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
 from tests.support.wire import WireClient, connect, connect_tls
 
 pytestmark = pytest.mark.endtoend
 
+TRIES: Final = 5
 WORST_MS: Final = 250.0
+"""By the clock, where no other process uses the cores."""
+
 PIECE_MS: Final = 15.0
+"""Processor time of the broker's thread, without other processes and the threads that decompress."""
+
 NOW_MS: Final = 1_700_000_000_000
 QUIET: Final = "events.topics="
 MANY: Final = "message.max.records=4000000"
@@ -83,11 +90,22 @@ def measured(directory: Path) -> tuple[LongestPass, dict[str, tuple[str, ...]]]:
     }
 
 
-def check_longest(longest: LongestPass) -> None:
-    """Processor time: neither the threads that decompress nor other processes are in it."""
-    passed, step, _, task = longest.read()
-    print(f"longest piece {passed:.1f} ms, of which {step:.1f} ms in {task}")
-    assert passed < PIECE_MS * slowness()
+async def check_waits(
+    port: int, longest: LongestPass, attack: Callable[[WireClient], Awaitable[Any]]
+) -> None:
+    """The best of TRIES attacks keeps nobody waiting."""
+    worst_ms = piece_ms = float("inf")
+    for _ in range(TRIES):
+        bound_ms = WORST_MS * crowding()
+        longest.begin()
+        worst_ms = min(worst_ms, await worst_wait_ms(port, attack))
+        passed_ms, step_ms, _, task = longest.read()
+        print(f"longest piece {passed_ms:.1f} ms, of which {step_ms:.1f} ms in {task}")
+        piece_ms = min(piece_ms, passed_ms)
+        if worst_ms < bound_ms and piece_ms < PIECE_MS:
+            return
+    assert worst_ms < bound_ms
+    assert piece_ms < PIECE_MS * slowness()
 
 
 async def worst_wait_ms(port: int, attack: Callable[[WireClient], Awaitable[Any]]) -> float:
@@ -129,13 +147,11 @@ async def test_a_lookup_by_time_in_two_million_records(tmp_path: Path, codec: Co
         await client.stream.aclose()
 
         async def attack(attacker: WireClient) -> None:
-            asked = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW_MS + 1)])
-            answer = await attacker.ask(ListOffsetsRequest(-1, 0, [asked]), 4)
+            topic = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW_MS + 1)])
+            answer = await attacker.ask(ListOffsetsRequest(-1, 0, [topic]), 4)
             assert answer.topics[0].partitions[0].error_code == 0
 
-        longest.begin()
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
-        check_longest(longest)
+        await check_waits(port_of(broker), longest, attack)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD], ids=str)
@@ -157,9 +173,7 @@ async def test_compressed_batches_of_many_records_and_bombs(tmp_path: Path, code
                 answer = await attacker.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
                 assert answer.responses[0].partition_responses[0].error_code == error
 
-        longest.begin()
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
-        check_longest(longest)
+        await check_waits(port_of(broker), longest, attack)
 
 
 @pytest.mark.parametrize(("records", "headers"), [(1, 469_000), (105_000, 0)], ids=["headers", "records"])
@@ -168,7 +182,8 @@ async def test_keyed_batches_of_a_megabyte_on_a_compacted_topic(
 ) -> None:
     batch = raw_batch(b"".join(keyed_record(at, headers) for at in range(records)), records)
     assert 930_000 < len(batch) < 1_048_588
-    with BrokerProcess(tmp_path, MANY) as broker:
+    longest, command = measured(tmp_path)
+    with BrokerProcess(tmp_path / "log", MANY, **command) as broker:
         client = await connect(port_of(broker))
         topic = CreatableTopic("events", 1, 1, configs=[CreatableTopicConfig("cleanup.policy", "compact")])
         await client.ask(CreateTopicsRequest([topic], 5_000, False), 5)
@@ -179,7 +194,7 @@ async def test_keyed_batches_of_a_megabyte_on_a_compacted_topic(
                 answer = await attacker.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
                 assert answer.responses[0].partition_responses[0].error_code == 0
 
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+        await check_waits(port_of(broker), longest, attack)
 
 
 @pytest.mark.parametrize("name", ["unknown-{}", "refused!{}"])
@@ -187,18 +202,21 @@ async def test_keyed_batches_of_a_megabyte_on_a_compacted_topic(
 async def test_metadata_of_sixty_thousand_topics_that_do_not_exist(
     tmp_path: Path, name: str, create: bool
 ) -> None:
-    names = [MetadataRequestTopic(name=name.format(at)) for at in range(60_000)]
-    with BrokerProcess(tmp_path, QUIET) as broker:
+    numbers = itertools.count()
+    longest, command = measured(tmp_path)
+    with BrokerProcess(tmp_path / "log", QUIET, **command) as broker:
 
         async def attack(attacker: WireClient) -> None:
+            names = [MetadataRequestTopic(name=name.format(next(numbers))) for _ in range(60_000)]
             await attacker.send(MetadataRequest(names, create), 9)
             await attacker.receive_frame()
 
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+        await check_waits(port_of(broker), longest, attack)
 
 
 async def test_metadata_of_ten_thousand_topics(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, QUIET) as broker:
+    longest, command = measured(tmp_path)
+    with BrokerProcess(tmp_path / "log", QUIET, **command) as broker:
         client = await connect(port_of(broker))
         for at in range(0, 10_000, 2_000):
             topics = [CreatableTopic(f"events-{number}", 1, 1) for number in range(at, at + 2_000)]
@@ -209,7 +227,7 @@ async def test_metadata_of_ten_thousand_topics(tmp_path: Path) -> None:
             await attacker.send(MetadataRequest(None), 9)
             assert len(await attacker.receive_frame()) > 300_000
 
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+        await check_waits(port_of(broker), longest, attack)
 
 
 @pytest.mark.parametrize("where", ["/dev/zero", "a pipe"])
@@ -223,23 +241,26 @@ async def test_a_keystore_that_never_ends(tmp_path: Path, where: str) -> None:
         f"ssl.keystore.location={certificates().server.store}",
         "ssl.store.allowed.directories=/",
     ]
-    with BrokerProcess(tmp_path / "log", *settings) as broker:
+    longest, command = measured(tmp_path)
+    with BrokerProcess(tmp_path / "log", *settings, **command) as broker:
 
         async def attack(attacker: WireClient) -> None:
             change = AlterableConfig("listener.name.ssl.ssl.keystore.location", 0, store)
             resource = AlterConfigsResource(4, "1", [change])
-            with trio.fail_after(10):
+            with trio.fail_after(WITHIN_S):
                 answer = await attacker.ask(IncrementalAlterConfigsRequest([resource]), 1)
             assert answer.responses[0].error_code == 42
             assert "a regular file of at most" in answer.responses[0].error_message
 
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+        await check_waits(port_of(broker), longest, attack)
 
 
 async def test_a_principal_mapping_rule_that_goes_back_over_its_steps(tmp_path: Path) -> None:
     """The pattern can be divided among 35 characters in 50 million ways, and none fits."""
     settings = tls_settings(client_auth="required", principal_mapping_rules=f"RULE:^{'.*' * 8}!$/x/,DEFAULT")
-    with BrokerProcess(tmp_path, *settings, "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0") as broker:
+    listeners = "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"
+    longest, command = measured(tmp_path)
+    with BrokerProcess(tmp_path / "log", *settings, listeners, **command) as broker:
         port = int(broker.sasl.rpartition(":")[2])
         context = certificates().client_context(certificates().alice)
 
@@ -248,4 +269,4 @@ async def test_a_principal_mapping_rule_that_goes_back_over_its_steps(tmp_path: 
             async with client.stream:
                 await client.ask(ApiVersionsRequest(), 0)
 
-        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+        await check_waits(port_of(broker), longest, attack)

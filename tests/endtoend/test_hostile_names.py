@@ -55,10 +55,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("weir"), "group.initial.rebalance.delay.ms=0") as running:
         clients = [client for name in (*NAMES, LONG) for client in connected(running, name)]
         limit(running)
-        held = Producer({"bootstrap.servers": running.plain, "client.id": NAMES[0], "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": running.plain, "client.id": NAMES[0], "linger.ms": 0})
         for _ in range(20):
-            held.produce(TOPIC, bytes(10_000))
-        held.poll(0)
+            producer.produce(TOPIC, bytes(10_000))
+        producer.poll(0)
         within(10, lambda: running.throttled(NAMES[0]), "the producer is held")
         yield running
         for client in clients:
@@ -106,9 +106,9 @@ def test_no_page_runs_what_a_client_calls_itself(broker: BrokerProcess, browser:
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"http://{broker.console}{path}")
-    page.get_by_text("Live", exact=True).wait_for(timeout=10_000)
+    page.get_by_text("Live", exact=True).wait_for(timeout=60_000)
     for name in SHOWN.get(path, ()):
-        page.wait_for_function("name => document.body.textContent.includes(name)", arg=name, timeout=10_000)
+        page.wait_for_function("name => document.body.textContent.includes(name)", arg=name, timeout=60_000)
     page.wait_for_timeout(300)
     assert page.evaluate("[window.ran ?? null, refused]") == [None, []]
     assert page.locator("main img, main script, main iframe, main [onclick], main [onload]").count() == 0

@@ -70,7 +70,7 @@ class Flood:
         producer = Producer(self._settings)
         number = 0
 
-        def told(error: Any, message: Any, number: int) -> None:
+        def on_delivery(error: Any, message: Any, number: int) -> None:
             if error is None:
                 self.acknowledged.append((message.offset(), number))
             else:
@@ -79,7 +79,9 @@ class Flood:
         while not self._ended.is_set():
             value = b"%012d" % number + self._filling
             try:
-                producer.produce(TOPIC, value, partition=0, on_delivery=lambda e, m, n=number: told(e, m, n))
+                producer.produce(
+                    TOPIC, value, partition=0, on_delivery=lambda e, m, n=number: on_delivery(e, m, n)
+                )
             except BufferError:
                 producer.poll(0.01)
                 continue
@@ -91,7 +93,10 @@ class Flood:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(
-        tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}", "log.segment.bytes=33554432"
+        tmp_path,
+        f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}",
+        "log.segment.bytes=33554432",
+        "events.topics=",
     ) as running:
         assert ask(running, create_topic(TOPIC), 5).topics[0].error_code == 0
         yield running
@@ -118,8 +123,8 @@ def throttle(broker: BrokerProcess, rate: int) -> None:
     entry = ConfigEntry(THROTTLE, str(rate), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
     client = AdminClient({"bootstrap.servers": broker.plain})
-    (told,) = client.incremental_alter_configs([resource]).values()
-    told.result(10)
+    (result,) = client.incremental_alter_configs([resource]).values()
+    result.result(10)
 
 
 def copied(broker: BrokerProcess) -> tuple[int, float]:

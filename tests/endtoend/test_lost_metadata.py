@@ -73,8 +73,8 @@ async def test_a_start_without_metadata_refuses_and_touches_nothing_and_a_rebuil
     else:
         metadata.write_bytes(b"")
     before = names_in(tmp_path)
-    said = await trio.to_thread.run_sync(refused_start, tmp_path)
-    assert str(metadata) in said and "--rebuild-metadata" in said and "Traceback" not in said
+    output = await trio.to_thread.run_sync(refused_start, tmp_path)
+    assert str(metadata) in output and "--rebuild-metadata" in output and "Traceback" not in output
     assert names_in(tmp_path) == before and f"{TOPIC}-0" in before
     with BrokerProcess(tmp_path, options=("--rebuild-metadata",)) as broker:
         assert await history.check(port_of(broker)) == history.count
@@ -91,7 +91,7 @@ async def test_metadata_that_lost_its_topics_stop_the_start(tmp_path: Path) -> N
     old = (tmp_path / METADATA_FILE).read_bytes()
     history, _ = await filled(tmp_path)
     (tmp_path / METADATA_FILE).write_bytes(old)
-    said = await trio.to_thread.run_sync(refused_start, tmp_path)
-    assert "does not list the topics" in said and f"{TOPIC}-0" in said
+    output = await trio.to_thread.run_sync(refused_start, tmp_path)
+    assert "does not list the topics" in output and f"{TOPIC}-0" in output
     with BrokerProcess(tmp_path, options=("--rebuild-metadata",)) as broker:
         assert await history.check(port_of(broker)) == history.count

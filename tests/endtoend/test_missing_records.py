@@ -22,14 +22,16 @@ def port_of(broker: BrokerProcess) -> int:
 
 
 async def fetched(client: WireClient, partition: int, offset: int) -> Any:
-    asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1)
+    wanted = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1)
     request = FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[FetchTopic(TOPIC, partitions=[asked])]
+        max_wait_ms=0, min_bytes=0, max_bytes=1, topics=[FetchTopic(TOPIC, partitions=[wanted])]
     )
     return (await client.ask(request, 11)).responses[0].partitions[0]
 
 
-async def test_a_middle_segment_and_a_folder_that_are_gone_are_told_and_out_of_range(tmp_path: Path) -> None:
+async def test_a_middle_segment_and_a_folder_that_are_gone_are_reported_and_out_of_range(
+    tmp_path: Path,
+) -> None:
     history = History()
     with BrokerProcess(tmp_path, "log.segment.bytes=1000") as broker:
         await make_topic(port_of(broker))
@@ -63,5 +65,5 @@ async def test_a_middle_segment_and_a_folder_that_are_gone_are_told_and_out_of_r
         for partition, missing in ((0, end - start), (1, BATCHES)):
             labels = f'topic="{TOPIC}",partition="{partition}"'
             assert f"weir_log_missing_offsets{{{labels}}} {missing}" in page
-    told = "".join(broker.log_lines)
-    assert "records are missing" in told and "the folder of a partition is missing" in told
+    log = "".join(broker.log_lines)
+    assert "records are missing" in log and "the folder of a partition is missing" in log

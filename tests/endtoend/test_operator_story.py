@@ -20,7 +20,12 @@ LIMIT: Final = 25_000
 
 LONGEST_WAIT_S: Final = 10
 LOOKED_AT_S: Final = 2.5
-"""Shorter than a request is held for: the one that was in hand may get through, and no other."""
+"""Shorter than a request is held for."""
+
+HELD: Final = LIMIT + 2 * BATCH_BYTES / LOOKED_AT_S
+"""Bytes a second of a producer that is held: the request in hand may get through while it is looked at,
+and the first one after that. A producer that is not held sends many.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +65,19 @@ STORIES: Final = [
         "user bob, client id reports",
         id="user-and-client-id",
     ),
-    pytest.param(Librdkafka, None, {"client-id": None}, "default client id", id="default-client-id"),
+    # The same pages for other rules.
+    pytest.param(
+        Librdkafka,
+        None,
+        {"client-id": None},
+        "default client id",
+        id="default-client-id",
+        marks=pytest.mark.slow,
+    ),
     # Not alice: what she sent under her own limit would still count, as it should.
-    pytest.param(Librdkafka, "bob", {"user": None}, "default user", id="default-user"),
+    pytest.param(
+        Librdkafka, "bob", {"user": None}, "default user", id="default-user", marks=pytest.mark.slow
+    ),
 ]
 
 
@@ -92,7 +107,7 @@ def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed
         )
 
         _counts_down(operator, client_id)
-        assert producer.rate(LOOKED_AT_S) <= LIMIT + BATCH_BYTES / LOOKED_AT_S
+        assert producer.rate(LOOKED_AT_S) <= HELD
 
         removed = time.time()
         operator.removes_quota(words)
@@ -106,14 +121,14 @@ def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed
         operator.sees_no_rule(words)
 
 
-def test_a_raised_limit_frees_who_is_held_under_the_lower_one(
+def test_a_raised_limit_releases_clients_throttled_under_the_lower_one(
     broker: BrokerProcess, operator: Operator
 ) -> None:
     with started(broker, Librdkafka, "raised", None) as producer:
         within(10, lambda: producer.delivered, "the first record")
         operator.adds_quota({"client-id": "raised"}, "25 kB")
         assert operator.sees_held("raised").bound == LIMIT
-        assert producer.rate(LOOKED_AT_S) <= LIMIT + BATCH_BYTES / LOOKED_AT_S
+        assert producer.rate(LOOKED_AT_S) <= HELD
 
         operator.edits_quota("client id raised", "1 GB")
         before = producer.delivered
@@ -148,12 +163,22 @@ def _watching(broker: BrokerProcess, client_id: str) -> Iterator[list[float]]:
 
 def _counts_down(operator: Operator, client_id: str) -> None:
     """The milliseconds left fall as the clock goes, between two updates of the page too."""
-    looks = []
-    for _ in range(5):
+    looks: list[tuple[float, int, float]] = []
+
+    def has_fallen() -> bool:
+        """Looks once more, and notes when the look began and ended."""
+        began = time.monotonic() * 1000
         left_ms = operator.sees_held(client_id).left_ms
         assert left_ms is not None
-        looks.append((time.monotonic() * 1000, left_ms))
+        if looks and looks[-1][1] == left_ms:
+            return False
+        if looks and looks[-1][1] < left_ms:
+            looks.clear()  # It is held for its next request.
+        looks.append((began, left_ms, time.monotonic() * 1000))
+        return True
+
+    while len(looks) < 5:
+        within(2, has_fallen, "the milliseconds fall")
         time.sleep(0.15)
-    assert [left for _, left in looks] == sorted({left for _, left in looks}, reverse=True)
-    (began, first), (ended, last) = looks[0], looks[-1]
-    assert first - last == pytest.approx(ended - began, abs=250)
+    (began, first, began_at_most), (ended, last, ended_at_most) = looks[0], looks[-1]
+    assert ended - began_at_most - 250 <= first - last <= ended_at_most - began + 250

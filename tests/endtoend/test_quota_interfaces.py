@@ -31,8 +31,23 @@ def _no_rules_are_left(broker: BrokerProcess) -> Iterator[None]:
         set_by_rest(broker, rule["entity"], None)
 
 
-@pytest.mark.parametrize("set_limit", [set_by_rest, set_by_wire, KAFKA_CONFIGS])
-@pytest.mark.parametrize("kind", [Librdkafka, Aiokafka, KafkaPython])
+@pytest.mark.parametrize(
+    ("kind", "set_limit"),
+    [
+        (Librdkafka, set_by_rest),
+        (Aiokafka, set_by_wire),
+        (KafkaPython, set_by_rest),
+        *(
+            pytest.param(kind, set_limit, marks=pytest.mark.slow)
+            for kind, set_limit in (
+                (Librdkafka, set_by_wire),
+                (Aiokafka, set_by_rest),
+                (KafkaPython, set_by_wire),
+                *((kind, set_by_kafka_configs) for kind in (Librdkafka, Aiokafka, KafkaPython)),
+            )
+        ),
+    ],
+)
 def test_a_client_id_is_held_and_freed(
     broker: BrokerProcess, set_limit: SetLimit, kind: type[RealProducer]
 ) -> None:

@@ -37,7 +37,7 @@ def weir(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> tuple[in
     return done.returncode, done.stdout + done.stderr
 
 
-def here(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> tuple[int, str]:
+def invoke_weir(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> tuple[int, str]:
     """The same within this process, which is quicker; it ends as the command line would, by SystemExit."""
     environment = {"WEIR_TOKEN": token, "WEIR_CONSOLE": f"http://{broker.console}"}
     result = CliRunner().invoke(quotas, arguments, env=environment)
@@ -78,39 +78,39 @@ def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path)
 
 def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tmp_path: Path) -> None:
     zoe = ["--user", "zoe"]
-    assert here(broker, "set", *zoe, "--shadow", "producer_byte_rate=7") == (0, "user zoe: done\n")
-    row = next(line for line in here(broker, "list")[1].splitlines() if "zoe" in line)
+    assert invoke_weir(broker, "set", *zoe, "--shadow", "producer_byte_rate=7") == (0, "user zoe: done\n")
+    row = next(line for line in invoke_weir(broker, "list")[1].splitlines() if "zoe" in line)
     assert row.split() == ["user", "zoe", "producer_byte_rate", "7", "-", "0", "0", "times,", "0.0", "s"]
-    _, exported = here(broker, "export")
+    _, exported = invoke_weir(broker, "export")
     assert "shadow: true" in exported
     file = tmp_path / "quotas.yaml"
     file.write_text("quotas: [{entity: {user: zoe}, limits: {producer_byte_rate: 7}}]")
-    assert here(broker, "plan", str(file)) == (2, "user zoe  enforced\n")
-    assert here(broker, "apply", str(file)) == (0, "user zoe  enforced\n")
-    assert here(broker, "plan", str(file)) == (0, "Nothing to change.\n")
-    assert here(broker, "set", *zoe, "--shadow") == (0, "user zoe: done\n")
-    assert here(broker, "set", *zoe, "--enforce") == (0, "user zoe: done\n")
-    assert here(broker, "remove", *zoe, "producer_byte_rate")[0] == 0
+    assert invoke_weir(broker, "plan", str(file)) == (2, "user zoe  enforced\n")
+    assert invoke_weir(broker, "apply", str(file)) == (0, "user zoe  enforced\n")
+    assert invoke_weir(broker, "plan", str(file)) == (0, "Nothing to change.\n")
+    assert invoke_weir(broker, "set", *zoe, "--shadow") == (0, "user zoe: done\n")
+    assert invoke_weir(broker, "set", *zoe, "--enforce") == (0, "user zoe: done\n")
+    assert invoke_weir(broker, "remove", *zoe, "producer_byte_rate")[0] == 0
 
 
-def test_what_would_change_is_said_and_not_made(broker: BrokerProcess) -> None:
+def test_what_would_change_is_reported_and_not_made(broker: BrokerProcess) -> None:
     assert weir(broker, "set", "--user-default", "producer_byte_rate=500")[0] == 0
-    asked = ["resolve", "--user", "ian", "--client-id", "app", "--ip", "10.0.0.7"]
+    command = ["resolve", "--user", "ian", "--client-id", "app", "--ip", "10.0.0.7"]
     edits = [
         "--if",
         "user=ian,client-id:producer_byte_rate=300,shadow",
         "--if",
         "ip=10.0.0.7:connection_creation_rate=2",
     ]
-    status, said = weir(broker, *asked, *edits)
-    lines = [line.strip() for line in said.splitlines()]
+    status, output = weir(broker, *command, *edits)
+    lines = [line.strip() for line in output.splitlines()]
     assert status == 0
     assert "producer_byte_rate: 500" in lines
     assert "then: 300 by user ian, default client-id" in lines
     assert "then: 2 by ip 10.0.0.7" in lines
     assert "then: no limit" in lines
-    assert "then" not in weir(broker, *asked)[1]
-    _, gone = weir(broker, *asked, "--if", "user:producer_byte_rate=")
+    assert "then" not in weir(broker, *command)[1]
+    _, gone = weir(broker, *command, "--if", "user:producer_byte_rate=")
     assert gone.splitlines()[9] == "  then: no limit"
     assert "ian" not in weir(broker, "list")[1]
     assert weir(broker, "remove", "--user-default", "producer_byte_rate")[0] == 0
@@ -152,12 +152,12 @@ def test_what_would_change_is_said_and_not_made(broker: BrokerProcess) -> None:
         (["plan", "/nonexistent"], "No such file or directory"),
     ],
 )
-def test_what_makes_no_sense_is_said_and_changes_nothing(
+def test_invalid_input_is_reported_and_changes_nothing(
     broker: BrokerProcess, arguments: list[str], words: str
 ) -> None:
-    status, said = here(broker, *arguments)
-    assert status in (1, 2) and words in said
-    assert "eve" not in here(broker, "list")[1]
+    status, output = invoke_weir(broker, *arguments)
+    assert status in (1, 2) and words in output
+    assert "eve" not in invoke_weir(broker, "list")[1]
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_a_file_that_makes_no_sense_is_refused(
     file = tmp_path / "quotas.yaml"
     file.write_text(text)
     for doing in ("plan", "apply"):
-        status, said = here(broker, doing, str(file))
-        assert status == 1 and words in said
-    assert "eve" not in here(broker, "list")[1]
+        status, output = invoke_weir(broker, doing, str(file))
+        assert status == 1 and words in output
+    assert "eve" not in invoke_weir(broker, "list")[1]
 
 
 @pytest.mark.parametrize(
@@ -206,38 +206,41 @@ def test_a_file_that_makes_no_sense_is_refused(
         ("http://127.0.0.1:none", "no console responds at http://127.0.0.1:none: "),
     ],
 )
-def test_what_is_no_console_is_said_to_be_none(broker: BrokerProcess, url: str, words: str) -> None:
-    status, said = here(broker, "--console", url, "list")
-    assert status == 1 and said.startswith(f"Error: {words}") and said.count("\n") == 1
+def test_a_server_that_is_not_a_console_is_reported(broker: BrokerProcess, url: str, words: str) -> None:
+    status, output = invoke_weir(broker, "--console", url, "list")
+    assert status == 1 and output.startswith(f"Error: {words}") and output.count("\n") == 1
 
 
 def test_a_port_of_kafka_is_no_console(broker: BrokerProcess) -> None:
-    status, said = here(broker, "--console", f"http://{broker.plain}", "list")
-    assert status == 1 and said.startswith(f"Error: no console responds at http://{broker.plain}: ")
+    status, output = invoke_weir(broker, "--console", f"http://{broker.plain}", "list")
+    assert status == 1 and output.startswith(f"Error: no console responds at http://{broker.plain}: ")
 
 
 @pytest.mark.parametrize(
     "command", [(), ("list",), ("set",), ("remove",), ("resolve",), ("plan",), ("apply",)]
 )
 def test_help_needs_no_token(broker: BrokerProcess, command: tuple[str, ...]) -> None:
-    status, said = here(broker, *command, "--help", token="")
-    assert status == 0 and said.startswith(" ".join(("Usage: quotas", *command)))
+    status, output = invoke_weir(broker, *command, "--help", token="")
+    assert status == 0 and output.startswith(" ".join(("Usage: quotas", *command)))
 
 
-def test_without_the_right_token_nothing_is_said(broker: BrokerProcess) -> None:
-    status, said = here(broker, "list", token="a-token-that-nobody-has")
-    assert status == 1 and "token" in said.lower()
-    assert here(broker, "list", token="") == (
+def test_without_the_right_token_nothing_is_reported(broker: BrokerProcess) -> None:
+    status, output = invoke_weir(broker, "list", token="a-token-that-nobody-has")
+    assert status == 1 and "token" in output.lower()
+    assert invoke_weir(broker, "list", token="") == (
         1,
         "Error: no token: set WEIR_TOKEN or WEIR_ADMIN_TOKEN\n",
     )
-    assert here(broker, "list", token="two\nlines") == (1, "Error: invalid token: expected printable ASCII\n")
+    assert invoke_weir(broker, "list", token="two\nlines") == (
+        1,
+        "Error: invalid token: expected printable ASCII\n",
+    )
 
 
 def test_a_limit_that_never_binds_is_set_with_a_warning(broker: BrokerProcess) -> None:
     limit = ("set", "--user", "warned")
     assert weir(broker, *limit, "request_percentage=100") == (0, "user warned: done\n")
-    status, said = weir(broker, *limit, "request_percentage=800")
-    assert (status, said.splitlines()[0]) == (0, "user warned: done")
-    assert "Warning: request_percentage=800 never takes effect" in said
+    status, output = weir(broker, *limit, "request_percentage=800")
+    assert (status, output.splitlines()[0]) == (0, "user warned: done")
+    assert "Warning: request_percentage=800 never takes effect" in output
     weir(broker, "remove", "--user", "warned", "request_percentage")

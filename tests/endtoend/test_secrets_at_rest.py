@@ -64,7 +64,7 @@ def holding(folder: Path, *texts: str) -> set[str]:
     return {each.name for each in files if any(text.encode() in each.read_bytes() for text in texts)}
 
 
-def told(broker: BrokerProcess) -> str:
+def log_text(broker: BrokerProcess) -> str:
     """All that the broker answers about its settings and its trail, and writes to its log."""
     paths = (
         TRAIL,
@@ -112,7 +112,7 @@ def test_no_byte_on_disk_and_no_answer_tells_a_password_that_was_set(tmp_path: P
         )
         hidden = ("hunter2", PASSWORD, locked.key.read_text().splitlines()[3])
         assert holding(data, *hidden) == set(), "while it runs"
-        assert not [each for each in hidden if each in told(broker)]
+        assert not [each for each in hidden if each in log_text(broker)]
         broker.kill()
         assert holding(data, *hidden) == set(), "after a crash"
         broker.start()
@@ -126,7 +126,7 @@ def test_no_byte_on_disk_and_no_answer_tells_a_password_that_was_set(tmp_path: P
             }
         )
         assert client.list_topics(timeout=10).brokers, "it is what a restart reads"
-        assert not [each for each in hidden if each in told(broker)]
+        assert not [each for each in hidden if each in log_text(broker)]
         alter(broker, **{SASL: None, "ssl.keystore.key": None, KEY_PASSWORD: None})
     assert holding(data, *hidden) == set(), "after a stop"
 
@@ -138,15 +138,15 @@ def test_keys_are_replaced_and_a_missing_one_stops_the_start_in_a_sentence(tmp_p
         each.write_bytes(base64.b64encode(secrets.token_bytes(32)))
     with BrokerProcess(data, f"config.secret.key.file={first}") as broker:
         alter(broker, **{SASL: users(FIRST)})
-    said = refused_start(data, f"config.secret.key.file={second}")
-    assert str(second) in said and SASL in said and "config.secret.old.key.file" in said
-    assert "Traceback" not in said and "hunter2" not in said
+    output = refused_start(data, f"config.secret.key.file={second}")
+    assert str(second) in output and SASL in output and "config.secret.old.key.file" in output
+    assert "Traceback" not in output and "hunter2" not in output
     both = (f"config.secret.key.file={second}", f"config.secret.old.key.file={first}")
     with BrokerProcess(data, *both):
         pass
     first.unlink()
     with BrokerProcess(data, f"config.secret.key.file={second}") as broker:
-        assert "carol" not in told(broker)
+        assert "carol" not in log_text(broker)
         assert [row["new"] for row in broker.ask("GET", TRAIL)["items"]] == ["(secret)"]
 
 
@@ -192,7 +192,7 @@ async def test_a_scram_challenge_does_not_tell_known_users_from_unknown_ones_ove
             for future in admin.alter_user_scram_credentials([made]).values():
                 future.result(10)
 
-    async def asked() -> dict[str, dict[str, str]]:
+    async def challenges() -> dict[str, dict[str, str]]:
         port = int(broker.sasl.rpartition(":")[2])
         names = [*(f"user-{number}" for number in range(3)), *(f"nobody-{number}" for number in range(5))]
         return {name: await challenge(port, mechanism, name) for name in names}
@@ -200,11 +200,11 @@ async def test_a_scram_challenge_does_not_tell_known_users_from_unknown_ones_ove
     await trio.to_thread.run_sync(broker.start)
     try:
         await trio.to_thread.run_sync(make_users)
-        before = await asked()
-        assert await asked() == before, "over reconnects"
+        before = await challenges()
+        assert await challenges() == before, "over reconnects"
         await trio.to_thread.run_sync(broker.stop)
         await trio.to_thread.run_sync(broker.start)
-        assert await asked() == before, "over restarts"
+        assert await challenges() == before, "over restarts"
     finally:
         await trio.to_thread.run_sync(broker.stop)
     assert {each["iterations"] for each in before.values()} == {str(iterations)}

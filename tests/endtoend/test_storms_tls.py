@@ -1,4 +1,4 @@
-"""A broker behind TLS when everybody comes at once, and when half of them never go on (F17)."""
+"""A TLS listener with a burst of handshakes, and with handshakes that never continue."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ import trio
 
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.endtoend.test_storms import MIB, QUIET, descriptors, descriptors_at_rest, resident_bytes, storm_of
-from tests.support.broker_process import PATIENCE, BrokerProcess
+from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import certificates
 from tests.support.hostile import until
 from tests.support.wire import WireClient, connect_tls
@@ -22,6 +22,9 @@ from tests.support.wire import WireClient, connect_tls
 pytestmark = pytest.mark.endtoend
 
 STORM: Final = 1_000
+
+WORST_S: Final = 10.0
+"""Less than anything that the broker waits for by itself, and ten times what it takes on a busy machine."""
 
 
 def hello() -> bytes:
@@ -39,18 +42,16 @@ async def worst_answer(client: WireClient, seconds: float) -> float:
     """The longest wait for an answer, asking on and on."""
     worst, end = 0.0, time.monotonic() + seconds
     while time.monotonic() < end:
-        asked = time.monotonic()
+        started = time.monotonic()
         await client.ask(MetadataRequest([]), 9)
-        worst = max(worst, time.monotonic() - asked)
+        worst = max(worst, time.monotonic() - started)
         await trio.sleep(0.01)
     return worst
 
 
 @pytest.mark.parametrize("key", ["ec", "rsa"])
-async def test_a_thousand_handshakes_that_nobody_goes_on_with(tmp_path: Path, key: str) -> None:
-    """1,000 signatures at once: whoever is connected is answered meanwhile, and afterwards nothing is
-    left.
-    """
+async def test_a_thousand_abandoned_handshakes(tmp_path: Path, key: str) -> None:
+    """1,000 signatures at once: connected clients get responses meanwhile, and no state remains."""
     known = certificates()
     shown = known.server if key == "ec" else known.authority.sign("rsa", "/CN=rsa", algorithm="rsa")
     overrides = [
@@ -61,21 +62,21 @@ async def test_a_thousand_handshakes_that_nobody_goes_on_with(tmp_path: Path, ke
         port = int(broker.sasl.rpartition(":")[2])
         polite = await connect_tls(port, known.client_context())
         base, resident = await descriptors_at_rest(broker), resident_bytes(broker)
-        said = hello()
+        output = hello()
         with ExitStack() as stack:
             peers = storm_of(port, STORM, stack)
             for number, peer in enumerate(peers):
-                peer.sendall(said if number % 4 else said[: number % len(said)])
-            assert await worst_answer(polite, 2) < PATIENCE
+                peer.sendall(output if number % 4 else output[: number % len(output)])
+            assert await worst_answer(polite, 2) < WORST_S
             assert resident_bytes(broker) - resident < 100 * MIB
-            await until(lambda: descriptors(broker) == base, 5 * PATIENCE)
+            await until(lambda: descriptors(broker) == base)
         late = [line for line in broker.log_lines if "not authenticated within 3000 ms" in line]
         assert len(late) == STORM
-        assert await worst_answer(polite, 0.1) < PATIENCE
+        assert await worst_answer(polite, 0.1) < WORST_S
         await polite.stream.aclose()
 
 
-async def test_a_thousand_clients_that_are_torn_off_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_a_thousand_clients_that_are_reset_leave_nothing_behind(tmp_path: Path) -> None:
     known = certificates()
     overrides = [
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
@@ -85,12 +86,12 @@ async def test_a_thousand_clients_that_are_torn_off_leave_nothing_behind(tmp_pat
         port = int(broker.sasl.rpartition(":")[2])
         polite = await connect_tls(port, known.client_context())
         base = await descriptors_at_rest(broker)
-        said = hello()
+        output = hello()
         with ExitStack() as stack:
             for peer in storm_of(port, STORM, stack):
-                peer.sendall(said)
+                peer.sendall(output)
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        await until(lambda: descriptors(broker) == base, 2 * PATIENCE)
-        assert await worst_answer(polite, 0.1) < PATIENCE
+        await until(lambda: descriptors(broker) == base)
+        assert await worst_answer(polite, 0.1) < WORST_S
         assert not [line for line in broker.log_lines if "Traceback" in line]
         await polite.stream.aclose()

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.endtoend, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("kind", "obeys"), [(KafkaPython, True), (Aiokafka, False), (Librdkafka, False)])
-def test_the_console_says_who_waits(tmp_path: Path, kind: type[RealProducer], obeys: bool) -> None:
+def test_the_console_lists_waiting_connections(tmp_path: Path, kind: type[RealProducer], obeys: bool) -> None:
     logging.getLogger("kafka").setLevel(logging.ERROR)  # it warns of every throttle
     with BrokerProcess(tmp_path) as broker, kind(broker.plain, "told") as producer:
         within(20, lambda: producer.delivered, "the first record")

@@ -80,7 +80,7 @@ def weir_top(broker: BrokerProcess, *options: str, **more: str) -> "subprocess.C
 
 
 def while_held(broker: BrokerProcess, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    """The client is let go for a moment now and then."""
+    """The client is unthrottled for short intervals."""
     for _ in range(5):
         done = weir_top(broker, *options, **more)
         if "No connection is throttled" not in done.stdout and '"throttled":{"items":[]' not in done.stdout:
@@ -88,7 +88,7 @@ def while_held(broker: BrokerProcess, *options: str, **more: str) -> "subprocess
     return done
 
 
-def test_without_a_terminal_it_says_once_who_is_held(broker: BrokerProcess) -> None:
+def test_without_a_terminal_it_lists_throttled_clients_once(broker: BrokerProcess) -> None:
     done = while_held(broker, COLUMNS="200")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.replace("\n", "").isprintable()
@@ -110,9 +110,9 @@ def test_json_is_a_line_that_no_terminal_obeys(broker: BrokerProcess) -> None:
     done = while_held(broker, "--json", "--once")
     assert (done.returncode, done.stdout.count("\n")) == (0, 1)
     assert done.stdout.isascii() and done.stdout[:-1].isprintable()
-    said = json.loads(done.stdout)
-    assert [row["client_id"] for row in said["throttled"]["items"]] == [HOSTILE]
-    assert said["usage"]["items"][0]["client_id"] == HOSTILE and "history" not in said["usage"]["items"][0]
+    body = json.loads(done.stdout)
+    assert [row["client_id"] for row in body["throttled"]["items"]] == [HOSTILE]
+    assert body["usage"]["items"][0]["client_id"] == HOSTILE and "history" not in body["usage"]["items"][0]
 
 
 def test_a_batch_goes_on_until_its_reader_has_seen_enough(broker: BrokerProcess) -> None:
@@ -157,30 +157,32 @@ class Screen:
     """`weir top` in a terminal of its own: what it writes, and the keys that it is sent."""
 
     def __init__(self, broker: BrokerProcess, **more: str) -> None:
-        self._here, there = pty.openpty()
-        self.before = termios.tcgetattr(there)
+        self._terminal, child_end = pty.openpty()
+        self.before = termios.tcgetattr(child_end)
         self.resize(100, 30)
-        # In a group of its own, for the system stops nobody in a group that has no parent in its session.
+        # In a group of its own: the system stops no process of a group without a parent in its session.
         self.process = subprocess.Popen(
             [WEIR, "top"],
             env=environment(broker, **more),
-            stdin=there,
-            stdout=there,
-            stderr=there,
+            stdin=child_end,
+            stdout=child_end,
+            stderr=child_end,
             process_group=0,
         )
-        self._there = there
+        self._child_end = child_end
         self.written = ""
 
     def resize(self, columns: int, lines: int) -> None:
-        fcntl.ioctl(self._here, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def press(self, keys: str) -> None:
-        os.write(self._here, keys.encode())
+        os.write(self._terminal, keys.encode())
 
     def read(self, seconds: float) -> None:
-        if select.select([self._here], [], [], seconds)[0]:
-            self.written += os.read(self._here, 65536).decode("utf-8", "replace")
+        readable = select.poll()  # select.select takes no descriptor above 1,023
+        readable.register(self._terminal, select.POLLIN)
+        if readable.poll(seconds * 1000):
+            self.written += os.read(self._terminal, 65536).decode("utf-8", "replace")
 
     def lines(self) -> list[str]:
         """The last frame that is whole, without its styles: each of its lines begins with its place."""
@@ -203,7 +205,7 @@ class Screen:
             assert time.monotonic() < deadline, "it does not end"
             self.read(0.05)
         self.read(0.2)
-        assert termios.tcgetattr(self._there) == self.before, "the terminal's modes are others"
+        assert termios.tcgetattr(self._child_end) == self.before, "the terminal's modes are others"
         assert self.written.endswith("\x1b[?25h\x1b[?1049l"), "the screen is not given back"
         return self.process.returncode
 
@@ -211,8 +213,8 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._here)
-        os.close(self._there)
+        os.close(self._terminal)
+        os.close(self._child_end)
 
 
 @contextmanager
@@ -224,7 +226,9 @@ def terminal(broker: BrokerProcess, **more: str) -> Iterator[Screen]:
         screen.close()
 
 
-def test_in_a_terminal_it_shows_who_is_held_and_follows_its_keys_and_its_size(broker: BrokerProcess) -> None:
+def test_in_a_terminal_it_shows_throttled_clients_and_follows_its_keys_and_its_size(
+    broker: BrokerProcess,
+) -> None:
     with terminal(broker) as screen:
         shown = screen.until(lambda lines: any("evil" in line for line in lines), "the held client")
         assert len(shown) == 30 and max(map(len, shown)) <= 100

@@ -24,9 +24,9 @@ def port_of(broker: BrokerProcess) -> int:
 
 async def fetch_two(client: WireClient) -> dict[int, Any]:
     """Partitions 0 and 1 from their beginning."""
-    asked = [FetchPartition(each, fetch_offset=0, partition_max_bytes=4_000_000) for each in (0, 1)]
+    partitions = [FetchPartition(each, fetch_offset=0, partition_max_bytes=4_000_000) for each in (0, 1)]
     request = FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=8_000_000, topics=[FetchTopic(TOPIC, partitions=asked)]
+        max_wait_ms=0, min_bytes=1, max_bytes=8_000_000, topics=[FetchTopic(TOPIC, partitions=partitions)]
     )
     answer = await client.ask(request, 11)
     return {each.partition_index: each for each in answer.responses[0].partitions}

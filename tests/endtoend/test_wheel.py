@@ -18,10 +18,10 @@ FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "pom.xml")
 @pytest.mark.endtoend
 def test_an_installed_wheel_has_the_command_and_what_it_serves(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
-    ignored = shutil.ignore_patterns("__pycache__", "jars")
+    ignored = shutil.ignore_patterns("__pycache__", "jars", "*.so")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=ignored)
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "setup.py"):
         shutil.copy(ROOT / name, source)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     wheel_to = ("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path))
@@ -37,11 +37,13 @@ def test_an_installed_wheel_has_the_command_and_what_it_serves(tmp_path: Path) -
             if path.is_file()
         }
         assert [name for name in sorted(kept) if not (site / name).exists()] == []
-    here = f"import sys; sys.path.insert(0, {str(site)!r})"
-    where = _run(sys.executable, "-P", "-c", f"{here}; import broker; print(broker.__file__)")
+    set_path = f"import sys; sys.path.insert(0, {str(site)!r})"
+    where = _run(sys.executable, "-P", "-c", f"{set_path}; import broker; print(broker.__file__)")
     assert Path(where.strip()).is_relative_to(site)
-    said = _run(sys.executable, "-P", "-c", f"{here}; import broker.__main__ as it; it.main(['--version'])")
-    assert said == f"weir, version {VERSION}\n"
+    output = _run(
+        sys.executable, "-P", "-c", f"{set_path}; import broker.__main__ as it; it.main(['--version'])"
+    )
+    assert output == f"weir, version {VERSION}, interpreted\n"
     assert (site / "bin" / "weir").exists()
 
 

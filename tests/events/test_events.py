@@ -10,10 +10,13 @@ from trio.testing import MockClock
 
 from broker.config.sections import BrokerQuotaConfig
 from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAlteration, QuotaOp, TopicRef
+from broker.events.writer import append_rest
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
+from broker.records.build import NewRecord
+from broker.services.event_log import EventBuffer
 from tests.events.written import quota_events, second_passes, values, written
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
@@ -86,7 +89,9 @@ async def test_requests_answered_from_the_cache_are_counted_by_api(
     assert {each["source"] for each in rows} == {"client", "cached"}
 
 
-async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_a_throttle_has_its_client_reason_and_time(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     greedy = await broker.connect("greedy")
     await greedy.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
@@ -100,6 +105,7 @@ async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, m
         "client_id": "greedy",
         "listener": "PLAINTEXT",
         "address": "127.0.0.1",
+        "upstream_node": None,
         "observed": 1_100.0,
         "bound": 1_000.0,
         "count": 1,
@@ -127,7 +133,7 @@ async def test_a_throttle_by_the_quota_of_the_whole_broker_names_that_as_its_rul
 
 
 @pytest.mark.parametrize(("sends_at_ms", "seen"), [(500, (False, 0, 3)), (1_000, (True, 3, 0))])
-async def test_whether_a_client_waits_is_told_with_its_throttles_and_each_of_them_once(
+async def test_whether_a_client_waits_is_reported_with_its_throttles_and_each_of_them_once(
     tmp_path: Path, mock_clock: MockClock, sends_at_ms: int, seen: tuple[bool, int, int]
 ) -> None:
     settings = ALL, "quota.bandwidth.algorithm=rate", "quota.max.throttle.ms=1000"
@@ -149,11 +155,13 @@ async def test_whether_a_client_waits_is_told_with_its_throttles_and_each_of_the
         await client.receive(0, PRODUCE_VERSION)
         await second_passes(broker, mock_clock)
         rows = [each for each in written(broker, "throttles") if each["client_id"] == "held"]
-        told = sum(each["waited"] for each in rows), sum(each["sent_early"] for each in rows)
-        assert (rows[-1]["obeys"], *told) == seen
+        counts = sum(each["waited"] for each in rows), sum(each["sent_early"] for each in rows)
+        assert (rows[-1]["obeys"], *counts) == seen
 
 
-async def test_connections_are_told_as_they_come_and_go(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_connections_are_reported_as_they_come_and_go(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     before = len(written(broker, "connections"))
     client = await broker.connect("short")
     await client.ask(ApiVersionsRequest("probe", "1.0"), 3)
@@ -177,7 +185,7 @@ async def test_connections_are_told_as_they_come_and_go(broker: RunningBroker, m
     assert closed["lived_ms"] == 2_000
 
 
-async def test_a_storm_is_told_in_a_row_for_each_reason(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_storm_is_reported_in_a_row_for_each_reason(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, ALL, "max.connections.per.ip=3") as broker:
         for _ in range(8):
             await broker.connect()
@@ -189,7 +197,7 @@ async def test_a_storm_is_told_in_a_row_for_each_reason(tmp_path: Path, mock_clo
         assert (refused["count"], refused["bound"], refused["address"]) == (5, 3, "127.0.0.1")
 
 
-async def test_a_change_of_a_quota_says_by_whom_and_from_what(
+async def test_a_change_of_a_quota_says_the_editor_and_the_old_value(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     entity = (("user", "alice"), ("client-id", None))
@@ -286,3 +294,31 @@ async def test_the_last_second_is_written_when_the_broker_stops(
     async with running_broker(tmp_path) as again:
         rows = [row for row in written(again, "requests") if row.get("client_id") == "last"]
         assert [row["api"] for row in rows] == ["CreateTopics"]
+
+
+@pytest.mark.parametrize(
+    ("refusals", "appends", "took_s", "left"), [(0, 1, 0.1, 0), (19, 20, 2.0, 0), (20, 20, 2.0, 1)]
+)
+async def test_a_shutdown_appends_what_waits_for_two_seconds(
+    autojump_clock: MockClock, refusals: int, appends: int, took_s: float, left: int
+) -> None:
+    log, calls = EventBuffer(), 0
+    log.offer("__weir_requests", NewRecord(None, b"{}", 0))
+
+    async def append() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > refusals:
+            log.take("__weir_requests")
+
+    await append_rest(log, append)
+    assert (calls, len(log.topics["__weir_requests"].records)) == (appends, left)
+    assert trio.current_time() == pytest.approx(took_s)
+
+
+async def test_a_shutdown_without_events_does_not_wait(autojump_clock: MockClock) -> None:
+    async def append() -> None:
+        raise AssertionError("nothing waits")
+
+    await append_rest(EventBuffer(), append)
+    assert trio.current_time() == 0

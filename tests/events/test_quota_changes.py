@@ -46,7 +46,7 @@ def image(rules: int, name: str = "u") -> Image:
 def taken(
     snapshots: QuotaSnapshots, of: Image, time_ms: int = NOW_MS, most: int = 10_000
 ) -> list[dict[str, Any]]:
-    return [json.loads(part) for part in snapshots.take(of, time_ms, most)]
+    return [json.loads(part) for part in snapshots.drain(of, time_ms, most)]
 
 
 def begun(retention_ms: int = 7 * DAY_MS) -> QuotaSnapshots:
@@ -110,7 +110,7 @@ def test_a_snapshot_goes_on_for_as_many_seconds_as_it_takes_and_is_of_its_first(
 @pytest.mark.parametrize(
     ("rules", "slices"), [(MAX_PARTS - 2, [MAX_PARTS - 1, 0]), (MAX_PARTS - 1, [MAX_PARTS, 0])]
 )
-def test_what_fits_into_a_second_is_told_in_one(rules: int, slices: list[int]) -> None:
+def test_what_fits_into_a_second_is_reported_in_one(rules: int, slices: list[int]) -> None:
     snapshots = begun()
     assert [len(taken(snapshots, image(rules), NOW_MS + at)) for at in (0, 1_000)] == slices
 
@@ -126,7 +126,7 @@ def test_one_part_more_takes_another_second() -> None:
 
 def test_long_names_make_slices_shorter() -> None:
     snapshots, of = begun(), image(100, "n" * 30_000)
-    found = list(snapshots.take(of, NOW_MS, 10_000))
+    found = list(snapshots.drain(of, NOW_MS, 10_000))
     sizes = [len(part) for part in found]
     assert sum(sizes[:-1]) < SLICE_BYTES <= sum(sizes)
 
@@ -139,16 +139,16 @@ def test_no_more_is_told_than_the_topic_may_get_in_a_second(most: int) -> None:
 def test_changes_of_the_second_come_first_and_count() -> None:
     events = QuotaChangeEvents(3, lambda: image(9))
     events.begin(DAY_MS)
-    rows = [json.loads(value) for value in events.take(NOW_MS)]
+    rows = [json.loads(value) for _, value in events.drain(NOW_MS)]
     assert [row["part"] for row in rows] == [0, 1, 2]
     events.end()
-    assert list(events.take(NOW_MS + 1_000)) == []
+    assert list(events.drain(NOW_MS + 1_000)) == []
 
 
 # When
 
 
-def test_without_the_topic_nothing_is_told() -> None:
+def test_without_the_topic_nothing_is_reported() -> None:
     snapshots = QuotaSnapshots()
     snapshots.repeat_soon()
     assert taken(snapshots, image(3)) == []
@@ -256,16 +256,16 @@ async def test_a_snapshot_is_no_row_of_the_audit(tmp_path: Path, mock_clock: Moc
 async def test_every_start_tells_them_again_and_without_what_was_removed(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    told = []
+    reported = []
     for limit in (1_000.0, 2_000.0, None):
         async with running_broker(tmp_path) as unseen:
             await set_limits(unseen, ALICE, producer_byte_rate=limit)
         async with running_broker(tmp_path, ON) as broker:
             await second_passes(broker, mock_clock)
-            told.append([rule["limits"] for rule in last_snapshot(broker)[1:]])
+            reported.append([rule["limits"] for rule in last_snapshot(broker)[1:]])
             names = {each["snapshot"] for each in quota_events(broker, "snapshot")}
-            assert len(names) == len(told)
-    assert told == [[{"producer_byte_rate": 1_000.0}], [{"producer_byte_rate": 2_000.0}], []]
+            assert len(names) == len(reported)
+    assert reported == [[{"producer_byte_rate": 1_000.0}], [{"producer_byte_rate": 2_000.0}], []]
 
 
 async def test_a_change_of_the_mark_is_an_event_like_others(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -287,7 +287,7 @@ async def test_a_change_of_the_mark_is_an_event_like_others(tmp_path: Path, mock
         assert [each["new"] for each in quota_events(broker, "limit")] == [1_000.0, None]
 
 
-async def test_who_switches_the_topic_on_gets_all_rules(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_switching_the_topic_on_writes_all_rules(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         await set_limits(broker, ALICE, producer_byte_rate=1.0)
         await alter(broker, events_topics="quota_changes")
@@ -331,7 +331,7 @@ async def test_what_was_dropped_is_made_good(tmp_path: Path, mock_clock: MockClo
         assert [rule["entity"]["user"] for rule in last_snapshot(broker)[1:]] == ["a", "b", "c"]
 
 
-async def test_ten_thousand_rules_are_told_in_slices_and_others_have_their_turns(
+async def test_ten_thousand_rules_are_reported_in_slices_and_others_have_their_turns(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     names = (f"u{at}" for at in range(10_000))

@@ -22,6 +22,7 @@ from broker.groups.messages import (
     Record,
     SyncRequest,
 )
+from broker.steps import finished
 
 WALL_MS = 1_750_000_000_000
 
@@ -159,7 +160,8 @@ class Conversation:
 
     def delete_offsets(self, *partitions: tuple[str, int], group: str = "g") -> Any:
         ask = Ask()
-        self._take(self.coordinator.delete_offsets(group, partitions, ask, self.now))
+        subscribed = finished(self.coordinator.subscribed_topics(group, {topic for topic, _ in partitions}))
+        self._take(self.coordinator.delete_offsets(group, partitions, subscribed, ask, self.now))
         return ask.reply
 
     def delete(self, *groups: str) -> list[ErrorCode]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.groups.coordinator import MEMBERS_AT_ONCE, OFFSETS_AT_ONCE, TIMERS_AT_ONCE
 from broker.groups.messages import OffsetToCommit
 from tests.groups.conversation import Conversation
 
@@ -112,3 +113,84 @@ def test_the_time_since_a_group_is_empty_goes_on_over_a_restart(quick):
     assert talk.committed() == 42
     talk.wait(1_000)
     assert talk.committed() is None
+
+
+def pieces(talk, ms):
+    """Advance the clock and return the number of records of each call that follows."""
+    talk.elapsed += ms
+    written = []
+    while (deadline := talk.coordinator.next_deadline()) is not None and deadline <= talk.now.ms:
+        talk.wait_in_one_go(0)
+        written.append(len(talk.last.records))
+    return written
+
+
+def offsets(count, topic="t"):
+    return [OffsetToCommit(topic, partition, 1) for partition in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [
+        (OFFSETS_AT_ONCE - 1, [OFFSETS_AT_ONCE, 0]),
+        (OFFSETS_AT_ONCE, [OFFSETS_AT_ONCE, 1]),
+        (OFFSETS_AT_ONCE + 1, [OFFSETS_AT_ONCE, 2]),
+        (3 * OFFSETS_AT_ONCE + 1, [OFFSETS_AT_ONCE] * 3 + [2]),
+    ],
+)
+def test_the_offsets_of_a_group_expire_a_few_in_each_call(quick, count, written):
+    """The last record is the group's own."""
+    quick.commit("", -1, *offsets(count))
+    quick.wait(59_999)
+    found = pieces(quick, 1)
+    assert [each for each in found if each] == [each for each in written if each]
+    assert quick.state() == "Dead" and quick.coordinator.next_deadline() == quick.now.ms + 1_000
+
+
+def test_many_groups_are_checked_a_few_in_each_call(quick):
+    for number in range(2 * OFFSETS_AT_ONCE):
+        quick.commit(group=f"g{number}")
+    quick.wait(59_999)
+    found = pieces(quick, 1)
+    assert sum(found) == 4 * OFFSETS_AT_ONCE and max(found) <= OFFSETS_AT_ONCE + 2
+    assert quick.coordinator.listed() == []
+
+
+def test_what_is_committed_or_joined_between_two_pieces_does_not_expire(quick):
+    quick.commit("", -1, *offsets(2 * OFFSETS_AT_ONCE))
+    quick.commit(group="other")
+    quick.elapsed += 60_000
+    quick.wait_in_one_go(0)
+    assert quick.committed(partition=0) is None
+    last = 2 * OFFSETS_AT_ONCE - 1
+    quick.commit("", -1, OffsetToCommit("t", last, 2))
+    quick.join(group="other", old_client=True)
+    pieces(quick, 0)
+    assert quick.committed(partition=last) == 2 and quick.committed(partition=last - 1) is None
+    assert quick.committed(group="other") == 42
+
+
+@pytest.mark.parametrize("count", [TIMERS_AT_ONCE - 1, TIMERS_AT_ONCE, TIMERS_AT_ONCE + 1])
+def test_so_many_sessions_expire_in_one_call(talk, count):
+    for number in range(count):
+        talk.join(group=f"g{number}")
+    talk.elapsed += 10_000
+    talk.wait_in_one_go(0)
+    left = sum(talk.state(f"g{number}") != "Dead" for number in range(count))
+    assert left == max(count - TIMERS_AT_ONCE, 0)
+    talk.wait_in_one_go(0)
+    assert talk.coordinator.listed() == []
+
+
+@pytest.mark.parametrize(("members", "groups"), [(MEMBERS_AT_ONCE - 1, 16), (MEMBERS_AT_ONCE, 8)])
+def test_fewer_timers_of_large_groups_expire_in_one_call(members, groups):
+    """Their join phases end at the same moment, and each generation includes all members."""
+    talk = Conversation()
+    for group in range(TIMERS_AT_ONCE):
+        for number in range(members):
+            talk.join(group=f"g{group}", instance=f"i{number}")
+    talk.wait(3_000)
+    talk.elapsed += 3_000
+    talk.wait_in_one_go(0)
+    begun = [talk.state(f"g{group}") for group in range(TIMERS_AT_ONCE)]
+    assert begun.count("CompletingRebalance") == groups

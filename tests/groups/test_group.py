@@ -3,8 +3,7 @@
 import pytest
 
 from broker.errors import BrokerBug
-from broker.groups.group import VALID_PREVIOUS_STATES, Group, Member, State, subscribed_topics
-from tests.groups.conversation import subscription
+from broker.groups.group import VALID_PREVIOUS_STATES, Group, Member, State
 
 
 @pytest.mark.parametrize("before", list(State))
@@ -31,7 +30,7 @@ def test_among_equal_votes_the_first_voted_for_is_chosen():
     assert group.select_protocol() == "x"
 
 
-def test_when_the_leader_goes_the_next_in_line_leads_and_then_nobody():
+def test_when_the_leader_leaves_the_next_member_leads_and_then_none():
     group = Group("g")
     first, second = member("a", "x"), member("b", "x")
     group.add(first, "consumer")
@@ -42,28 +41,33 @@ def test_when_the_leader_goes_the_next_in_line_leads_and_then_nobody():
     assert group.leader_id is None
 
 
-def test_a_member_without_a_common_protocol_cannot_vote():
-    with pytest.raises(BrokerBug, match="supports none"):
-        member("a", "x").vote({"y"})
+def test_of_equal_votes_that_of_the_first_remaining_member_counts():
+    group = Group("g")
+    first = member("a", "x", "y")
+    group.add(first, "consumer")
+    group.add(member("b", "y", "x"), "consumer")
+    group.add(member("c", "x", "y"), "consumer")
+    group.remove(first)
+    assert group.select_protocol() == "y"
 
 
-@pytest.mark.parametrize("topics", [(), ("t",), ("t", "ünï", "t")])
-def test_topics_are_read_from_a_subscription(topics):
-    assert subscribed_topics(subscription(*topics)) == frozenset(topics)
+def test_members_without_a_common_protocol_cannot_vote():
+    group = Group("g")
+    group.add(member("a", "x"), "consumer")
+    group.add(member("b", "y"), "consumer")
+    with pytest.raises(BrokerBug, match="common protocol"):
+        group.select_protocol()
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        b"",
-        b"\x00\x01",
-        bytes.fromhex("0001 7fffffff"),
-        bytes.fromhex("0001 ffffffff"),
-        bytes.fromhex("0001 00000001 0005 74"),
-        bytes.fromhex("0001 00000001 ffff"),
-        bytes.fromhex("0001 00000001 0001 ff"),
-        bytes.fromhex("0001 00000002 0001 74 00"),
-    ],
-)
-def test_what_is_no_subscription_tells_nothing(metadata):
-    assert subscribed_topics(metadata) is None
+def test_preferences_are_counted_until_their_last_member_goes():
+    group = Group("g")
+    members = [member("a", "x", "y"), member("b", "x", "y"), member("c", "y")]
+    for each in members:
+        group.add(each, "consumer")
+    assert group.preferences == {("x", "y"): 2, ("y",): 1}
+    group.change_protocols(members[0], {"y": b"", "x": b""})
+    group.remove(members[2])
+    assert group.preferences == {("x", "y"): 1, ("y", "x"): 1}
+    group.remove(members[0])
+    group.remove(members[1])
+    assert dict(group.preferences) == {}

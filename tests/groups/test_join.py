@@ -3,6 +3,8 @@
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.group import size_of
+from broker.groups.membership import MAX_PENDING_IDS
 from broker.groups.messages import JoinedMember, JoinReply
 from tests.groups.conversation import Conversation, subscription
 
@@ -45,7 +47,7 @@ def test_a_group_has_to_have_a_name(talk):
 
 
 @pytest.mark.parametrize("group", ["g", "other"])
-def test_an_id_that_nobody_gave_out_is_unknown(talk, group):
+def test_an_id_that_was_not_assigned_is_unknown(talk, group):
     talk.stable(1)
     assert talk.join("stranger", group=group).reply == JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
     assert talk.state("other") == "Dead"
@@ -71,7 +73,7 @@ def test_a_member_without_protocols_is_refused_and_leaves_no_group_behind(talk, 
         ({"protocols": (STICKY, RANGE)}, ErrorCode.MEMBER_ID_REQUIRED),
     ],
 )
-def test_a_member_has_to_speak_a_protocol_that_everybody_speaks(talk, options, error):
+def test_a_member_must_support_a_protocol_that_all_members_support(talk, options, error):
     talk.stable(2)
     assert talk.join(**options).reply.error is error
 
@@ -106,7 +108,7 @@ def test_the_initial_delay_never_outlasts_the_rebalance_time_out(talk):
     assert first.at == 5_000
 
 
-def test_the_initial_delay_is_waited_out_even_when_nobody_is_missing(talk):
+def test_the_initial_delay_is_waited_out_even_when_no_member_is_missing(talk):
     member_id, ask = talk.join_twice()
     talk.wait(1_000)
     again = talk.join(member_id)
@@ -115,7 +117,7 @@ def test_the_initial_delay_is_waited_out_even_when_nobody_is_missing(talk):
     assert again.at == 3_000
 
 
-def test_the_leader_learns_who_is_in_the_generation_and_the_others_do_not(talk):
+def test_only_the_leader_gets_the_members_of_the_generation(talk):
     first, led = talk.join_twice()
     second, followed = talk.join_twice()
     talk.wait(6_000)
@@ -207,7 +209,7 @@ def test_another_order_of_preference_is_a_change(talk):
     assert talk.join(second, protocols=(STICKY, RANGE)).parked
 
 
-def test_who_missed_the_answer_of_a_running_generation_gets_it_again(talk):
+def test_a_member_that_missed_the_answer_of_a_running_generation_gets_it_again(talk):
     (first, led), (second, followed) = talk.join_twice(), talk.join_twice()
     talk.wait(6_000)
     assert talk.state() == "CompletingRebalance"
@@ -263,7 +265,71 @@ def test_a_stable_group_takes_no_more_members_than_its_maximum(max_size, error):
     assert (ask.reply.member_id == "") is (error is ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
-def test_during_a_rebalance_the_places_go_to_those_who_join_first():
+@pytest.mark.parametrize("ids", [MAX_PENDING_IDS - 1, MAX_PENDING_IDS])
+def test_so_many_ids_of_a_group_wait_to_be_used(talk, ids):
+    first = talk.join().reply.member_id
+    for _ in range(ids - 1):
+        talk.join()
+    ask = talk.join()
+    if ids < MAX_PENDING_IDS:
+        assert ask.reply.error is ErrorCode.MEMBER_ID_REQUIRED
+    else:
+        assert ask.reply == JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert talk.join(first).parked
+    assert talk.join().reply.error is ErrorCode.MEMBER_ID_REQUIRED or ids < MAX_PENDING_IDS
+
+
+def bytes_of(member_id: str, *protocols: tuple[str, bytes]) -> int:
+    """Return the size of a member of `Conversation.join`."""
+    return len(member_id) + len("client") + len("/10.0.0.1") + size_of(protocols)
+
+
+GREEDY = ("greedy", bytes(500))
+
+
+@pytest.mark.parametrize(
+    ("spare", "error"), [(1, ErrorCode.NONE), (0, ErrorCode.NONE), (-1, ErrorCode.GROUP_MAX_SIZE_REACHED)]
+)
+def test_the_members_of_a_group_have_a_maximum_size_in_bytes(spare, error):
+    """A new member's id does not count before it has joined."""
+    limit = bytes_of("client-1", RANGE) + size_of((RANGE, GREEDY))
+    talk = Conversation(max_group_bytes=limit + spare, initial_rebalance_delay_ms=0)
+    assert talk.join(old_client=True).reply.error is ErrorCode.NONE
+    ask = talk.join(old_client=True, protocols=(RANGE, GREEDY))
+    talk.wait(60_000)
+    assert ask.reply.error is error
+
+
+@pytest.mark.parametrize(
+    ("spare", "error"), [(1, ErrorCode.NONE), (0, ErrorCode.NONE), (-1, ErrorCode.GROUP_MAX_SIZE_REACHED)]
+)
+def test_a_member_that_rejoins_is_counted_once(spare, error):
+    protocols = (RANGE, GREEDY)
+    limit = size_of(protocols)
+    talk = Conversation(max_group_bytes=limit + spare, initial_rebalance_delay_ms=0)
+    member_id = talk.join(old_client=True).reply.member_id
+    assert talk.join(member_id, protocols=protocols).reply.error is error
+    assert (member_id in talk.members()) is (error is ErrorCode.NONE)
+
+
+def test_the_size_of_protocols_counts_bytes():
+    assert size_of((("\u00fc", b"12"), ("a", b""))) == 5
+
+
+def test_members_that_leave_make_space():
+    limit = bytes_of("client-1", GREEDY) + size_of([GREEDY])
+    talk = Conversation(max_group_bytes=limit - 1, initial_rebalance_delay_ms=0)
+    first = talk.join(old_client=True, protocols=(GREEDY,)).reply.member_id
+    refused = talk.join(old_client=True, protocols=(GREEDY,)).reply
+    assert refused == JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    talk.join(first, protocols=((GREEDY[0], b""),))
+    second = talk.join(old_client=True, protocols=(GREEDY,))
+    assert second.parked
+    talk.leave(first)
+    assert second.reply.error is ErrorCode.NONE
+
+
+def test_during_a_rebalance_the_first_members_to_join_get_the_places():
     talk = Conversation(max_size=2)
     first, second = talk.stable(2)
     talk.join(first)

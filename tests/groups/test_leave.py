@@ -44,7 +44,7 @@ def test_an_operator_removes_a_static_member_by_its_instance(talk):
     assert talk.state() == "Empty"
 
 
-def test_who_waits_is_told_that_it_is_no_member_any_more(talk):
+def test_a_member_that_waits_is_told_that_it_is_no_member_any_more(talk):
     first, second = talk.stable(2)
     joins = talk.join(first)
     talk.leave(first)
@@ -80,7 +80,7 @@ def test_giving_back_an_id_does_not_disturb_a_stable_group(talk):
     assert talk.state() == "Stable"
 
 
-def test_everybody_leaving_before_the_first_generation_empties_the_group_when_it_would_begin(talk):
+def test_a_group_whose_members_all_leave_before_the_first_generation_becomes_empty_when_it_would_begin(talk):
     member_id, ask = talk.join_twice()
     talk.leave(member_id)
     assert ask.reply == JoinReply(UNKNOWN, "")

@@ -3,7 +3,8 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.messages import DescribedGroup, DescribedMember, ListedGroup
+from broker.groups.coordinator import GROUPS_AT_ONCE, OFFSETS_AT_ONCE
+from broker.groups.messages import DescribedGroup, DescribedMember, ListedGroup, OffsetToCommit
 from tests.groups.conversation import Conversation, subscription
 
 
@@ -102,3 +103,45 @@ def test_a_deleted_group_begins_anew(talk):
     _, ask = talk.join_twice()
     talk.wait(20_000)
     assert ask.reply.generation_id == 1
+
+
+@pytest.mark.parametrize("count", [GROUPS_AT_ONCE - 1, GROUPS_AT_ONCE, GROUPS_AT_ONCE + 1])
+@pytest.mark.parametrize("states", [(), ("Stable",)])
+def test_so_many_groups_are_looked_at_in_one_piece(talk, count, states):
+    for number in range(count):
+        talk.commit(group=f"g{number}")
+    sizes = [len(piece) for piece in talk.coordinator.listed_in_pieces(states)]
+    assert len(sizes) == -(-count // GROUPS_AT_ONCE)
+    assert sizes[0] == (0 if states else min(count, GROUPS_AT_ONCE)) and len(talk.coordinator) == count
+
+
+def test_a_group_that_goes_between_two_pieces_is_not_listed(talk):
+    for number in range(2 * GROUPS_AT_ONCE):
+        talk.commit(group=f"g{number}")
+    pieces = talk.coordinator.listed_in_pieces()
+    next(pieces)
+    talk.delete(f"g{GROUPS_AT_ONCE}")
+    assert len(next(pieces)) == GROUPS_AT_ONCE - 1
+
+
+def test_some_offsets_of_a_group_are_deleted_before_it(talk):
+    offsets = [OffsetToCommit("t", partition, 1) for partition in range(OFFSETS_AT_ONCE + 1)]
+    talk.commit("", -1, *offsets, OffsetToCommit("u", 0, 1))
+    coordinator = talk.coordinator
+    assert [coordinator.count_offsets("g", most) for most in (1, OFFSETS_AT_ONCE + 3)] == [
+        1,
+        OFFSETS_AT_ONCE + 2,
+    ]
+    effects = coordinator.delete_some_offsets("g", object(), talk.now)
+    assert effects.replies[0][1].errors == (ErrorCode.NONE,)
+    assert len(effects.records) == OFFSETS_AT_ONCE and coordinator.count_offsets("g", 9) == 2
+    assert talk.delete("g") == [ErrorCode.NONE]
+
+
+def test_no_offset_of_a_group_that_cannot_be_deleted_is(talk):
+    (member_id,) = talk.stable(1)
+    talk.commit(member_id, 1)
+    for group, error in (("g", ErrorCode.NON_EMPTY_GROUP), ("none", ErrorCode.GROUP_ID_NOT_FOUND)):
+        effects = talk.coordinator.delete_some_offsets(group, object(), talk.now)
+        assert effects.replies[0][1].errors == (error,) and effects.records == []
+    assert talk.committed() == 42

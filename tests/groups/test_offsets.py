@@ -3,6 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.coordinator import GROUPS_AT_ONCE, OFFSETS_AT_ONCE
 from broker.groups.messages import CommittedOffset, OffsetDeleteReply, OffsetToCommit
 from tests.groups.conversation import WALL_MS, Conversation
 
@@ -77,7 +78,7 @@ def test_during_a_rebalance_the_last_generation_may_still_commit(talk):
     assert talk.commit(second, 1) == [NONE]
 
 
-def test_while_the_assignment_is_awaited_nobody_may_commit(talk):
+def test_while_the_assignment_is_awaited_no_member_may_commit(talk):
     (first, _), _ = talk.join_twice(), talk.join_twice()
     talk.wait(6_000)
     assert talk.commit(first, 1) == [ErrorCode.REBALANCE_IN_PROGRESS]
@@ -114,7 +115,7 @@ def test_offsets_outlive_the_members_and_a_restart(talk):
     assert talk.restarted().committed() == 42
 
 
-def test_offsets_of_topics_that_nobody_subscribes_to_can_be_deleted(talk):
+def test_offsets_of_unsubscribed_topics_can_be_deleted(talk):
     (member_id,) = talk.stable(1)
     talk.commit(
         member_id, 1, OffsetToCommit("t", 0, 1), OffsetToCommit("old", 0, 2), OffsetToCommit("old", 1, 3)
@@ -162,6 +163,23 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
     assert [len(each.records) for each in effects] == [1, 2] and not any(each.replies for each in effects)
     assert talk.coordinator.committed("g").keys() == {"u"}
     assert talk.coordinator.committed("h") == {}
+
+
+@pytest.mark.parametrize("count", [OFFSETS_AT_ONCE - 1, OFFSETS_AT_ONCE, OFFSETS_AT_ONCE + 1])
+def test_the_offsets_of_deleted_topics_are_found_a_few_at_a_time(talk, count):
+    talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
+    topics = {f"t{number}": 1 for number in range(2 * count)}
+    found = [len(partitions) for _, partitions in talk.coordinator.committed_in(topics) if partitions]
+    assert found == [min(count, OFFSETS_AT_ONCE)] + [1] * (count > OFFSETS_AT_ONCE)
+
+
+@pytest.mark.parametrize("count", [GROUPS_AT_ONCE - 1, GROUPS_AT_ONCE, 3 * GROUPS_AT_ONCE + 1])
+def test_topics_that_a_group_does_not_consume_are_looked_up_a_few_at_a_time(talk, count):
+    talk.commit("", -1, *[OffsetToCommit(f"t{number}", 0, 1) for number in range(count)])
+    topics = {f"deleted{number}": 1 for number in range(count)}
+    found = list(talk.coordinator.committed_in(topics))
+    assert len(found) in (count // GROUPS_AT_ONCE, count // GROUPS_AT_ONCE + 1)
+    assert not any(partitions for _, partitions in found)
 
 
 def test_a_retention_of_the_clients_own_is_recorded():

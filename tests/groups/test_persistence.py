@@ -7,7 +7,7 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.groups.messages import LeavingMember, OffsetToCommit
-from broker.groups.records import UnreadableRecord
+from broker.groups.records import UnreadableRecord, decode_group_value
 from tests.groups.conversation import Ask, Conversation, subscription
 
 
@@ -64,7 +64,7 @@ class Crowd:
         protocols = [("range", metadata), ("sticky", metadata)][: self.chance.randint(1, 2)]
         return {"protocols": tuple(protocols), "session": self.chance.choice([6_000, 30_000])}
 
-    def somebody(self, group: str) -> tuple[str, str | None]:
+    def a_member(self, group: str) -> tuple[str, str | None]:
         return self.chance.choice(self.ids[group] or [("nobody", None)])
 
     def join_new(self, group: str) -> None:
@@ -76,7 +76,7 @@ class Crowd:
             self.asks.append((group, instance, ask))
 
     def join_known(self, group: str) -> None:
-        member_id, instance = self.somebody(group)
+        member_id, instance = self.a_member(group)
         ask = self.talk.join(member_id, group=group, instance=instance, rebalance=10_000, **self.options())
         self.asks.append((group, instance, ask))
 
@@ -97,13 +97,13 @@ class Crowd:
     def settle(self, group: str) -> None:
         """Rejoin every known member, and assign the generation."""
         for member_id, instance in self.ids[group]:
-            asked = self.talk.join(member_id, group=group, instance=instance, rebalance=10_000)
-            self.asks.append((group, instance, asked))
+            joined = self.talk.join(member_id, group=group, instance=instance, rebalance=10_000)
+            self.asks.append((group, instance, joined))
         self.talk.wait(5_000)
         self.sync(group)
 
     def commit(self, group: str) -> None:
-        member_id, instance = self.chance.choice([("", None), self.somebody(group)])
+        member_id, instance = self.chance.choice([("", None), self.a_member(group)])
         generation = self.generation(group, member_id, instance) if member_id else -1
         offset = OffsetToCommit(
             self.chance.choice("tuv"), self.chance.randrange(3), self.chance.randrange(99)
@@ -118,7 +118,7 @@ class Crowd:
         )
 
     def leave(self, group: str) -> None:
-        member_id, instance = self.somebody(group)
+        member_id, instance = self.a_member(group)
         self.talk.leave(LeavingMember(self.chance.choice([member_id, ""]), instance), group=group)
 
     def pass_time(self, group: str) -> None:
@@ -126,9 +126,9 @@ class Crowd:
 
     def forget(self, group: str) -> None:
         if self.asks:
-            asked = self.chance.choice(self.asks)
-            if self.talk.coordinator.forget(asked[2]):
-                self.asks.remove(asked)
+            request = self.chance.choice(self.asks)
+            if self.talk.coordinator.forget(request[2]):
+                self.asks.remove(request)
 
     def administer(self, group: str) -> None:
         if self.chance.random() < 0.5:
@@ -207,3 +207,13 @@ def test_tombstones_of_what_is_not_there_are_passed_over(talk):
     talk.commit(group="h")
     for key, _ in talk.records:
         Conversation().coordinator.replay(key, None)
+
+
+def test_a_member_that_rejoins_has_its_new_timeouts_in_the_record(talk):
+    (leader,) = talk.stable(1)
+    talk.join(leader, session=7_000, rebalance=8_000)
+    talk.sync(leader, 2, {})
+    (_, value) = talk.records[-1]
+    assert value is not None
+    (member,) = decode_group_value(value).members
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (7_000, 8_000)

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.errors import ErrorCode
+from broker.groups.coordinator import COORDINATOR_ERRORS
 from broker.groups.messages import OffsetToCommit
-from broker.groups.rollback import COORDINATOR_ERRORS
 
 GONE = ErrorCode.NOT_COORDINATOR
 
@@ -35,7 +35,7 @@ def test_several_calls_are_taken_back_from_the_last_to_the_first(talk):
     assert talk.committed() == 1
 
 
-def test_an_assignment_that_was_not_written_is_handed_to_nobody_and_made_again(talk):
+def test_an_assignment_that_was_not_written_is_discarded_and_made_again(talk):
     (first, _), (second, _) = talk.join_twice(), talk.join_twice()
     talk.wait(6_000)
     waiting = talk.sync(second, 1)

@@ -110,7 +110,7 @@ def test_the_death_of_the_leader_makes_the_next_member_lead(talk):
     assert ask.reply.leader == second and ask.reply.generation_id == 2
 
 
-def test_the_death_of_who_is_waited_for_ends_the_rebalance(talk):
+def test_the_expiry_of_the_awaited_member_ends_the_rebalance(talk):
     first, second = talk.stable(2)
     waiting = talk.join(first)
     start = talk.elapsed

@@ -38,7 +38,7 @@ def test_a_restarted_follower_keeps_its_assignment_without_a_rebalance(talk):
     assert second not in talk.members()
 
 
-def test_a_restarted_leader_is_told_to_skip_the_assignment_and_who_is_in_the_group(talk):
+def test_a_restarted_leader_is_told_to_skip_the_assignment_and_gets_the_members(talk):
     stable_pair(talk)
     ask = talk.join(instance="a")
     members = {JoinedMember("a-3", "a", RANGE[1]), JoinedMember("b-2", "b", RANGE[1])}
@@ -181,3 +181,34 @@ def test_a_restarted_member_that_has_not_synced_is_still_expected_to(talk):
         talk.heartbeat(first, 1, instance="a")
         talk.heartbeat("b-3", 1, instance="b")
     assert talk.state() == "Stable"
+
+
+@pytest.mark.parametrize(("max_size", "error"), [(2, ErrorCode.GROUP_MAX_SIZE_REACHED), (3, ErrorCode.NONE)])
+def test_static_members_that_miss_a_rebalance_keep_their_places(max_size, error):
+    talk = Conversation(max_size=max_size)
+    first, _ = stable_pair(talk)
+    talk.join(first, instance="a")
+    assert talk.state() == "PreparingRebalance"
+    ask = talk.join(instance="c")
+    talk.wait(60_000)
+    assert ask.reply.error is error
+
+
+@pytest.mark.parametrize("rebalances", [False, True])
+def test_a_known_instance_of_a_full_group_may_restart(rebalances):
+    talk = Conversation(max_size=2)
+    first, second = stable_pair(talk)
+    if rebalances:
+        talk.join(first, instance="a")
+    ask = talk.join(instance="b")
+    assert ask.reply.error is ErrorCode.NONE
+    assert second not in talk.members() and len(talk.members()) == 2
+
+
+def test_static_members_loaded_above_the_maximum_are_cut_in_the_order_of_joining():
+    old = Conversation()
+    first, second = stable_pair(old)
+    talk = old.restarted(max_size=1)
+    ask = talk.join(second, instance="b")
+    assert talk.join(first, instance="a").reply == JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert ask.reply.generation_id == 2 and list(talk.members()) == [second]

@@ -4,6 +4,7 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.groups.messages import SyncReply
+from tests.groups.conversation import Conversation
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_followers_wait_for_the_leader(talk, pair):
     assert talk.state() == "Stable"
 
 
-def test_who_comes_later_gets_its_assignment_at_once(talk, pair):
+def test_a_member_that_comes_later_gets_its_assignment_at_once(talk, pair):
     first, second = pair
     talk.sync(first, 1, {second: b"two"})
     assert talk.sync(second, 1).reply.assignment == b"two"
@@ -73,7 +74,7 @@ def test_strangers_are_unknown(talk, pair, group, error):
     assert talk.sync("stranger", 1, group=group).reply == SyncReply(error)
 
 
-def test_a_rebalance_that_starts_sends_those_who_wait_back_to_join(talk, pair):
+def test_a_rebalance_that_starts_sends_waiting_members_back_to_join(talk, pair):
     waiting = talk.sync(pair[1], 1)
     talk.join_twice()
     assert waiting.reply == SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -89,7 +90,7 @@ def test_a_sync_sent_again_takes_the_place_of_the_one_that_waits(talk, pair):
 
 
 @pytest.mark.parametrize(("later", "state"), [(59_999, "Stable"), (60_000, "PreparingRebalance")])
-def test_who_never_asks_for_the_assignment_is_out_after_the_rebalance_time_out(talk, later, state):
+def test_a_member_that_never_asks_for_the_assignment_is_out_after_the_rebalance_time_out(talk, later, state):
     (first, _), (second, _) = (talk.join_twice(session=300_000) for _ in range(2))
     talk.wait(6_000)
     talk.sync(first, 1, {first: b"one"})
@@ -109,7 +110,7 @@ def test_a_leader_that_never_assigns_is_out_and_the_next_one_leads(talk):
     assert first not in talk.members()
 
 
-def test_when_all_have_synced_nobody_is_out_later(talk, pair):
+def test_after_all_members_have_synced_none_is_removed(talk, pair):
     first, second = pair
     talk.sync(second, 1)
     talk.sync(first, 1, {})
@@ -124,3 +125,23 @@ def test_the_assignment_is_copied_out_of_the_requests_buffer(talk, pair):
     talk.sync(pair[0], 1, {pair[0]: memoryview(buffer)})
     buffer[:] = b"xxx"
     assert talk.sync(pair[0], 1).reply.assignment == b"one"
+
+
+@pytest.mark.parametrize(
+    ("assigned", "error"),
+    [(99, ErrorCode.NONE), (100, ErrorCode.NONE), (101, ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+def test_assignments_have_a_maximum_size_in_bytes(assigned, error):
+    """All members rejoin, as if the record of the group could not be written."""
+    talk = Conversation(max_group_bytes=100, initial_rebalance_delay_ms=0)
+    protocols = (("r", b""),)
+    first, _ = talk.join_twice(client="a", protocols=protocols)
+    second = talk.join(client="b", protocols=protocols).reply.member_id
+    joining = talk.join(second, client="b", protocols=protocols)
+    talk.join(first, client="a", protocols=protocols)
+    assert joining.reply.generation_id == 2
+    waiting = talk.sync(second, 2, protocol="r")
+    parts = {first: bytes(60), second: bytes(30), "stranger": bytes(assigned - 90)}
+    leader = talk.sync(first, 2, parts, protocol="r")
+    assert leader.reply.error is waiting.reply.error is error
+    assert talk.state() == ("Stable" if error is ErrorCode.NONE else "PreparingRebalance")

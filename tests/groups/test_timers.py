@@ -2,13 +2,17 @@
 
 import random
 
-from broker.groups.timers import Kind, Timer, Timers
+import pytest
+
+from broker.groups.timers import MOVED_AT_ONCE, Kind, Timer, Timers
 
 
 def due(timers: Timers, now_ms: int) -> list[str]:
+    """Return the due timers, as the coordinator finds them: call by call, until the deadline is later."""
     names = []
-    while (timer := timers.pop_due(now_ms)) is not None:
-        names.append(timer.member_id)
+    while (deadline := timers.next_deadline()) is not None and deadline <= now_ms:
+        if (timer := timers.pop_due(now_ms)) is not None:
+            names.append(timer.member_id)
     return names
 
 
@@ -91,3 +95,26 @@ def test_whatever_is_done_alarms_agree_with_a_list_that_is_searched():
                 for name in late:
                     del expected[name]
         assert timers.next_deadline() == min(expected.values(), default=None)
+
+
+@pytest.mark.parametrize("count", [MOVED_AT_ONCE - 1, MOVED_AT_ONCE, MOVED_AT_ONCE + 1, 3 * MOVED_AT_ONCE])
+def test_of_timers_that_were_put_off_so_many_are_queued_again_at_once(count):
+    timers, ones = Timers(), [timer(str(number)) for number in range(count)]
+    for one in ones:
+        timers.set(one, 100)
+    for one in ones:
+        timers.set(one, 200)
+    left = [count]
+    while timers.next_deadline() == 100:
+        left.append(sum(one.queued_ms == 100 for one in ones))
+        assert left[-2] - left[-1] == MOVED_AT_ONCE
+    assert left[-1] <= MOVED_AT_ONCE and timers.next_deadline() == 200
+    assert due(timers, 199) == [] and len(due(timers, 200)) == count
+
+
+def test_no_timer_that_was_put_off_is_due_early():
+    timers, ones = Timers(), [timer(str(number)) for number in range(MOVED_AT_ONCE + 1)]
+    for one in ones:
+        timers.set(one, 100)
+        timers.set(one, 200)
+    assert timers.pop_due(150) is None and timers.next_deadline() == 200

@@ -1,1 +1,1 @@
-"""The container image, built and used for real by `tests/image/run` (make image-test)."""
+"""The container images, built and used for real by `tests/image/run` (make image-test)."""

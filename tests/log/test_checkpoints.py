@@ -5,7 +5,8 @@ import pytest
 from broker.log.checkpoints import (
     OffsetFile,
     epochs_text,
-    offsets_text,
+    lines_text,
+    offset_line,
     parse_offsets,
     parse_partition_text,
     partition_text,
@@ -16,10 +17,10 @@ OFFSETS = {("a", 0): 5, ("a-b.c", 12): 2**40}
 
 
 def test_offsets_are_read_back():
-    text = offsets_text(OFFSETS)
+    text = lines_text([offset_line(key, offset) for key, offset in OFFSETS.items()])
     assert text == b"0\n2\na 0 5\na-b.c 12 1099511627776\n"
     assert parse_offsets(text) == OFFSETS
-    assert parse_offsets(offsets_text({})) == {}
+    assert parse_offsets(lines_text([])) == {}
 
 
 @pytest.mark.parametrize(

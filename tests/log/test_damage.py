@@ -131,8 +131,8 @@ def test_a_byte_flipped_after_a_clean_end_is_not_served_and_told_once(where, max
     assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
     assert log.segments[0].verified.damage == [(300, 400)]
     assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
-    (told,) = caplog.records
-    assert told.where == f"{log_files(where)[0]}: bytes 300 to 400"
+    (record,) = caplog.records
+    assert record.where == f"{log_files(where)[0]}: bytes 300 to 400"
     store.close()
 
 

@@ -27,7 +27,7 @@ class Disk:
     """Wraps the system calls of the log and refuses some of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.room: int | None = None
+        self.space_left: int | None = None
         self.truncates = True
         self.flushes: list[bool] = []
         self._pwritev, self._ftruncate, self._fdatasync = os.pwritev, os.ftruncate, os.fdatasync
@@ -37,12 +37,12 @@ class Disk:
 
     def pwritev(self, fd, buffers, offset):
         """Write as much as fits, and fail the next call, as a full disk does."""
-        if self.room is None:
+        if self.space_left is None:
             return self._pwritev(fd, buffers, offset)
-        if self.room == 0:
+        if self.space_left == 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written = self._pwritev(fd, [b"".join(buffers)[: self.room]], offset)
-        self.room -= written
+        written = self._pwritev(fd, [b"".join(buffers)[: self.space_left]], offset)
+        self.space_left -= written
         return written
 
     def ftruncate(self, fd, length):
@@ -61,10 +61,10 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
 
 
-@pytest.mark.parametrize("room", [0, 1, 60, 99, 100, 101, 299])
-def test_what_finds_no_room_is_taken_back_whole(store, log, where, disk, room):
+@pytest.mark.parametrize("space_left", [0, 1, 60, 99, 100, 101, 299])
+def test_what_finds_no_space_is_taken_back_whole(store, log, where, disk, space_left):
     fill(log, 2)
-    disk.room = room
+    disk.space_left = space_left
     staged = [log.stage(sized(100), now_wall_ms=NOW) for _ in range(3)]
     (failed,) = store.commit()
     assert failed.partition is log and failed.staged == staged and failed.error.errno == errno.ENOSPC
@@ -72,21 +72,21 @@ def test_what_finds_no_room_is_taken_back_whole(store, log, where, disk, room):
     assert (log.high_watermark, log.next_offset) == (2, 2)
     assert log_files(where)[0].stat().st_size == 200
     assert log.offline is None
-    disk.room = None
+    disk.space_left = None
     assert append(log, sized(100))[0].base_offset == 2
     assert offsets(all_records(log)) == [0, 1, 2]
     assert store.commit() == ()
 
 
-def test_exactly_enough_room_is_enough(store, log, disk):
-    disk.room = 300
+def test_exactly_enough_space_is_enough(store, log, disk):
+    disk.space_left = 300
     append(log, sized(100), sized(100), sized(100))
     assert log.high_watermark == 3
 
 
 def test_old_records_are_read_while_the_disk_is_full(store, log, disk):
     fill(log, 3)
-    disk.room = 0
+    disk.space_left = 0
     log.stage(sized(100), now_wall_ms=NOW)
     store.commit()
     assert offsets(all_records(log)) == [0, 1, 2]
@@ -95,28 +95,28 @@ def test_old_records_are_read_while_the_disk_is_full(store, log, disk):
 def test_a_failure_in_one_partition_is_none_in_another(store, disk):
     first, second = make(store, index=0), make(store, index=1)
     lost = first.stage(sized(100), now_wall_ms=NOW)
-    disk.room = 99
+    disk.space_left = 99
     (failed,) = store.commit()
     assert lost.error and failed.partition is first
-    disk.room = None
+    disk.space_left = None
     kept = second.stage(sized(100), now_wall_ms=NOW)
     assert store.commit() == () and kept.error is None
 
 
 def test_a_producer_may_send_again_what_was_taken_back(store, log, disk):
     append(log, batch(b"a", producer=(7, 0, 0)))
-    disk.room = 0
+    disk.space_left = 0
     for sequence in (1, 2):
         log.stage(batch(b"a", producer=(7, 0, sequence)), now_wall_ms=NOW)
     store.commit()
-    disk.room = None
+    disk.space_left = None
     staged = append(log, batch(b"a", producer=(7, 0, 1)), batch(b"a", producer=(7, 0, 2)))
     assert [each.duplicate for each in staged] == [False, False]
     assert offsets(all_records(log)) == [0, 1, 2]
 
 
 def test_a_repetition_fails_together_with_what_it_repeats(store, log, disk):
-    disk.room = 0
+    disk.space_left = 0
     first = log.stage(batch(b"a", producer=(7, 0, 0)), now_wall_ms=NOW)
     again = log.stage(batch(b"a", producer=(7, 0, 0)), now_wall_ms=NOW)
     assert again.duplicate
@@ -126,13 +126,13 @@ def test_a_repetition_fails_together_with_what_it_repeats(store, log, disk):
 
 def test_a_roll_behind_a_failed_write_refuses_the_batch_too(store, disk):
     log = make(store, segment_bytes=250)
-    disk.room = 0
+    disk.space_left = 0
     staged = [log.stage(batch(b"x" * 20, producer=(7, 0, at)), now_wall_ms=NOW) for at in range(2)]
     with pytest.raises(ApiError) as caught:
         log.stage(batch(b"x" * 20, producer=(7, 0, 2)), now_wall_ms=NOW)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert [each.error for each in staged] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-    disk.room = None
+    disk.space_left = None
     append(log, *(batch(b"x" * 20, producer=(7, 0, at)) for at in range(3)))
     assert offsets(all_records(log)) == [0, 1, 2]
     store.commit()
@@ -152,10 +152,10 @@ def test_a_segment_that_cannot_be_made_refuses_one_batch_and_is_made_for_the_nex
 
 def test_what_cannot_be_taken_back_takes_the_partition_offline(store, log, disk):
     fill(log, 2)
-    disk.room, disk.truncates = 50, False
+    disk.space_left, disk.truncates = 50, False
     lost = log.stage(sized(100), now_wall_ms=NOW)
     store.commit()
-    disk.room, disk.truncates = None, True
+    disk.space_left, disk.truncates = None, True
     assert lost.error is ErrorCode.KAFKA_STORAGE_ERROR and log.offline is not None
     for refused in (
         lambda: log.stage(sized(100), now_wall_ms=NOW),
@@ -168,11 +168,11 @@ def test_what_cannot_be_taken_back_takes_the_partition_offline(store, log, disk)
 
 def test_a_log_whose_disk_was_full_recovers_without_a_trace_of_it(store, log, where, disk, tmp_path):
     fill(log, 2)
-    disk.room = 150
+    disk.space_left = 150
     for _ in range(3):
         log.stage(sized(100), now_wall_ms=NOW)
     store.commit()
-    disk.room = None
+    disk.space_left = None
     restarted, recovery = open_store(after_kill(where, tmp_path / "killed"))
     assert not recovery.truncated and not recovery.damage
     assert offsets(all_records(restarted.partition("events", 0))) == [0, 1]
@@ -194,12 +194,12 @@ def test_a_real_limit_on_the_size_of_files_behaves_like_a_full_disk(store, log, 
     assert offsets(all_records(log)) == [0, 1, 2, 3, 4]
 
 
-def test_an_index_that_finds_no_room_does_not_fail_the_append(store, disk, monkeypatch):
+def test_an_index_that_finds_no_space_does_not_fail_the_append(store, disk, monkeypatch):
     log = make(store, index_interval_bytes=0)
     for _ in range(600):
-        disk.room = 100
+        disk.space_left = 100
         append(log, sized(100))
-    disk.room = None
+    disk.space_left = None
     for offset in (0, 1, 300, 599):
         assert log.read(offset, 1, min_one_batch=True).read()[:8] == offset.to_bytes(8, "big")
 

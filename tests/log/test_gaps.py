@@ -12,6 +12,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.recovery import Gap, Missing
 from broker.log.store import LogStore
+from broker.steps import finished
 from tests.log.harness import (
     TOPIC_ID,
     after_kill,
@@ -230,7 +231,7 @@ def test_a_deleted_partition_is_not_missing_after_a_kill(where: Path, tmp_path: 
     store, _ = open_store(where)
     make(store)
     store.delete_partition("events", 0)
-    store.forget_deleted()
+    finished(store.forget_deleted())
     killed = after_kill(where, tmp_path / "killed")
     again, missing = absent(killed)
     assert missing == [] and again.partition("events", 0) is None

@@ -53,11 +53,11 @@ def test_the_topic_says_of_which_batches_the_records_are_read(
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-@pytest.mark.parametrize("said", [0, NOW - 1, NOW + 5, NOW + 9 * HOUR])
-def test_the_header_gets_the_largest_timestamp_of_the_records(store: Any, codec: Codec, said: int) -> None:
+@pytest.mark.parametrize("largest", [0, NOW - 1, NOW + 5, NOW + 9 * HOUR])
+def test_the_header_gets_the_largest_timestamp_of_the_records(store: Any, codec: Codec, largest: int) -> None:
     """As in Kafka, ListOffsets, retention and segment.ms do not depend on a producer's claim."""
     log = make(store, record_validation="full")
-    made = memoryview(with_header(batch(NOW, NOW + 7, NOW + 3, codec=codec), max_timestamp=said))
+    made = memoryview(with_header(batch(NOW, NOW + 7, NOW + 3, codec=codec), max_timestamp=largest))
     (staged,) = append(log, made)
     assert staged.max_timestamp == header_at(made).max_timestamp == NOW + 7
     check_batch(made, 1_000, 1_000)  # the CRC matches the stored bytes

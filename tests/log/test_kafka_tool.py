@@ -49,30 +49,30 @@ def where(tmp_path_factory):
 
 def test_every_record_is_read(where):
     files = log_files(where)
-    told = dump(*files, options=("--print-data-log", "--deep-iteration"))
-    assert told.count("| offset: ") == 2 * (600 * 2 + 12 * 5 * 5)
-    assert "isvalid: false" not in told and "CORRUPT" not in told.upper()
+    output = dump(*files, options=("--print-data-log", "--deep-iteration"))
+    assert output.count("| offset: ") == 2 * (600 * 2 + 12 * 5 * 5)
+    assert "isvalid: false" not in output and "CORRUPT" not in output.upper()
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        assert f"compresscodec: {codec}" in told
+        assert f"compresscodec: {codec}" in output
 
 
 def test_the_offset_indexes_agree_with_the_segments(where):
     files = log_files(where, suffix=".index")
-    told = dump(*files)
-    assert "Mismatches" not in told and "not found" not in told and told.count("offset: ") > 20
+    output = dump(*files)
+    assert "Mismatches" not in output and "not found" not in output and output.count("offset: ") > 20
     sane = dump(*files, options=("--index-sanity-check",))
     assert sane.count("passed sanity check") == len(files)
 
 
 def test_the_time_indexes_agree_with_the_segments(where):
     files = log_files(where, suffix=".timeindex")
-    told = dump(*files)
-    assert "Found timestamp mismatch" not in told and "out of order" not in told
-    assert told.count("timestamp: ") > 20
+    output = dump(*files)
+    assert "Found timestamp mismatch" not in output and "out of order" not in output
+    assert output.count("timestamp: ") > 20
     sane = dump(*files, options=("--index-sanity-check",))
     assert sane.count("passed sanity check") == len(files)
 
 
 def test_the_snapshots_are_read(where):
-    told = dump(log_files(where, suffix=".snapshot")[-1])
-    assert "producerId: 7 producerEpoch: 1" in told and "lastSequence: 1199" in told
+    output = dump(log_files(where, suffix=".snapshot")[-1])
+    assert "producerId: 7 producerEpoch: 1" in output and "lastSequence: 1199" in output

@@ -88,15 +88,15 @@ class Life:
 
     def append_to_a_full_disk(self) -> None:
         """Some batches may succeed with a roll; a refused one leaves no bytes."""
-        room = self.chance.randrange(400)
+        space_left = self.chance.randrange(400)
         real = os.pwritev
 
         def pwritev(fd, buffers, offset):
-            nonlocal room
-            if room == 0:
+            nonlocal space_left
+            if space_left == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            written = real(fd, [b"".join(buffers)[:room]], offset)
-            room -= written
+            written = real(fd, [b"".join(buffers)[:space_left]], offset)
+            space_left -= written
             return written
 
         taken = []
@@ -163,6 +163,7 @@ class Life:
             last = max(following.glob("events-0/*.log"))
             with last.open("ab") as file:
                 file.write(self.chance.randbytes(self.chance.randrange(200)))
+        self.store.close()  # the killed process's directory and descriptors, after the copy
         shutil.rmtree(self.where)
         self.where = following
         self.open()

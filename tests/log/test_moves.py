@@ -39,17 +39,17 @@ def store(where):
     opened.close()
 
 
-def there(where, name):
+def files_in(where, name):
     return {path.name: path.read_bytes() for path in (where / name / "events-0").iterdir()}
 
 
 def test_everything_is_there_byte_for_byte_and_the_old_directory_goes(store, where):
     log = make(store, segment_bytes=1_000, index_interval_bytes=0)
     fill(log, 35)
-    old = there(where, "a")
+    old = files_in(where, "a")
     finish(store, begin(store, log, "b"))
     assert directories(where) == {"a": ["events-0.delete"], "b": ["events-0"]}
-    assert {name: content for name, content in there(where, "b").items() if name in old} == old
+    assert {name: content for name, content in files_in(where, "b").items() if name in old} == old
     assert offsets(all_records(log)) == list(range(35))
     clear(store, NOW + HOUR)
     assert directories(where) == {"a": [], "b": ["events-0"]}
@@ -61,7 +61,7 @@ def test_it_goes_on_in_the_new_place(store, where):
     finish(store, begin(store, log, "b"))
     fill(log, 15)
     assert offsets(all_records(log)) == list(range(30))
-    assert len([name for name in there(where, "b") if name.endswith(".log")]) == 3
+    assert len([name for name in files_in(where, "b") if name.endswith(".log")]) == 3
     store.close()
     again, recovery = open_two(where)
     assert not recovery.unclean and not recovery.duplicates
@@ -93,7 +93,7 @@ def test_it_goes_over_when_what_is_missing_is_no_more_than_a_step(store):
     fill(log, 10)
     move = begin(store, log, "b")
     assert step(store, move) and move.missing == 1_000
-    assert step(store, move, 999), "one byte too many to copy while everybody waits"
+    assert step(store, move, 999), "one byte too many to copy while requests wait"
     fill(log, 1, size=998)
     assert move.missing == 999 and not step(store, move, 999)
     assert len(all_records(log)) == 11
@@ -122,7 +122,7 @@ def test_producers_and_staged_records_and_the_epoch_go_on(store, where):
     with pytest.raises(ApiError) as refused:
         log.stage(batch(b"d", producer=(7, 0, 3)), now_wall_ms=NOW)
     assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert there(where, "b")["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
+    assert files_in(where, "b")["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
     store.close()
     again, _ = open_two(where)
     assert make(again).stage(batch(b"b", producer=(7, 0, 1)), now_wall_ms=NOW).duplicate
@@ -165,7 +165,7 @@ def test_deleted_records_stay_deleted(store, where):
     finish(store, move, 500)
     assert log.log_start_offset == 25 and offsets(all_records(log)) == list(range(25, 35))
     clear(store, NOW + HOUR)
-    assert sorted(name for name in there(where, "b") if name.endswith(".log")) == [
+    assert sorted(name for name in files_in(where, "b") if name.endswith(".log")) == [
         f"{base:020d}.log" for base in (20, 30)
     ]
     store.close()
@@ -184,7 +184,7 @@ def test_a_segment_that_retention_takes_while_it_is_copied_is_passed_over(store,
     assert log.log_start_offset == 20 and offsets(all_records(log)) == list(range(20, 35))
     finish(store, move, 500)
     clear(store, NOW + HOUR)
-    assert sorted(name for name in there(where, "b") if name.endswith(".log")) == [
+    assert sorted(name for name in files_in(where, "b") if name.endswith(".log")) == [
         f"{base:020d}.log" for base in (20, 30)
     ]
 

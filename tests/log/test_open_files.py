@@ -20,20 +20,20 @@ class Kernel:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.most = 1_000
         self.number = errno.EMFILE
-        self.held: set[int] = set()
+        self.open_fds: set[int] = set()
         self._open, self._close = os.open, os.close
         monkeypatch.setattr(os, "open", self.open)
         monkeypatch.setattr(os, "close", self.close)
 
     def open(self, *arguments: object, **named: object) -> int:
-        if len(self.held) >= self.most:
+        if len(self.open_fds) >= self.most:
             raise OSError(self.number, os.strerror(self.number))
         fd = self._open(*arguments, **named)  # type: ignore[arg-type]
-        self.held.add(fd)
+        self.open_fds.add(fd)
         return fd
 
     def close(self, fd: int) -> None:
-        self.held.discard(fd)
+        self.open_fds.discard(fd)
         self._close(fd)
 
 
@@ -60,9 +60,9 @@ def test_half_of_the_files_are_let_go_when_no_descriptor_is_left(
     kernel.most = 40
     for path in wanted:
         files.get(path)
-    assert files.capacity == 20 and len(files) == 20 and len(kernel.held) == 20
+    assert files.capacity == 20 and len(files) == 20 and len(kernel.open_fds) == 20
     assert len([each for each in caplog.records if "out of file descriptors" in each.message]) == 1
-    assert files.get(wanted[0]).fd in kernel.held
+    assert files.get(wanted[0]).fd in kernel.open_fds
 
 
 def test_descriptors_that_readers_hold_do_not_stop_it_until_none_is_left_to_let_go(

@@ -69,7 +69,7 @@ def test_a_start_takes_the_rights_of_others_from_an_old_data_directory(where: Pa
     again.close()
 
 
-def test_a_directory_that_nobody_else_can_look_into_is_not_told(where: Path) -> None:
+def test_a_private_directory_is_not_reported(where: Path) -> None:
     written(where)
     where.chmod(0o750)
     store, recovery = open_store(where)
@@ -78,7 +78,7 @@ def test_a_directory_that_nobody_else_can_look_into_is_not_told(where: Path) -> 
 
 
 @pytest.mark.parametrize("others", [0o001, 0o002, 0o004])
-def test_each_right_of_others_on_the_directory_is_told(tmp_path: Path, others: int) -> None:
+def test_each_right_of_others_on_the_directory_is_reported(tmp_path: Path, others: int) -> None:
     tmp_path.chmod(0o750 | others)
     assert tighten(str(tmp_path)).mode == 0o750 | others
     tmp_path.chmod(0o770)
@@ -126,7 +126,7 @@ def test_what_is_not_the_logs_is_left_alone(tmp_path: Path) -> None:
     assert {mode(each) for each in (other, tmp_path / "notes.txt", tmp_path / "elsewhere")} == {0o777}
 
 
-def test_a_file_whose_mode_cannot_be_changed_is_told_and_the_rest_is_private(
+def test_a_file_whose_mode_cannot_be_changed_is_reported_and_the_rest_is_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "events-0"

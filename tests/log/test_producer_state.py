@@ -4,6 +4,7 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode
 from broker.log.producer_state import (
+    MAX_PRODUCERS,
     RETAINED_BATCHES,
     BatchMetadata,
     ProducerStates,
@@ -11,6 +12,7 @@ from broker.log.producer_state import (
     sequence_after,
     snapshot,
 )
+from broker.steps import finished
 from tests.log.harness import NOW, after_kill, all_records, append, batch, make, open_store
 
 LAST = 2**31 - 1
@@ -93,7 +95,7 @@ def test_a_producer_is_forgotten_when_it_was_not_seen_for_long():
     producers = ProducerStates()
     for producer_id, seen in ((1, NOW - 1), (2, NOW), (3, NOW + 1)):
         add(producers, 0, 1, producer_id=producer_id, now=seen)
-    assert producers.expire(NOW) == 2
+    finished(producers.expire(NOW))
     assert [producer_id for producer_id, _ in producers.items()] == [3]
 
 
@@ -204,10 +206,30 @@ def test_sequences_survive_the_loss_of_every_snapshot(store, where, tmp_path):
 def test_a_producer_s_state_goes_when_it_expires(store, log):
     append(log, batch(b"a", producer=(7, 0, 0)), now=NOW)
     day = store.config.producer_id_expiration_ms
-    store.expire_producers(NOW + day - 1)
+    finished(store.expire_producers(NOW + day - 1))
     assert len(log.producers) == 1
     store.retention(NOW + day)
     assert len(log.producers) == 1
-    store.expire_producers(NOW + day)
+    finished(store.expire_producers(NOW + day))
     assert len(log.producers) == 0
     append(log, batch(b"a", producer=(7, 0, 55)))
+
+
+@pytest.mark.parametrize(("count", "left"), [(-1, -1), (0, 0), (1, 1 - MAX_PRODUCERS // 8)])
+def test_of_so_many_producers_those_idle_longest_are_evicted(count, left):
+    producers = ProducerStates()
+    for producer_id in range(MAX_PRODUCERS + count):
+        producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, NOW), NOW + producer_id)
+    assert len(producers) == MAX_PRODUCERS + left
+    assert (producers.get(0) is None) is (count > 0) and producers.get(MAX_PRODUCERS - 2) is not None
+
+
+def test_a_producer_that_was_evicted_goes_on_with_any_sequence():
+    producers = ProducerStates()
+    producers.add(7, 0, BatchMetadata(0, 0, 0, 0, NOW), NOW)
+    producers.settle()
+    for producer_id in range(100, 100 + MAX_PRODUCERS):
+        producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, NOW), NOW + 1)
+    assert producers.get(7) is None and producers.check(7, 0, 5, 0) is None
+    producers.undo()
+    assert len(producers) == 0

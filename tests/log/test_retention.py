@@ -2,11 +2,13 @@
 clock jumps forward.
 """
 
+from itertools import pairwise
+
 import pytest
 
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
-from broker.log.partition import PartitionLog
+from broker.log.partition import RETIRED_AT_ONCE, PartitionLog
 from broker.log.retention import MAX_STEP_MS, ClockSteps
 from broker.log.store import LogStore
 from tests.log.harness import (
@@ -248,12 +250,12 @@ def test_a_second_step_begins_the_wait_anew() -> None:
     assert clock.is_trusted(NOW + 2 * YEAR_MS + 500_000, 500_000, WAIT_MS)
 
 
-def test_a_step_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_step_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = steps()
     for later_ms in (0, 60_000, 120_000):
         clock.is_trusted(NOW + YEAR_MS + later_ms, later_ms, WAIT_MS)
-    told = [each.__dict__ for each in caplog.records]
-    assert [(each["message"], each["step_ms"], each["wait_ms"]) for each in told] == [
+    records = [each.__dict__ for each in caplog.records]
+    assert [(each["message"], each["step_ms"], each["wait_ms"]) for each in records] == [
         ("wall clock jumped forward: retention paused", YEAR_MS, WAIT_MS)
     ]
 
@@ -285,3 +287,22 @@ def test_a_clock_that_stays_a_year_ahead_deletes_after_one_check_interval(
     assert len(log.segments) == 2
     store.retention(NOW + YEAR_MS + 60_000 + later_ms, 60_000 + later_ms)
     assert len(log.segments) == segments
+
+
+@pytest.mark.parametrize("count", [RETIRED_AT_ONCE - 1, RETIRED_AT_ONCE, RETIRED_AT_ONCE + 1, 40])
+@pytest.mark.parametrize("rule", ["age", "size", "start"])
+def test_of_many_segments_a_few_go_between_two_pauses(store, count, rule):
+    settings = {"age": {"retention_ms": 1_000}, "size": {"retention_bytes": 0}, "start": {}}[rule]
+    log = make(store, segment_bytes=100, **settings)
+    fill(log, count + 1, step_ms=0)
+    assert len(log.segments) == count + 1
+    if rule == "start":
+        log.delete_records_before(count)
+    if rule == "age":
+        append(log, sized(100, timestamp=NOW + 10_000))
+        count += 1
+    left = [count + 1]
+    for _ in store.retention_in_steps(NOW + 1_001):
+        left.append(len(log.segments))
+    assert max(one - two for one, two in pairwise(left)) <= RETIRED_AT_ONCE
+    assert left[-1] == 1 == len(log.segments) and log.log_start_offset == count

@@ -106,7 +106,7 @@ def test_a_piece_is_the_beginning_of_what_is_left(file, transfer, length):
         piece.release()
 
 
-def test_a_full_socket_is_told_once_nothing_goes(file, transfer, pair):
+def test_a_full_socket_is_reported_once_nothing_goes(file, transfer, pair):
     lent = FileSlice(file, 0, 20_000_000, transfer)
     while lent.remaining:
         try:
@@ -158,7 +158,7 @@ def test_a_window_follows_the_growth_of_its_file(tmp_path, pair):
     windows.close()
 
 
-def test_a_window_that_somebody_still_holds_a_piece_of_does_no_harm(file):
+def test_a_window_that_is_still_referenced_does_no_harm(file):
     windows = MappedWindows(WINDOW_BYTES)
     piece = FileSlice(file, 0, 1_000_000, windows).piece()
     other = FileSlice(file, WINDOW_BYTES, 1_000_000, windows).piece()

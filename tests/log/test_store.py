@@ -7,7 +7,12 @@ import pytest
 
 from broker.config.sections.log import LogConfig
 from broker.errors import ApiError
-from broker.log.store import LogStore
+from broker.log import checkpoints
+from broker.log.directories import POINTS_AT_ONCE
+from broker.log.partition import PartitionLog
+from broker.log.producer_state import PRODUCERS_AT_ONCE, BatchMetadata, ProducerStates
+from broker.log.store import PARTITIONS_AT_ONCE, LogStore
+from broker.steps import Steps, finished
 from tests.log.harness import (
     NOW,
     TOPIC_ID,
@@ -190,3 +195,96 @@ def test_a_checkpoint_tells_the_recovery_points(store, where):
     checkpoint.run()
     checkpoint.finish()
     assert (where / "recovery-point-offset-checkpoint").read_text() == "0\n2\nevents 0 2\nevents 1 0\n"
+
+
+# Periodic work with many partitions
+
+
+class Calls(list[object]):
+    """The calls of a function since it was replaced, and the most of them between two pauses of steps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
+        super().__init__()
+        original = getattr(owner, name)
+
+        def counted(*args: object) -> object:
+            self.append(args)
+            return original(*args)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    def most_in(self, steps: Steps[object]) -> int:
+        most = before = len(self)
+        for _ in steps:
+            most, before = max(most, len(self) - before), len(self)
+        return max(most, len(self) - before)
+
+
+def test_retention_checks_a_few_partitions_between_two_pauses(store, monkeypatch):
+    for index in range(3 * PARTITIONS_AT_ONCE):
+        make(store, "many", index)
+    calls = Calls(monkeypatch, PartitionLog, "retire")
+    assert calls.most_in(store.retention_in_steps(NOW)) == PARTITIONS_AT_ONCE
+    assert len(calls) == 3 * PARTITIONS_AT_ONCE
+
+
+def test_a_partition_that_is_deleted_during_retention_is_left_alone(store, monkeypatch):
+    for index in range(2 * PARTITIONS_AT_ONCE):
+        make(store, "many", index)
+    calls = Calls(monkeypatch, PartitionLog, "retire")
+    steps = store.retention_in_steps(NOW)
+    next(steps)
+    store.delete_partition("many", 2 * PARTITIONS_AT_ONCE - 1)
+    finished(steps)
+    assert len(calls) == 2 * PARTITIONS_AT_ONCE - 1
+
+
+def test_deleted_partitions_are_forgotten_with_a_few_points_between_two_pauses(store, where, monkeypatch):
+    count = 2 * POINTS_AT_ONCE + 1
+    for index in range(count + 1):
+        make(store, "many", index)
+    store.delete_partition("many", count)
+    calls = Calls(monkeypatch, checkpoints, "offset_line")
+    assert calls.most_in(store.forget_deleted()) == POINTS_AT_ONCE
+    assert len(calls) == count
+    text = (where / "recovery-point-offset-checkpoint").read_bytes()
+    assert checkpoints.parse_offsets(text) == {("many", index): 0 for index in range(count)}
+
+
+def test_the_thread_formats_the_recovery_points_not_the_loop(store, where, monkeypatch):
+    for index in range(3):
+        make(store, "many", index)
+    calls = Calls(monkeypatch, checkpoints, "offset_line")
+    job = store.checkpoint()
+    assert calls == []
+    store.delete_partition("many", 1)
+    job.run()
+    text = (where / "recovery-point-offset-checkpoint").read_bytes()
+    assert checkpoints.parse_offsets(text) == {("many", 0): 0, ("many", 2): 0}
+
+
+def test_a_start_offset_formats_one_line(store, monkeypatch):
+    logs = [make(store, "many", index) for index in range(3)]
+    for log in logs:
+        fill(log, 2)
+        log.delete_records_before(1)
+    calls = Calls(monkeypatch, checkpoints, "offset_line")
+    logs[1].delete_records_before(2)
+    assert calls == [(("many", 1), 2)]
+
+
+@pytest.mark.parametrize("count", [PRODUCERS_AT_ONCE - 1, PRODUCERS_AT_ONCE, 3 * PRODUCERS_AT_ONCE])
+def test_idle_producers_expire_a_few_between_two_pauses(count):
+    producers = ProducerStates()
+    for producer_id in range(count):
+        producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, NOW), NOW)
+    left = [len(producers) for _ in producers.expire(NOW)]
+    assert left == [count - PRODUCERS_AT_ONCE * n for n in range(1, count // PRODUCERS_AT_ONCE + 1)]
+    assert len(producers) == 0
+
+
+def test_expiry_of_producers_checks_a_few_partitions_between_two_pauses(store, monkeypatch):
+    for index in range(3 * PARTITIONS_AT_ONCE):
+        make(store, "many", index)
+    calls = Calls(monkeypatch, ProducerStates, "expire")
+    assert calls.most_in(store.expire_producers(NOW)) == PARTITIONS_AT_ONCE

@@ -56,12 +56,12 @@ def test_an_unreadable_segment_met_after_a_clean_start_takes_its_partition_offli
     reopened: LogStore, use: Use
 ) -> None:
     broken, well = make(reopened, index=0), make(reopened, index=1)
-    told: list[object] = []
-    reopened.on_offline(told.append)
+    reported: list[object] = []
+    reopened.on_offline(reported.append)
     with pytest.raises(ApiError) as refused:
         use(broken)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert broken.offline is not None and told == [broken] and list(reopened.offline) == [broken]
+    assert broken.offline is not None and reported == [broken] and list(reopened.offline) == [broken]
     with pytest.raises(ApiError) as refused:
         broken.stage(sized(100), now_wall_ms=NOW)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -219,6 +219,24 @@ def test_a_small_slice_of_a_remembered_offset_is_not_looked_at(
         return True
 
     append(log, sized(size))
+    monkeypatch.setattr(disk, "is_cached", is_cached)
+    assert len(log.read(0, size, min_one_batch=True)) == size
+    assert looked == looks
+
+
+@pytest.mark.parametrize(("size", "looks"), [(65_535, [65_534]), (65_536, [65_535]), (65_537, [0, 65_536])])
+def test_a_small_slice_that_must_be_found_is_looked_at_once(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch, size: int, looks: list[int]
+) -> None:
+    """Finding it has read its first bytes; the kernel reads the others in the same run."""
+    looked: list[int] = []
+
+    def is_cached(_file: disk.OpenFile, position: int) -> bool:
+        looked.append(position)
+        return True
+
+    append(log, sized(size))
+    log._forget_positions()
     monkeypatch.setattr(disk, "is_cached", is_cached)
     assert len(log.read(0, size, min_one_batch=True)) == size
     assert looked == looks

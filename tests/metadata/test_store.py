@@ -76,7 +76,7 @@ def test_a_commit_leaves_earlier_images_alone(store: MetadataStore) -> None:
     assert after is store.image
 
 
-def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> None:
+def test_the_trail_has_actor_time_address_and_both_values(store: MetadataStore) -> None:
     store.commit([limit("1000"), limit("5", "request_percentage")], EVE, 2_000)
     store.commit([limit("2000")], replace(EVE, name="bob", origin=ChangeOrigin.WIRE), 3_000)
     row = AuditRow(
@@ -170,7 +170,7 @@ def test_only_the_owner_can_read_it(path: Path, store: MetadataStore) -> None:
     }
 
 
-def test_a_copy_that_everybody_could_read_is_private_after_a_start(path: Path, store: MetadataStore) -> None:
+def test_a_world_readable_copy_is_private_after_a_start(path: Path, store: MetadataStore) -> None:
     store.close()
     path.chmod(0o644)
     log = path.with_name(path.name + "-wal")
@@ -273,7 +273,7 @@ def refuse(store: MetadataStore, changes: list[Change]) -> None:
     assert [row.seq for row in store.history(AuditFilter())] == [2, 1]
 
 
-def test_a_full_disk_refuses_the_change_whole_and_takes_the_next_once_there_is_room(disk: Disk) -> None:
+def test_a_full_disk_refuses_the_change_whole_and_takes_the_next_once_there_is_space(disk: Disk) -> None:
     store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
     (pages,) = disk.execute("PRAGMA page_count").fetchone()
     disk.execute(f"PRAGMA max_page_count = {pages}")

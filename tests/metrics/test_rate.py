@@ -117,7 +117,7 @@ def test_the_first_look_closes_a_window_that_began_at_zero() -> None:
 
 
 @pytest.mark.parametrize(("after", "rate"), [(-1, 0.0), (0, 30.0), (WINDOW_NS, 15.0)])
-def test_a_later_window_lasts_for_a_second_or_until_somebody_looks(after: int, rate: float) -> None:
+def test_a_later_window_lasts_for_a_second_or_until_a_read(after: int, rate: float) -> None:
     growth = CounterRate(0)
     growth.update(1, (0,))
     (shown,) = growth.update(1 + WINDOW_NS + after, (30,))

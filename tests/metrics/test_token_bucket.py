@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metrics.token_bucket import TokenBucket
+from broker.metrics.rate import TokenBucket
 from broker.metrics.window import Window
 
 START = 1_700_000_000_000

@@ -101,3 +101,24 @@ def test_extremes_and_mean_look_over_all_samples():
             stat.record(value, START + second * 1_000)
     # The first event is exactly two windows old.
     assert [stat.measure(START + 2_000) for stat in stats] == [2.0, 0.5]
+
+
+def test_the_recent_windows_are_summed_since_the_first_of_them_began():
+    stat = SampledStat(Window(samples=11, window_ms=1_000))
+    for second in range(5):
+        stat.record(10, START + second * 1_000)
+        stat.record(1, START + second * 1_000 + 500)
+    now_ms = START + 4_500
+    assert stat.recent(now_ms, 3) == (33.0, 6, 2_500)
+    assert stat.recent(now_ms + 499, 3) == (33.0, 6, 2_999)
+    # A window that began three windows ago is no longer one of them.
+    assert stat.recent(now_ms + 500, 3) == (22.0, 4, 2_000)
+    assert stat.measure(now_ms) == 55
+
+
+def test_the_recent_windows_last_at_least_one_window():
+    stat = SampledStat(TWO_SECONDS)
+    assert stat.recent(START, 3) == (0.0, 0, 1_000)
+    stat.record(7, START)
+    for age_ms, elapsed_ms in ((999, 1_000), (1_000, 1_000), (1_001, 1_001)):
+        assert stat.recent(START + age_ms, 3) == (7.0, 1, elapsed_ms)

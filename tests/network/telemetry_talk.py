@@ -42,7 +42,7 @@ async def ask(client: WireClient, instance_id: bytes = bytes(16)) -> GetTelemetr
 
 async def push(
     client: WireClient,
-    asked: GetTelemetrySubscriptionsResponse,
+    subscription: GetTelemetrySubscriptionsResponse,
     plain: bytes = b"",
     codec: int = Codec.ZSTD,
     *,
@@ -52,7 +52,7 @@ async def push(
     """Push metrics and return the error code."""
     payload = packed if packed is not None else bytes(compress(codec, plain)) if plain else b""
     request = PushTelemetryRequest(
-        asked.client_instance_id, asked.subscription_id, terminating, codec, payload
+        subscription.client_instance_id, subscription.subscription_id, terminating, codec, payload
     )
     answer = await client.ask(request, 0)
     assert answer.throttle_time_ms == 0

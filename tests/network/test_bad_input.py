@@ -12,15 +12,20 @@ import trio
 from broker.protocol import codec
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
-from tests.support.hostile import compact_array, framed, is_closed_soon, is_served, request, told
+from tests.support.hostile import (
+    LIMIT,
+    NO_REQUESTS,
+    compact_array,
+    framed,
+    is_closed_soon,
+    is_served,
+    log_texts,
+    request,
+)
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
-
-LIMIT = 100_000
-
-TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))
-HTTP_GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
@@ -42,26 +47,7 @@ async def polite(broker: RunningBroker) -> WireClient:
 
 
 CLOSED = {
-    "a size below zero": (struct.pack(">i", -1), "Invalid receive (size = -1 larger than 100000)"),
-    "the least size": (
-        struct.pack(">i", -(2**31)),
-        f"Invalid receive (size = {-(2**31)} larger than 100000)",
-    ),
-    "a size above the limit": (
-        struct.pack(">i", LIMIT + 1),
-        "Invalid receive (size = 100001 larger than 100000)",
-    ),
-    "the greatest size": (
-        struct.pack(">i", 2**31 - 1),
-        f"Invalid receive (size = {2**31 - 1} larger than 100000)",
-    ),
-    "an empty frame": (framed(b""), "a request of 0 bytes has no header: expected at least 10"),
-    "a frame below the smallest header": (
-        framed(bytes(9)),
-        "a request of 9 bytes has no header: expected at least 10",
-    ),
-    "HTTP": (HTTP_GET, f"Invalid receive (size = {0x47455420} larger than 100000)"),
-    "TLS": (TLS_HELLO, f"Invalid receive (size = {0x16030100} larger than 100000)"),
+    **NO_REQUESTS,
     "an unknown API": (request(9_999, 0), "API key 9999 version 0 is not served"),
     "an API key below zero": (request(-1, 0), "API key 65535 version 0 is not served"),
     "an API of brokers among themselves": (request(4, 0), "API key 4 version 0 is not served"),
@@ -90,7 +76,7 @@ async def test_the_connection_ends_with_one_line(
     hostile = await broker.connect()
     await hostile.stream.send_all(sent)
     assert await is_closed_soon(hostile)
-    assert told(caplog) == [reason]
+    assert log_texts(caplog) == [reason]
     assert await is_served(polite)
 
 
@@ -117,7 +103,7 @@ async def test_a_body_that_cannot_be_read_ends_the_connection_with_one_line(
     hostile = await broker.connect()
     await hostile.stream.send_all(sent)
     assert await is_closed_soon(hostile)
-    assert len(told(caplog)) == 1
+    assert len(log_texts(caplog)) == 1
     assert await is_served(polite)
 
 
@@ -172,7 +158,7 @@ async def test_half_a_frame_and_then_the_end_is_no_news(
     await hostile.stream.send_all(request(3, 1, struct.pack(">i", 0))[:cut])
     await hostile.stream.send_eof()
     assert await is_closed_soon(hostile)
-    assert told(caplog) == []
+    assert log_texts(caplog) == []
     assert await is_served(polite)
 
 
@@ -199,10 +185,10 @@ async def test_flipped_bits_end_the_own_connection_at_most(
         await hostile.stream.send_all(bytes(flipped))
         await hostile.stream.send_eof()
         broker.clients.remove(hostile)
-        with trio.fail_after(1):
+        with trio.fail_after(WITHIN_S):
             while not await hostile.is_closed():
                 pass
         await hostile.stream.aclose()
-    assert len(told(caplog)) <= 200
+    assert len(log_texts(caplog)) <= 200
     assert await is_served(polite)
     assert len(list(broker.server.socket_server.channels())) == 1

@@ -40,13 +40,13 @@ async def produce(client: WireClient, size: int) -> int:
 
 
 async def fetch(client: WireClient, offset: int = 0, max_bytes: int = 1_000_000) -> FetchResponse:
-    asked = [FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)]
+    partitions = [FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)]
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=max_bytes,
         session_epoch=-1,
-        topics=[FetchTopic("events", partitions=asked)],
+        topics=[FetchTopic("events", partitions=partitions)],
     )
     answer = await client.ask(request, 11)
     assert isinstance(answer, FetchResponse)
@@ -100,7 +100,7 @@ async def test_all_producers_share_the_limit_and_it_is_changed_while_the_broker_
     await two.receive(3, 9)
 
 
-async def test_the_longer_of_the_clients_and_the_brokers_throttle_is_told_and_held(
+async def test_the_longer_of_the_clients_and_the_brokers_throttle_is_reported_and_held(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await alter(broker, broker_quota_produce_bytes="1000", broker_quota_enabled="true")
@@ -225,7 +225,7 @@ async def test_requests_of_all_clients_share_the_request_rate(
         ("broker_quota_white_list_listener", "PLAINTEXT"),
     ],
 )
-async def test_who_is_on_a_white_list_is_let_through_and_counts_for_nothing(
+async def test_a_client_that_is_on_a_white_list_is_let_through_and_counts_for_nothing(
     broker: RunningBroker, mock_clock: MockClock, key: str, value: str
 ) -> None:
     await alter(broker, broker_quota_produce_bytes="1", broker_quota_enabled="true", **{key: value})

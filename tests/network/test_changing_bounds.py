@@ -44,7 +44,7 @@ async def by_wire(broker: RunningBroker) -> Change:
     return change
 
 
-async def asked(
+async def throttled_request(
     broker: RunningBroker, method: str, path: str, document: object, headers: dict[str, str]
 ) -> tuple[str, bytes]:
     """Head and body of the console's answer, which is 200."""
@@ -76,7 +76,7 @@ async def token_of(broker: RunningBroker) -> str:
 def patching(broker: RunningBroker, headers: dict[str, str]) -> Change:
     async def change(name: str | None, value: float | None) -> None:
         entry = {"entity": {"client-id": name}, "ops": [{"key": KEY, "value": value}]}
-        await asked(broker, "PATCH", "/api/v1/client-quotas", {"entries": [entry]}, headers)
+        await throttled_request(broker, "PATCH", "/api/v1/client-quotas", {"entries": [entry]}, headers)
 
     return change
 
@@ -87,7 +87,7 @@ async def by_rest(broker: RunningBroker) -> Change:
 
 async def by_form(broker: RunningBroker) -> Change:
     """The form of the console: signed in, with the session's cookie and its token against forgery."""
-    head, body = await asked(broker, "POST", "/login", {"token": await token_of(broker)}, {})
+    head, body = await throttled_request(broker, "POST", "/login", {"token": await token_of(broker)}, {})
     (cookie,) = [line for line in head.splitlines() if line.lower().startswith("set-cookie:")]
     session = cookie.partition(":")[2].strip().partition(";")[0]
     return patching(broker, {"Cookie": session, "X-CSRF-Token": json.loads(body)["csrf"]})
@@ -99,7 +99,7 @@ async def by_import(broker: RunningBroker) -> Change:
 
     async def change(name: str | None, value: float | None) -> None:
         quota = {"entity": {"client-id": name}, "limits": {KEY: value}}
-        await asked(broker, "POST", "/api/v1/client-quotas:import", {"quotas": [quota]}, headers)
+        await throttled_request(broker, "POST", "/api/v1/client-quotas:import", {"quotas": [quota]}, headers)
 
     return change
 
@@ -108,7 +108,7 @@ async def sent_while(
     broker: RunningBroker, clock: MockClock, changes: Sequence[Callable[[], Awaitable[None]]]
 ) -> int:
     """Bytes that clients which always want more send in the first minute; each second a change is made."""
-    held = broker.server.quotas.produce.throttled
+    throttled = broker.server.quotas.produce.throttled
     sent = 0
 
     async def insist() -> None:
@@ -130,9 +130,9 @@ async def sent_while(
             clients.start_soon(insist)
         for second, change in enumerate(changes, 1):
             while now_ms() < began + second * 1_000:
-                while len(held) < CLIENTS:
+                while len(throttled) < CLIENTS:
                     await trio.testing.wait_all_tasks_blocked(0.001)
-                next_ms = held.next_deadline()
+                next_ms = throttled.next_deadline()
                 assert next_ms is not None
                 left_ms = min(next_ms, began + second * 1_000) - now_ms()
                 # A microsecond more: sums of floats may lie just before a deadline.

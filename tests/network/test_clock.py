@@ -59,7 +59,7 @@ def test_idle_is_the_share_of_the_window_in_which_the_thread_waited(
 
 
 @pytest.mark.parametrize(("works", "share"), [(WINDOW_NS - 1, 1.0), (WINDOW_NS, 0.0), (WINDOW_NS + 1, 0.0)])
-def test_a_window_is_a_second_at_least_and_the_last_whole_one_is_told(works: int, share: float) -> None:
+def test_a_window_is_a_second_at_least_and_the_last_whole_one_is_reported(works: int, share: float) -> None:
     thread = Thread()
     assert thread.share.update(thread.clock.now) == 1.0, "nothing has been measured yet"
     thread.runs()

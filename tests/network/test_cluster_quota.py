@@ -58,8 +58,8 @@ async def test_a_topic_is_not_made_automatically_beyond_the_quota(broker: Runnin
     client = await broker.connect()
     await alter(broker, cluster_quota_topic_count="1")
     for name, error in (("a", ErrorCode.NONE), ("b", ErrorCode.POLICY_VIOLATION), ("a", ErrorCode.NONE)):
-        asked = MetadataRequest([MetadataRequestTopic(name=name)], True)
-        (topic,) = (await client.ask(asked, 9)).topics
+        request = MetadataRequest([MetadataRequestTopic(name=name)], True)
+        (topic,) = (await client.ask(request, 9)).topics
         assert topic.error_code == error
     assert set(broker.server.control.image.topics) == {"a"}
 

@@ -17,7 +17,10 @@ from broker.protocol.messages.describe_cluster import DescribeClusterRequest, De
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.quotas.entity import Entity
+from broker.server import BrokerServer
 from tests.support.hostile import until
+from tests.support.kafka_tools import free_port
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect
@@ -40,9 +43,10 @@ async def connected(broker: RunningBroker, client_id: str = "tester") -> WireCli
     return client
 
 
-async def stops(broker: RunningBroker, seconds: float = 1) -> None:
+async def stops(broker: RunningBroker) -> None:
+    """The broker stops, and not because the drain timed out."""
     broker.stop.set()
-    with trio.fail_after(seconds):
+    with trio.fail_after(WITHIN_S):
         await broker.started.stopped.wait()
 
 
@@ -94,7 +98,7 @@ async def test_what_is_in_hand_is_answered_and_found_again(tmp_path: Path) -> No
         assert log is not None and log.log_end_offset >= promised
 
 
-async def test_nobody_is_accepted_any_more(tmp_path: Path) -> None:
+async def test_no_connection_is_accepted_any_more(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         port = broker.port
         await connected(broker)
@@ -149,7 +153,7 @@ async def test_a_client_that_reads_again_gets_all_of_its_answer(tmp_path: Path) 
         await wait_all_tasks_blocked(0.02)
         _, answer = await client.receive(1, 11)
         assert len(answer.responses[0].partitions[0].records) == 16_000_000
-        with trio.fail_after(1):
+        with trio.fail_after(WITHIN_S):
             await broker.started.stopped.wait()
 
 
@@ -240,3 +244,27 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
         await broker.started.stopped.wait()
         with pytest.raises(OSError):
             await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_a_broker_is_ready_once_it_knows_all_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway with quota.scope=cluster reads them from the log of all gateways."""
+    reads, has_read = trio.Event(), trio.Event()
+
+    async def metadata_ready(_server: BrokerServer) -> None:
+        reads.set()
+        await has_read.wait()
+
+    monkeypatch.setattr(BrokerServer, "metadata_ready", metadata_ready)
+    port = free_port()
+
+    async def look() -> None:
+        await reads.wait()
+        assert (await status_of(port, "/readyz"), await status_of(port, "/healthz")) == (503, 200)
+        has_read.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        async with running_broker(tmp_path, f"console.listener=127.0.0.1:{port}"):
+            assert await status_of(port, "/readyz") == 200

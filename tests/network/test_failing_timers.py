@@ -83,7 +83,7 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
             request = JoinGroupRequest(client.client_id, 10_000, 60_000, "", None, "consumer", protocols)
             joined = await client.ask(request, 3)
             assert joined.error_code == ErrorCode.NONE
-        coordinator = scene.broker.server.groups.groups.coordinator
+        coordinator = scene.broker.server.delayed.groups.groups.coordinator
 
         def members(group: str) -> int:
             (described,) = coordinator.described([group], missing_is_error=False)
@@ -112,7 +112,7 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
     async def act(scene: Scene) -> None:
         clients = [await asked_before(scene) for _ in range(2)]
         channels = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
-        told: list[int] = []
+        reported: list[int] = []
 
         def fails(_now_ms: int) -> None:
             scene.raised += 1
@@ -120,10 +120,10 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
 
         users = scene.broker.server.socket_server.users
         users.delay(channels[0], 1_000, fails)
-        users.delay(channels[1], 1_000, told.append)
+        users.delay(channels[1], 1_000, reported.append)
         await scene.passes(1)
         assert [channel.closed for channel in channels] == [True, False]
-        assert len(told) == 1 and users.delayed == 0
+        assert len(reported) == 1 and users.delayed == 0
         assert counted(scene) == {Place.USER_LIMIT: 1}
         for client in clients:
             await trio.aclose_forcefully(client.stream)
@@ -137,12 +137,12 @@ async def test_a_push_that_the_broker_fails_to_take_is_answered_with_an_error(
     async def act(scene: Scene) -> None:
         await subscribe(scene.broker, metrics="*", interval_ms="60000")
         client = await scene.connect()
-        asked = await ask(client)
+        subscription = await ask(client)
         scene.break_once(TelemetryManager, "failed")
-        assert await push(client, asked, b"no metrics") == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert await push(client, subscription, b"no metrics") == ErrorCode.UNKNOWN_SERVER_ERROR
         assert counted(scene) == {Place.CALLBACK: 1}
         other = await scene.broker.connect("other")
-        asked = await ask(other, b"x" * 16)
-        assert await push(other, asked, b"no metrics") == ErrorCode.INVALID_RECORD
+        subscription = await ask(other, b"x" * 16)
+        assert await push(other, subscription, b"no metrics") == ErrorCode.INVALID_RECORD
 
     await scene_in(act)

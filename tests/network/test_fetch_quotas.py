@@ -40,8 +40,8 @@ class Consumer:
         self._id, self._epoch = 0, 0 if in_session else -1
 
     async def send(self, max_wait_ms: int = 0) -> None:
-        asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
-        named = [FetchTopic(self.client.client_id or "", partitions=[asked])]
+        partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
+        named = [FetchTopic(self.client.client_id or "", partitions=[partition])]
         message = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
@@ -186,7 +186,7 @@ async def test_under_a_request_quota_only_what_was_spent_counts_and_what_is_over
     await idle.wait(broker)
     mock_clock.jump(wait_s)
     await wait_all_tasks_blocked(0.001)
-    assert used(broker, QuotaKind.REQUEST) == 0, "a wait is nobody's time"
+    assert used(broker, QuotaKind.REQUEST) == 0, "waiting is not charged"
     # The neighbour takes 210 ms of the 200.
     take(broker, mock_clock, 210, "busy")
     before = bytes_out(broker, "busy")
@@ -203,20 +203,20 @@ async def test_under_a_request_quota_only_what_was_spent_counts_and_what_is_over
 
 
 @pytest.mark.parametrize(
-    ("took_ms", "throttle_ms", "held"), [(199, 0, False), (200, 0, False), (201, 50, True)]
+    ("took_ms", "throttle_ms", "throttled"), [(199, 0, False), (200, 0, False), (201, 50, True)]
 )
 async def test_records_are_held_back_above_the_bound_only(
-    broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int, held: bool
+    broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int, throttled: bool
 ) -> None:
     await limit(broker, "request_percentage", 2)
     take(broker, mock_clock, took_ms)
     busy = await consumer(broker, "busy")
-    assert await busy.fetch() == (throttle_ms, 0 if held else len(BATCH))
-    assert bytes_out(broker, "busy") == (0 if held else len(BATCH))
+    assert await busy.fetch() == (throttle_ms, 0 if throttled else len(BATCH))
+    assert bytes_out(broker, "busy") == (0 if throttled else len(BATCH))
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-async def test_a_fetch_that_was_known_by_heart_is_held_back_too(
+async def test_a_cached_fetch_is_delayed_too(
     broker: RunningBroker, mock_clock: MockClock, in_session: bool
 ) -> None:
     busy = await consumer(broker, "busy", in_session=in_session)
@@ -236,7 +236,7 @@ async def test_a_fetch_that_was_known_by_heart_is_held_back_too(
         (10.25, 209, 450, QuotaKind.REQUEST),
     ],
 )
-async def test_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
+async def test_of_two_broken_quotas_the_larger_alone_is_reported_and_noted(
     broker: RunningBroker,
     mock_clock: MockClock,
     seconds: float,
@@ -286,18 +286,18 @@ async def test_a_consumer_whose_every_fetch_breaks_the_request_quota_gets_record
     assert [index for index, size in enumerate(got) if size] == [11, 23]
 
 
-async def test_a_replica_is_charged_to_nobody(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_a_replica_is_not_charged(broker: RunningBroker, mock_clock: MockClock) -> None:
     await limit(broker, "request_percentage", 2, user="ANONYMOUS")
     take(broker, mock_clock, 300, "replica")
     client = await broker.connect("replica")
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
     for topic, code in (("busy", 0), ("gone", 3)):
         message = FetchRequest(
             replica_id=2,
             min_bytes=1,
             max_bytes=1_000_000,
             session_epoch=-1,
-            topics=[FetchTopic(topic, partitions=[asked])],
+            topics=[FetchTopic(topic, partitions=[partition])],
         )
         answer: Any = await client.ask(message, VERSION)
         assert (answer.throttle_time_ms, answer.responses[0].partitions[0].error_code) == (0, code)

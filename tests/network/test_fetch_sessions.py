@@ -57,8 +57,8 @@ async def test_a_topic_that_was_deleted_and_made_again_is_read_again(client: Wir
     assert [each.error_code for each in await session.ask()] == [3]
     await client.ask(create_topic(), 5)
     await client.ask(produce_request(batch_of(b"new")), 9)
-    (told,) = await session.ask()
-    assert told.error_code == 0 and len(told.records) == len(batch_of(b"new"))
+    (topic,) = await session.ask()
+    assert topic.error_code == 0 and len(topic.records) == len(batch_of(b"new"))
 
 
 async def test_a_topic_that_comes_later_is_read_when_it_is_there(client: WireClient) -> None:

@@ -17,6 +17,7 @@ from broker.protocol.messages.produce import PartitionProduceResponse
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
+from broker.steps import finished
 from tests.support.batches import recounted
 from tests.support.live import ALL_BROKERS, alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of
@@ -225,10 +226,10 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
         return [each.producer_id for each in answer.topics[0].partitions[0].active_producers]
 
     assert await error_of_produce(broker, producer_id=7) is ErrorCode.NONE
-    broker.server.log.expire_producers(wall_ms(broker) + 60_000)
+    finished(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
     assert await known() == [7]
     await alter(broker, producer_id_expiration_ms="30000")
-    broker.server.log.expire_producers(wall_ms(broker) + 60_000)
+    finished(broker.server.log.expire_producers(wall_ms(broker) + 60_000))
     assert await known() == []
 
 

@@ -23,7 +23,7 @@ def _every_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "broker.network")
 
 
-def told(caplog: pytest.LogCaptureFixture, *beginnings: str) -> list[Line]:
+def log_lines(caplog: pytest.LogCaptureFixture, *beginnings: str) -> list[Line]:
     """What has been told of the socket server and of one connection since the last call."""
     lines = [
         (each.levelname, each.getMessage())
@@ -42,9 +42,9 @@ async def test_the_life_of_a_socket_server(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        here = f"127.0.0.1:{broker.port}"
-        assert told(caplog, "") == [
-            ("INFO", f"Awaiting socket connections on {here}."),
+        address = f"127.0.0.1:{broker.port}"
+        assert log_lines(caplog, "") == [
+            ("INFO", f"Awaiting socket connections on {address}."),
             ("INFO", "Created data-plane acceptor and processors for endpoint : PLAINTEXT"),
             ("DEBUG", "Starting processors for listener PLAINTEXT"),
             ("INFO", "Enabling request processing."),
@@ -52,25 +52,25 @@ async def test_the_life_of_a_socket_server(
         ]
         client = await broker.connect()
         await wait_all_tasks_blocked(0.01)
-        assert told(caplog, "") == [
-            ("DEBUG", f"Accepted connection from {peer(client)} on {here} and assigned it to processor 0"),
+        assert log_lines(caplog, "") == [
+            ("DEBUG", f"Accepted connection from {peer(client)} on {address} and assigned it to processor 0"),
             ("DEBUG", f"Processor 0 listening to new connection from {peer(client)}"),
         ]
-    assert told(caplog, "St", "Cl") == [
+    assert log_lines(caplog, "St", "Cl") == [
         ("INFO", "Stopping socket server request processors"),
         ("DEBUG", "Closing server socket, selector, and any throttled sockets."),
         ("INFO", "Stopped socket server request processors"),
     ]
 
 
-async def test_processors_are_told_apart(
+async def test_processors_are_distinguished(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_broker(tmp_path, "num.network.threads=2") as broker:
         for _ in range(3):
             await broker.connect()
             await wait_all_tasks_blocked(0.01)
-    assert [words[-1] for _, words in told(caplog, "Accepted connection")] == ["0", "1", "0"]
+    assert [words[-1] for _, words in log_lines(caplog, "Accepted connection")] == ["0", "1", "0"]
 
 
 async def test_without_debug_lines_a_connection_is_not_told_of(
@@ -80,7 +80,7 @@ async def test_without_debug_lines_a_connection_is_not_told_of(
     async with running_broker(tmp_path) as broker:
         caplog.clear()
         assert await is_served(await broker.connect())
-        assert told(caplog, "") == []
+        assert log_lines(caplog, "") == []
 
 
 async def test_a_login_and_its_renewal(
@@ -107,7 +107,7 @@ async def test_a_login_and_its_renewal(
         assert (await log_in(client, b"\0alice\0wrong"))[0] != 0
         mock_clock.jump(0.1)
         assert await client.is_closed()
-        assert told(caplog, "Successfully") == []
+        assert log_lines(caplog, "Successfully") == []
 
 
 async def test_a_certificate(tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

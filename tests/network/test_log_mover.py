@@ -75,7 +75,7 @@ async def test_a_move_keeps_to_its_throttle_to_within_a_slice(
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="100000")
     assert await move(client, tmp_path / "b") == 0
     (moving,) = broker.server.log.moves.running.values()
-    quota = broker.server.replication.alter_log_dirs
+    quota = broker.server.storage.replication.alter_log_dirs
 
     def is_held() -> bool:
         return quota.wait_ms(broker.server.clock.ms()) > 0
@@ -101,7 +101,7 @@ async def test_a_limit_of_nothing_stops_moves_until_there_is_another(
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="0")
     await move(client, tmp_path / "b")
     (moving,) = broker.server.log.moves.running.values()
-    quota = broker.server.replication.alter_log_dirs
+    quota = broker.server.storage.replication.alter_log_dirs
     await until(lambda: quota.wait_ms(broker.server.clock.ms()) > 0)
     mock_clock.jump(9)
     await produce(client)
@@ -116,7 +116,7 @@ async def test_a_partition_moves_while_it_is_written_to_and_read(
     client = broker.clients[0]
     await produce(client, 20)
     reader = await broker.connect()
-    asked = FetchPartition(0, fetch_offset=40, partition_max_bytes=100_000)
+    partition = FetchPartition(0, fetch_offset=40, partition_max_bytes=100_000)
     parked = FetchRequest(
         max_wait_ms=60_000,
         min_bytes=1,
@@ -134,14 +134,14 @@ async def test_a_partition_moves_while_it_is_written_to_and_read(
     _, answer = await reader.receive(1, 11)
     assert len(answer.responses[0].partitions[0].records) > 10_000
     assert not (tmp_path / "a" / "events-0").exists()
-    # Known by heart or not, the next request finds the records where they are now.
+    # Cached or not, the next request finds the records where they are now.
     for offset in range(41):
-        asked.fetch_offset = offset
+        partition.fetch_offset = offset
         answer = await reader.ask(parked, 11)
         assert len(answer.responses[0].partitions[0].records) > 10_000
 
 
-async def test_a_full_disk_is_told_once_and_the_partition_stays(
+async def test_a_full_disk_is_reported_once_and_the_partition_stays(
     broker: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = broker.clients[0]
@@ -153,8 +153,8 @@ async def test_a_full_disk_is_told_once_and_the_partition_stays(
     monkeypatch.setattr(disk, "copy", full)
     await move(client, tmp_path / "b")
     await until(lambda: not broker.server.log.moves.running)
-    told = [each for each in caplog.records if each.message == "a move between log directories failed"]
-    (line,) = told
+    records = [each for each in caplog.records if each.message == "a move between log directories failed"]
+    (line,) = records
     assert "No space left on device" in line.__dict__["reason"] and line.__dict__["partition"] == "events-0"
     await produce(client)
     assert log_of(broker).directory == str(tmp_path / "a" / "events-0")

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.hostile import framed, is_served, request, told
+from tests.support.hostile import framed, is_served, log_texts, request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
@@ -40,7 +40,7 @@ async def is_closed_now(client: WireClient, broker: RunningBroker) -> bool:
     return port not in {channel.port for channel in broker.server.socket_server.channels()}
 
 
-async def test_who_has_logged_in_is_served(broker: RunningBroker) -> None:
+async def test_a_client_that_has_logged_in_is_served(broker: RunningBroker) -> None:
     client = await broker.connect()
     assert await log_in(client, b"secret") == 0
     assert await is_served(client)
@@ -52,7 +52,7 @@ async def test_nothing_else_is_answered_before(
     client = await broker.connect()
     await client.send(MetadataRequest([]), 9)
     assert await client.is_closed()
-    assert told(caplog) == ["Metadata before authentication"]
+    assert log_texts(caplog) == ["Metadata before authentication"]
 
 
 @pytest.mark.parametrize("size", [BEFORE_LOGIN - 1, BEFORE_LOGIN])
@@ -69,7 +69,7 @@ async def test_a_frame_above_the_smaller_limit_is_not(
     client = await broker.connect()
     await client.stream.send_all(struct.pack(">i", BEFORE_LOGIN + 1))
     assert await client.is_closed()
-    assert told(caplog) == [f"Invalid receive (size = {BEFORE_LOGIN + 1} larger than {BEFORE_LOGIN})"]
+    assert log_texts(caplog) == [f"Invalid receive (size = {BEFORE_LOGIN + 1} larger than {BEFORE_LOGIN})"]
 
 
 async def test_a_login_lifts_the_smaller_limit(broker: RunningBroker) -> None:
@@ -79,7 +79,7 @@ async def test_a_login_lifts_the_smaller_limit(broker: RunningBroker) -> None:
     assert (await client.receive(18, 0))[1].error_code == 35
 
 
-async def test_a_failed_login_is_told_at_once_and_closed_after_the_delay(
+async def test_a_failed_login_is_reported_at_once_and_closed_after_the_delay(
     broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -90,7 +90,7 @@ async def test_a_failed_login_is_told_at_once_and_closed_after_the_delay(
     assert await log_in(other, b"secret") == 0
     mock_clock.jump(0.001)
     assert await is_closed_now(client, broker)
-    assert told(caplog) == ["the login failed"]
+    assert log_texts(caplog) == ["the login failed"]
     assert await is_served(other)
 
 

@@ -10,6 +10,7 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.control.views import AuditFilter
 from broker.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
 
 ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
@@ -27,7 +28,7 @@ async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -
         control, views = broker.server.control, broker.server.views
         wanted = next(row.connection_id for row in views.connections() if row.client_id == "gone")
         assert (await control.apply(CloseConnection(wanted), ANN)).ok
-        with trio.fail_after(5):
+        with trio.fail_after(WITHIN_S):
             assert await gone.stream.receive_some() == b""
         await stays.ask(ApiVersionsRequest("x", "1"), 3)
         assert wanted not in connections(broker) and len(connections(broker)) == 1

@@ -13,6 +13,7 @@ from broker.protocol import codec
 from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import framed, is_served, request, until
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -51,7 +52,7 @@ def connections(broker: RunningBroker) -> int:
 
 
 async def correlation_ids(client: WireClient, count: int) -> list[int]:
-    with trio.fail_after(5):
+    with trio.fail_after(WITHIN_S):
         return [parse_response_header(await client.receive_frame(), 0)[0] for _ in range(count)]
 
 
@@ -100,7 +101,7 @@ async def test_ten_requests_and_then_the_end_are_all_stored(
     for _ in range(pieces):
         await leaving.stream.send_all(one * (10 // pieces))
     await leaving.stream.send_eof()
-    with trio.fail_after(1):
+    with trio.fail_after(WITHIN_S):
         while await leaving.stream.receive_some(65_536):
             pass
     assert stored(broker) == 10
@@ -126,12 +127,12 @@ async def test_a_half_frame_behind_whole_ones_takes_nothing_with_it(
     one = encoded(produce_request(batch_of(b"whole"), acks=0), 9, 1)
     await leaving.stream.send_all(one * 3 + one[:-1])
     await leaving.stream.send_eof()
-    with trio.fail_after(1):
+    with trio.fail_after(WITHIN_S):
         assert await leaving.is_closed()
     assert stored(broker) == 3
 
 
-async def test_connections_that_are_torn_off_leave_nothing_behind(
+async def test_connections_that_are_reset_leave_nothing_behind(
     broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """RST in every state: idle, within a frame, with an answer on its way, with a fetch that waits."""

@@ -16,6 +16,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.hostile import is_closed_soon, request, until
 from tests.support.live import alter, alter_through, task_names
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect
@@ -160,7 +161,7 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
         await until(lambda: busy == 2 and server.requests.depth() == 1)
         for listener in ("CONTROLLER", "PLANE"):
             other = await connect_to(broker, listener)
-            with trio.fail_after(2):
+            with trio.fail_after(WITHIN_S):
                 assert (await other.ask(create_topic(listener), 5)).topics[0].error_code == 0
     finally:
         going_on.set()
@@ -176,7 +177,7 @@ async def test_what_waits_on_one_plane_is_woken_from_another(broker: RunningBrok
     await until(lambda: broker.server.fetches.delayed == 1)
     writer = await connect_to(broker, "PLAINTEXT")
     await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
-    with trio.fail_after(2):
+    with trio.fail_after(WITHIN_S):
         _, answer = await reader.receive(ApiKey.FETCH, 11)
     assert bytes(answer.responses[0].partitions[0].records)
 
@@ -185,7 +186,7 @@ async def test_an_answer_of_any_plane_can_wait_for_the_disk(broker: RunningBroke
     writer = await connect_to(broker, "PLANE")
     assert (await writer.ask(create_topic(), 5)).topics[0].error_code == 0
     await alter(broker, log_flush_interval_messages="1")
-    with trio.fail_after(2):
+    with trio.fail_after(WITHIN_S):
         answer = await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
     log = broker.server.partitions.by_name["events"].log(0)
@@ -197,7 +198,7 @@ async def test_all_planes_drain(broker: RunningBroker) -> None:
         client = await connect_to(broker, listener)
         assert (await client.ask(ApiVersionsRequest(), 0)).error_code == 0
     broker.stop.set()
-    with trio.fail_after(2):
+    with trio.fail_after(WITHIN_S):
         await broker.started.stopped.wait()
     assert names("controller") == names("control-plane") == names("data-plane") == []
 

@@ -49,7 +49,7 @@ async def test_what_does_not_exist_is_not_made(broker: RunningBroker) -> None:
     assert set(broker.server.control.image.topics) == {"events"}
 
 
-async def test_a_transactional_producer_is_told_for_good(broker: RunningBroker) -> None:
+async def test_a_transactional_producer_gets_a_final_error(broker: RunningBroker) -> None:
     request = produce_request(batch_of(b"x"))
     request.transactional_id = "t"
     client = await broker.connect()

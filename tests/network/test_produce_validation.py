@@ -65,10 +65,10 @@ async def test_a_good_batch_is_taken_and_a_miscounted_one_refused(
     for _ in range(3):
         batch = good(broker, count, codec)
         assert await error_of(client, bytearray(batch)) is NOTHING
-        for said in (count - 1, count + 1):
+        for declared in (count - 1, count + 1):
             # None at all contradicts itself, which the header alone tells.
-            expected = CORRUPT if said else ErrorCode.INVALID_RECORD
-            assert await error_of(client, recounted(batch, said)) is expected
+            expected = CORRUPT if declared else ErrorCode.INVALID_RECORD
+            assert await error_of(client, recounted(batch, declared)) is expected
     assert await fetched(client) == 3 * count
 
 
@@ -98,8 +98,8 @@ async def test_one_bad_partition_is_refused_alone(broker: RunningBroker, count: 
     answer = await client.ask(
         ProduceRequest(None, 1, 30_000, [TopicProduceData("events", partition_data=data)]), 9
     )
-    told = [(each.index, each.error_code) for each in answer.responses[0].partition_responses]
-    assert told == [(0, NOTHING), (1, CORRUPT), (2, NOTHING)]
+    errors = [(each.index, each.error_code) for each in answer.responses[0].partition_responses]
+    assert errors == [(0, NOTHING), (1, CORRUPT), (2, NOTHING)]
     assert [await fetched(client, index) for index in range(3)] == [count, 0, count]
 
 

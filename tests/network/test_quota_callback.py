@@ -64,7 +64,7 @@ async def test_it_is_told_the_configuration_the_rules_and_the_topics(broker: Run
     assert ("update", QuotaKind.PRODUCE, Entity("red"), 1_000.0) in calls
 
 
-async def test_rules_are_told_again_at_the_next_start_and_the_end_is_told(
+async def test_rules_are_written_again_at_the_next_start_and_the_end_is_reported(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, *SETTINGS) as first:
@@ -101,7 +101,7 @@ async def test_a_client_is_held_by_the_callbacks_limit_and_the_rows_say_so(
     assert trio.current_time() - began == pytest.approx(1, abs=0.002)
 
 
-async def test_topics_that_come_can_free_who_is_held(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_new_topics_can_release_throttled_clients(broker: RunningBroker, mock_clock: MockClock) -> None:
     callback = scripted(broker)
     callback.limits["ANONYMOUS"] = 1_000
     client, maker = await broker.connect("one"), await broker.connect("maker")
@@ -140,6 +140,6 @@ async def test_a_class_that_is_not_there_stops_the_start_before_anything_is_made
 @pytest.mark.parametrize(
     ("callback", "fate"), [("", "it is ignored"), (CLASS, "only the quota callback receives it")]
 )
-def test_a_key_that_nobody_knows_is_warned_of_with_its_fate(callback: str, fate: str) -> None:
+def test_an_unknown_key_is_warned_of_with_its_fate(callback: str, fate: str) -> None:
     configuration = load(None, [f"client.quota.callback.class={callback}", "acme.groups=red"], {})
     assert f"--override: unknown key acme.groups; {fate}" in configuration.warnings

@@ -1,6 +1,7 @@
 """A Fetch as another broker: subject to the leader's replication throttle and to no client quota."""
 
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -11,6 +12,7 @@ from broker.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    PartitionData,
     ReplicaState,
 )
 from broker.protocol.messages.incremental_alter_configs import (
@@ -19,6 +21,7 @@ from broker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from broker.quotas.entity import Entity
+from broker.records.slices import SLICE
 from tests.support.live import SET, alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -26,19 +29,45 @@ from tests.support.wire import WireClient
 
 TOPIC = 2
 REPLICA, OURSELVES = 2, 1
+PIECES = 2
 RECORD = b"x" * 50_000
 
 
-def fetch(*partitions: int, replica: int = REPLICA, max_wait_ms: int = 0, offset: int = 0) -> FetchRequest:
-    asked = [FetchPartition(each, fetch_offset=offset, partition_max_bytes=1_000_000) for each in partitions]
+class Fetch(Protocol):
+    def __call__(
+        self, *partitions: int, replica: int = REPLICA, max_wait_ms: int = 0, offset: int = 0
+    ) -> FetchRequest: ...
+
+
+def small(*partitions: int, replica: int = REPLICA, max_wait_ms: int = 0, offset: int = 0) -> FetchRequest:
+    fetched = [
+        FetchPartition(each, fetch_offset=offset, partition_max_bytes=1_000_000) for each in partitions
+    ]
     return FetchRequest(
         replica_id=replica,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1_000_000,
         session_epoch=-1,
-        topics=[FetchTopic("events", partitions=asked)],
+        topics=[FetchTopic("events", partitions=fetched)],
     )
+
+
+def large(*partitions: int, replica: int = REPLICA, max_wait_ms: int = 0, offset: int = 0) -> FetchRequest:
+    """The same among more partitions than are read in one slice; the others do not exist."""
+    request = small(*partitions, replica=replica, max_wait_ms=max_wait_ms, offset=offset)
+    for name, first in (("before", 0), ("after", 1)):
+        others = [
+            FetchPartition(each, fetch_offset=0, partition_max_bytes=1) for each in range(PIECES * SLICE)
+        ]
+        request.topics.insert(first * len(request.topics), FetchTopic(name, partitions=others))
+    return request
+
+
+@pytest.fixture(params=[small, large], ids=["small", "large"])
+def fetch(request: pytest.FixtureRequest) -> Fetch:
+    fetch_with: Fetch = request.param
+    return fetch_with
 
 
 async def mark(broker: RunningBroker, replicas: str, key: str = "leader") -> tuple[int, str | None]:
@@ -60,12 +89,18 @@ async def with_records(broker: RunningBroker, partitions: int = 2) -> WireClient
 
 
 def sizes(answer: FetchResponse) -> list[int]:
-    return [len(each.records or b"") for topic in answer.responses for each in topic.partitions]
+    return [len(each.records or b"") for each in of_events(answer)]
+
+
+def of_events(answer: FetchResponse) -> list[PartitionData]:
+    """Return the partitions of `events`, which later versions name by its id."""
+    topics = [topic for topic in answer.responses if topic.topic in ("", "events")]
+    return [each for topic in topics for each in topic.partitions]
 
 
 @takes_effect("leader.replication.throttled.rate")
 async def test_a_marked_partition_is_left_out_while_the_quota_is_exceeded_and_others_are_not(
-    tmp_path: Path, mock_clock: MockClock
+    tmp_path: Path, fetch: Fetch, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path) as broker:
         client = await with_records(broker)
@@ -76,9 +111,9 @@ async def test_a_marked_partition_is_left_out_while_the_quota_is_exceeded_and_ot
         assert all(size > 50_000 for size in sizes(first))
         second = await client.ask(fetch(0, 1), 11)
         assert sizes(second)[0] == 0 and sizes(second)[1] > 50_000
-        held = second.responses[0].partitions[0]
-        assert (held.error_code, held.high_watermark, held.log_start_offset) == (0, 1, 0)
-        observed = broker.server.replication.leader.observed(broker.server.clock.ms())
+        partition = of_events(second)[0]
+        assert (partition.error_code, partition.high_watermark, partition.log_start_offset) == (0, 1, 0)
+        observed = broker.server.storage.replication.leader.observed(broker.server.clock.ms())
         assert 50_000 < observed < 50_500, "only what was sent of the marked one was counted"
         # Just over 50 kB at 10 kB/s are repaid in just over five seconds.
         mock_clock.jump(5.0)
@@ -87,7 +122,9 @@ async def test_a_marked_partition_is_left_out_while_the_quota_is_exceeded_and_ot
         assert sizes(await client.ask(fetch(0), 11))[0] > 50_000
 
 
-async def test_traffic_of_marked_partitions_is_counted_without_a_bound_too(tmp_path: Path) -> None:
+async def test_traffic_of_marked_partitions_is_counted_without_a_bound_too(
+    tmp_path: Path, fetch: Fetch
+) -> None:
     async with running_broker(tmp_path) as broker:
         client = await with_records(broker)
         await mark(broker, "*")
@@ -98,7 +135,7 @@ async def test_traffic_of_marked_partitions_is_counted_without_a_bound_too(tmp_p
         assert "\nkafka_server_leaderreplication_quota_bound" not in page
 
 
-async def test_a_replica_in_sync_and_a_consumer_are_never_held(tmp_path: Path) -> None:
+async def test_a_replica_in_sync_and_a_consumer_are_never_held(tmp_path: Path, fetch: Fetch) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1") as broker:
         client = await with_records(broker)
         await mark(broker, "*")
@@ -108,7 +145,7 @@ async def test_a_replica_in_sync_and_a_consumer_are_never_held(tmp_path: Path) -
             assert all(size > 50_000 for size in sizes(await client.ask(fetch(0, replica=replica), 11)))
 
 
-async def test_another_brokers_replica_in_the_list_marks_nothing_here(tmp_path: Path) -> None:
+async def test_another_brokers_replica_in_the_list_marks_nothing_here(tmp_path: Path, fetch: Fetch) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1") as broker:
         client = await with_records(broker)
         await mark(broker, "0:2,1:1")
@@ -119,7 +156,7 @@ async def test_another_brokers_replica_in_the_list_marks_nothing_here(tmp_path: 
 
 
 async def test_a_held_replica_waits_for_its_time_and_an_append_does_not_wake_it(
-    tmp_path: Path, mock_clock: MockClock
+    tmp_path: Path, fetch: Fetch, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1000") as broker:
         client = await with_records(broker)
@@ -137,16 +174,20 @@ async def test_a_held_replica_waits_for_its_time_and_an_append_does_not_wake_it(
         assert sizes(answer) == [0]
 
 
-async def test_a_held_replica_is_told_of_an_offset_that_is_out_of_range_at_once(tmp_path: Path) -> None:
+async def test_a_held_replica_is_told_of_an_offset_that_is_out_of_range_at_once(
+    tmp_path: Path, fetch: Fetch
+) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1") as broker:
         client = await with_records(broker)
         await mark(broker, "0:1")
         await client.ask(fetch(0), 11)
         answer = await client.ask(fetch(0, offset=7, max_wait_ms=60_000), 11)
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert of_events(answer)[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_client_quotas_neither_hold_nor_count_a_replica(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_client_quotas_neither_hold_nor_count_a_replica(
+    tmp_path: Path, fetch: Fetch, mock_clock: MockClock
+) -> None:
     async with running_broker(tmp_path) as broker:
         client = await with_records(broker)
         quotas = broker.server.quotas
@@ -158,24 +199,26 @@ async def test_client_quotas_neither_hold_nor_count_a_replica(tmp_path: Path, mo
         assert (await client.ask(fetch(0, replica=-1), 11)).throttle_time_ms > 0
 
 
-async def test_a_replica_by_its_state_is_one_too_and_is_not_known_by_heart(tmp_path: Path) -> None:
+async def test_a_replica_by_its_state_is_one_too_and_is_not_cached(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1") as broker:
         client = await with_records(broker)
         await mark(broker, "*")
-        request = fetch(0, replica=-1)
+        request = small(0, replica=-1)
         request.replica_state = ReplicaState(REPLICA, 0)
         request.topics[0].topic_id = broker.server.partitions.by_name["events"].topic_id
         assert sizes(await client.ask(request, 15))[0] > 50_000
         assert sizes(await client.ask(request, 15)) == [0]
 
 
-async def test_who_may_not_administer_the_cluster_may_not_ask_as_a_replica(tmp_path: Path) -> None:
+async def test_a_client_that_may_not_administer_the_cluster_may_not_ask_as_a_replica(
+    tmp_path: Path, fetch: Fetch
+) -> None:
     async with running_broker(tmp_path) as broker:
         client = await with_records(broker)
         security = broker.server.security.config
         broker.server.security.configure(type(security)(wire_role="editor"))
         answer = await client.ask(fetch(0), 11)
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert of_events(answer)[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert sizes(await client.ask(fetch(0, replica=-1), 11))[0] > 50_000
 
 
@@ -194,11 +237,11 @@ async def test_replicas_that_are_none_are_refused_in_kafkas_words(tmp_path: Path
 
 
 @takes_effect("follower.replication.throttled.rate")
-async def test_the_followers_bound_is_kept_for_when_there_is_somebody_to_follow(tmp_path: Path) -> None:
+async def test_the_followers_bound_is_kept_until_there_is_a_leader_to_follow(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await with_records(broker)
         await alter(broker, follower_replication_throttled_rate="5000")
         assert await mark(broker, "1:1", key="follower") == (0, None)
-        follower = broker.server.replication.follower
+        follower = broker.server.storage.replication.follower
         assert follower.bound == 5_000
         assert follower.is_marked("events", 1) and not follower.is_marked("events", 0)

@@ -17,9 +17,7 @@ async def fill(running: RunningBroker) -> None:
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-async def test_retention_reaches_topics_that_nobody_has_asked_for(
-    tmp_path: Path, mock_clock: MockClock
-) -> None:
+async def test_retention_applies_to_topics_without_requests(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *RETENTION) as first:
         await fill(first)
     async with running_broker(tmp_path, *RETENTION) as second:

@@ -2,6 +2,7 @@
 clock, and only its own connection waits.
 """
 
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -11,11 +12,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api import a00_produce, produce_cache
 from broker.api.context import RequestContext
-from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response
-from broker.api.retry_storm import GatedRequestCache
+from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, StagedAppends
+from broker.api.retry_storm import GatedFastPath
 from broker.errors import ErrorCode
+from broker.log import disk
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.offset_commit import (
@@ -156,13 +157,13 @@ async def test_a_fetch_waits_no_longer_than_it_said_it_would(
 ) -> None:
     await alter(broker, automq_retry_storm_backoff_enabled="true")
     client = await broker.connect()
-    asked = [FetchPartition(0, fetch_offset=99, partition_max_bytes=1_000)]
+    partitions = [FetchPartition(0, fetch_offset=99, partition_max_bytes=1_000)]
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1_000,
         session_epoch=-1,
-        topics=[FetchTopic("events", partitions=asked)],
+        topics=[FetchTopic("events", partitions=partitions)],
     )
     for _ in range(5):
         answer = await client.ask(request, 11)
@@ -227,8 +228,7 @@ async def test_a_produce_whose_write_fails_waits_as_well(
     for _ in range(2):
         answer = await client.ask(request, PRODUCE_VERSION)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-    for module in (a00_produce, produce_cache):
-        monkeypatch.setattr(module, "append_error", lambda _log, _staged: ErrorCode.KAFKA_STORAGE_ERROR)
+    monkeypatch.setattr(disk, "write_at", no_space)
     for _ in range(5):
         answer = await client.ask(request, PRODUCE_VERSION)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -248,14 +248,13 @@ async def test_a_delayed_answer_and_a_request_quota_go_together(
     assert await is_answered_after(mock_clock, client, 1_000)
 
 
-class Failing(AfterCommit):
-    """An append that has failed."""
+def no_space(*_: object) -> int:
+    raise OSError(errno.ENOSPC, "no space left")
 
-    logs = ()
 
-    def finish(self) -> Outcome:
-        part = PartitionProduceResponse(0, ErrorCode.KAFKA_STORAGE_ERROR)
-        return Response(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
+def failed_append() -> Outcome:
+    part = PartitionProduceResponse(0, ErrorCode.KAFKA_STORAGE_ERROR)
+    return Response(ProduceResponse([TopicProduceResponse("events", partition_responses=[part])]))
 
 
 async def test_an_append_that_fails_at_the_commit_waits_as_well(
@@ -264,11 +263,11 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
     async with running_broker(tmp_path, "automq.retry.storm.backoff.enabled=true") as running:
         gate = running.server.retry_storm
 
-        class RequestCache:
-            def serve(self, _frame: object, _context: object) -> Outcome:
-                return Failing()
+        class FailingPath:
+            is_charged = True
 
-            def learn(self, *_: object) -> None: ...
+            def serve(self, _frame: object, _context: object) -> Outcome:
+                return StagedAppends((), failed_append)
 
             def forget(self) -> None: ...
 
@@ -277,7 +276,7 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
         (channel,) = running.server.socket_server.channels()
         context = RequestContext()
         context.connection, context.now_ms = channel, 0
-        gated = GatedRequestCache(RequestCache(), PRODUCE, gate)
+        gated = GatedFastPath(FailingPath(), PRODUCE, gate)
         outcomes = []
         for _ in range(6):
             outcome = gated.serve(b"", context)

@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.network.connection.channel import Channel
-from broker.network.connection.receive import Frame
 from broker.network.handling.request_channel import Request
+from broker.network.handling.routes import Route, Routes
 from broker.network.processor import Processor
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored
-from tests.support.hostile import told
+from tests.support.hostile import log_texts
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
 
 class Polls(trio.abc.Instrument):
-    """How many completed receives each connection had in each turn of the event loop."""
+    """How many completed receives each connection, or the only one, had in each turn of the event loop."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -29,28 +28,32 @@ class Polls(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         self.turn += 1
 
+    def watch_queue(self, processor: Processor) -> None:
+        """Count the requests of each connection that its processor queues."""
+        put_nowait = processor._put_nowait
 
-@pytest.fixture
-def polls(monkeypatch: pytest.MonkeyPatch) -> Polls:
-    found = Polls()
-    admit = Processor._admit
+        def counted(request: Request) -> None:
+            self.seen[self.turn, request.channel.id] += 1
+            put_nowait(request)
 
-    def counted(processor: Processor, channel: Channel, frame: Frame, now: int) -> Request | None:
-        found.seen[found.turn, channel.id] += 1
-        return admit(processor, channel, frame, now)
+        processor._put_nowait = counted
 
-    monkeypatch.setattr(Processor, "_admit", counted)
-    return found
+    def watch_routes(self, routes: Routes) -> None:
+        """Count the requests of the only connection, also those that are answered from a cache."""
+        get = routes.get
+
+        def counted(head: int) -> Route | None:
+            self.seen[self.turn, ""] += 1
+            return get(head)
+
+        routes.get = counted  # type: ignore[assignment]
 
 
 @pytest.fixture(params=[(), ("queued.max.request.bytes=104857600",)], ids=["unbounded", "bounded"])
-async def broker(
-    tmp_path: Path, polls: Polls, request: pytest.FixtureRequest
-) -> AsyncIterator[RunningBroker]:
+async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RunningBroker]:
     async with running_broker(tmp_path, *request.param) as running:
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
-        polls.seen.clear()
         yield running
 
 
@@ -64,7 +67,10 @@ async def converse(broker: RunningBroker, name: str, count: int) -> None:
             assert await correlation_ids(client, 100) == list(range(at, at + 100))
 
 
-async def test_five_connections_with_five_hundred_requests_each(polls: Polls, broker: RunningBroker) -> None:
+async def test_five_connections_with_five_hundred_requests_each(broker: RunningBroker) -> None:
+    polls = Polls()
+    for processor in broker.server.socket_server.processors():
+        polls.watch_queue(processor)
     trio.lowlevel.add_instrument(polls)
     async with trio.open_nursery() as nursery:
         for number in range(5):
@@ -76,12 +82,14 @@ async def test_five_connections_with_five_hundred_requests_each(polls: Polls, br
     assert max(polls.seen.values()) == 1, "one completed receive of a channel in a poll"
 
 
-async def test_who_is_answered_by_heart_gets_no_larger_share(polls: Polls, tmp_path: Path) -> None:
+async def test_a_client_that_is_answered_from_the_cache_gets_no_larger_share(tmp_path: Path) -> None:
     """An unmuted channel gets one buffered receive and one from the poll."""
+    polls = Polls()
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         await client.stream.send_all(numbered(18, 0, 0, b""))
         assert await correlation_ids(client, 1) == [0]
+        polls.watch_routes(broker.server.socket_server.listeners[0].routes)
         trio.lowlevel.add_instrument(polls)
         stream = b"".join(numbered(18, 0, at, b"") for at in range(5_000))
         async with trio.open_nursery() as nursery:
@@ -89,13 +97,14 @@ async def test_who_is_answered_by_heart_gets_no_larger_share(polls: Polls, tmp_p
             for at in range(0, 5_000, 500):
                 assert await correlation_ids(client, 500) == list(range(at, at + 500))
         trio.lowlevel.remove_instrument(polls)
+        assert sum(polls.seen.values()) == 5_000
         assert max(polls.seen.values()) <= 2
 
 
 async def fetched(client: WireClient, size: int) -> bytes:
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=size)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=size)
     answer = await client.ask(
-        FetchRequest(max_wait_ms=0, max_bytes=size, topics=[FetchTopic("events", partitions=[asked])]), 11
+        FetchRequest(max_wait_ms=0, max_bytes=size, topics=[FetchTopic("events", partitions=[partition])]), 11
     )
     return bytes(answer.responses[0].partitions[0].records)
 
@@ -122,4 +131,4 @@ async def test_an_empty_frame_is_a_frame(broker: RunningBroker, caplog: pytest.L
     client = await broker.connect()
     await client.stream.send_all(bytes(4))
     assert await client.is_closed()
-    assert told(caplog) == ["a request of 0 bytes has no header: expected at least 10"]
+    assert log_texts(caplog) == ["a request of 0 bytes has no header: expected at least 10"]

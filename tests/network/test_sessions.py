@@ -15,7 +15,7 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.network.automq.frames import AUTOMQ, correlation_ids, encoded, numbered
-from tests.support.hostile import is_served, told
+from tests.support.hostile import is_served, log_texts
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect
 
@@ -92,7 +92,7 @@ async def test_a_request_after_it_closes_the_connection(
     mock_clock.jump((LIFETIME_MS + 1) / 1000)
     await client.send(ApiVersionsRequest("x", "1"), 3)
     assert await client.is_closed()
-    assert told(caplog) == [ENDED]
+    assert log_texts(caplog) == [ENDED]
     assert figures(broker) == {"logins": 2, "expired": 1}
     # Who says nothing is not looked at. (Kafka's SaslAuthenticatorTest waits twice as long.)
     assert not await is_closed_now(silent, broker)
@@ -101,7 +101,7 @@ async def test_a_request_after_it_closes_the_connection(
     assert await silent.is_closed()
 
 
-async def test_an_answer_that_is_known_by_heart_is_given_to_nobody_whose_login_is_over(
+async def test_a_cached_answer_is_not_given_after_the_login_has_expired(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await logged_in(broker)
@@ -137,7 +137,7 @@ async def test_a_login_is_renewed_whenever_a_handshake_comes_first(
     assert await client.is_closed()
 
 
-async def test_how_long_a_renewal_took_is_told(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_how_long_a_renewal_took_is_reported(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await logged_in(broker)
     assert await shake(client) == 0
     mock_clock.jump(0.25)
@@ -159,7 +159,7 @@ async def test_another_handshake_within_a_second_is_out_of_place(
     assert await log_in(client) == (0, LIFETIME_MS)
 
 
-async def test_nobody_becomes_somebody_else(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_no_user_becomes_another_user(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await logged_in(broker)
     assert await shake(client) == 0
     reply = await client.ask(SaslAuthenticateRequest(b"\0bob\0other"), 2)
@@ -202,7 +202,7 @@ async def test_nothing_but_the_token_is_heard_during_a_renewal(
     assert await shake(client) == 0
     await client.send(ApiVersionsRequest("x", "1"), 3)
     assert await client.is_closed()
-    assert told(caplog) == ["ApiVersions during re-authentication"]
+    assert log_texts(caplog) == ["ApiVersions during re-authentication"]
 
 
 async def test_what_is_sent_behind_the_token_is_answered_after_it(broker: RunningBroker) -> None:
@@ -263,11 +263,11 @@ async def test_the_nearest_setting_holds(
 async def test_where_logins_do_not_end_requests_are_not_asked_about_it(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    calls = []
     refusal = Sessions.refusal
 
     def counted(sessions: Sessions, channel: Channel, frame: Frame, now_ms: int) -> str | None:
-        asked.append(channel.listener)
+        calls.append(channel.listener)
         return refusal(sessions, channel, frame, now_ms)
 
     monkeypatch.setattr(Sessions, "refusal", counted)
@@ -277,5 +277,5 @@ async def test_where_logins_do_not_end_requests_are_not_asked_about_it(
             client = await connect(listener.acceptor.address[1])
             broker.clients.append(client)
             assert (await client.ask(ApiVersionsRequest(), 0)).error_code == 0
-    assert asked
-    assert set(asked) == {"SASL_PLAINTEXT"}
+    assert calls
+    assert set(calls) == {"SASL_PLAINTEXT"}

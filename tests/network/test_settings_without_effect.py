@@ -26,7 +26,7 @@ REPLICAS = "follower.replication.throttled.replicas"
 WHY = "this broker does not replicate from other brokers"
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
+def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
     """(words, resource) since the last call."""
     lines = [
         (each.getMessage(), each.__dict__["resource"])
@@ -56,24 +56,24 @@ async def test_where_they_are_set_the_log_says_so(tmp_path: Path, caplog: pytest
         request = create_topic()
         request.topics[0].configs = [CreatableTopicConfig(REPLICAS, "*")]
         assert (await client.ask(request, 5)).topics[0].error_code == 0
-        assert told(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
+        assert warnings(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
 
         assert await set_on_topic(client, REPLICAS, "0:1", validate=True) == 0
         assert await set_on_topic(client, REPLICAS, "nonsense") != 0
         assert await set_on_topic(client, "leader.replication.throttled.replicas", "*") == 0
-        assert told(caplog) == [], "nothing was set in vain"
+        assert warnings(caplog) == [], "nothing was set in vain"
         assert await set_on_topic(client, REPLICAS, "0:1") == 0
-        assert told(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
+        assert warnings(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
 
         assert await alter_through(client, {RATE: "7"}, BROKER_ONE) == (0, None)
         assert await alter_through(client, {RATE: "8"}, ALL_BROKERS) == (0, None)
         words = f"{RATE} has no effect: {WHY}"
-        assert told(caplog) == [(words, "broker 1"), (words, "all brokers")]
+        assert warnings(caplog) == [(words, "broker 1"), (words, "all brokers")]
         assert await alter_through(client, {RATE: None}, BROKER_ONE) == (0, None)
-        assert told(caplog) == []
+        assert warnings(caplog) == []
 
     async with running_broker(tmp_path):
-        assert sorted(told(caplog)) == [
+        assert sorted(warnings(caplog)) == [
             (words, "all brokers"),
             (f"{REPLICAS} has no effect: {WHY}", "topic events"),
         ]

@@ -58,13 +58,13 @@ def simulated(scenario: Scenario) -> dict[str, Told]:
 
 
 def _told(connection: Connection, end_us: int) -> Told:
-    told: Told = []
+    reported: Told = []
     totals = connection.throttles[QuotaKind.PRODUCE]
     while (at_us := connection.next_at()) is not None and at_us < end_us:
         before = totals.total_ms
         connection.send(at_us)
-        told.append((at_us // 1000, totals.total_ms - before))
-    return told
+        reported.append((at_us // 1000, totals.total_ms - before))
+    return reported
 
 
 async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
@@ -73,34 +73,34 @@ async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
     seconds = 120
     scenario = greedy_clients((5_000, 12_000, 16_000, 25_000, 40_000), per_size=10, seconds=seconds)
     expected = simulated(scenario)
-    told: dict[str, Told] = {name: [] for name in expected}
+    throttles: dict[str, Told] = {name: [] for name in expected}
 
     async def insist(broker: RunningBroker, client_id: str) -> None:
         client = await broker.connect(client_id)
         request = produce_request_of(int(client_id.split("-")[0]), client_id)
         while True:
             answer = await client.ask(request, PRODUCE_VERSION)
-            told[client_id].append((round(trio.current_time() * 1000), answer.throttle_time_ms))
+            throttles[client_id].append((round(trio.current_time() * 1000), answer.throttle_time_ms))
 
     async with running_broker(tmp_path) as broker:
         assert (await (await broker.connect("maker")).ask(create_topic(), 5)).topics[0].error_code == 0
         broker.server.quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", BOUND)
-        held = broker.server.quotas.produce.throttled
+        throttled = broker.server.quotas.produce.throttled
         async with trio.open_nursery() as clients:
-            for client_id in told:
+            for client_id in throttles:
                 clients.start_soon(insist, broker, client_id)
             while True:
-                while len(held) < len(told):
+                while len(throttled) < len(throttles):
                     await trio.testing.wait_all_tasks_blocked(0.005)
-                next_ms = held.next_deadline()
+                next_ms = throttled.next_deadline()
                 assert next_ms is not None
                 if next_ms - BASE_MS >= seconds * 1000:
                     break
                 mock_clock.jump((next_ms - broker.server.clock.ms()) / 1000)
                 await trio.testing.wait_all_tasks_blocked(0.005)
             clients.cancel_scope.cancel()
-    assert told == expected
-    assert sum(len(each) for each in told.values()) > 500
+    assert throttles == expected
+    assert sum(len(each) for each in throttles.values()) > 500
 
 
 @dataclass
@@ -123,7 +123,7 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
     sizes = [3_000_000 + 70_001 * number for number in range(250)]
     scenario = greedy_clients(sizes, per_size=4, seconds=seconds)
     expected = simulated(scenario)
-    told: dict[str, Told] = {name: [] for name in expected}
+    throttles: dict[str, Told] = {name: [] for name in expected}
     quotas, clock = quotas_of(scenario), TrioClock()
     throttled = quotas.produce.throttled
 
@@ -139,7 +139,7 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
         while True:
             now_ms = clock.ms()
             throttle = quotas.record_produce("ANONYMOUS", client_id, size, now_ms)
-            told[client_id].append((now_ms - BASE_MS, throttle.throttle_ms if throttle else 0))
+            throttles[client_id].append((now_ms - BASE_MS, throttle.throttle_ms if throttle else 0))
             if throttle is None:
                 await trio.lowlevel.checkpoint()
                 continue
@@ -151,7 +151,7 @@ async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
     with trio.move_on_after(seconds - 0.0005):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reaper.run)
-            for client_id in told:
+            for client_id in throttles:
                 nursery.start_soon(insist, client_id)
-    assert told == expected
-    assert sum(len(each) for each in told.values()) > 10_000
+    assert throttles == expected
+    assert sum(len(each) for each in throttles.values()) > 10_000

@@ -48,7 +48,7 @@ async def test_a_request_of_the_largest_size_is_served_and_one_byte_more_ends_th
 async def test_ten_requests_before_a_close_are_all_delivered(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
-    """Of acks=0, as in Kafka's test: nothing is answered that nobody could read."""
+    """With acks=0, as in Kafka's test, so that no response is written."""
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         polite = await broker.connect()
         assert (await polite.ask(create_topic(), 5)).topics[0].error_code == 0

@@ -93,7 +93,7 @@ async def test_a_task_that_cannot_start_is_its_callers_trouble() -> None:
             await tasks.start(taken, name="console")
 
 
-async def test_a_task_that_fails_after_its_start_is_everybodys() -> None:
+async def test_a_task_that_fails_after_its_start_ends_the_broker() -> None:
     async def serves_a_while(*, task_status: trio.TaskStatus[int]) -> None:
         task_status.started(8080)
         await breaks()

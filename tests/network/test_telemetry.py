@@ -71,13 +71,13 @@ async def test_what_a_client_says_is_what_prometheus_reads(
     broker: RunningBroker, mock_clock: MockClock, codec: Codec
 ) -> None:
     client = await broker.connect("orders")
-    asked = await ask(client)
-    said = metrics(gauge(QUEUE, 12.5, node_id=1), counter("org.sent", 3))
-    assert await push(client, asked, said, codec) == NONE
+    subscription = await ask(client)
+    pushed = metrics(gauge(QUEUE, 12.5, node_id=1), counter("org.sent", 3))
+    assert await push(client, subscription, pushed, codec) == NONE
     mock_clock.jump(INTERVAL_S)
-    assert await push(client, asked, said, codec) == NONE
+    assert await push(client, subscription, pushed, codec) == NONE
     page = parse(broker.server.prometheus.page())
-    whose = {"client_instance_id": uuid_text(asked.client_instance_id), "client_id": "orders"}
+    whose = {"client_instance_id": uuid_text(subscription.client_instance_id), "client_id": "orders"}
     assert page["org_apache_kafka_producer_record_queue_count"].value(node_id="1", **whose) == 12.5
     assert page["org_sent_total"].value(**whose) == 6
     assert page["org_sent_total"].kind == "counter"
@@ -89,18 +89,18 @@ async def test_the_gates_hold_over_the_wire_to_the_millisecond(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()
-    asked = await ask(client)
-    assert (await ask(client, asked.client_instance_id)).error_code == TOO_EARLY
-    assert await push(client, asked) == NONE
-    assert await push(client, asked) == TOO_EARLY
+    subscription = await ask(client)
+    assert (await ask(client, subscription.client_instance_id)).error_code == TOO_EARLY
+    assert await push(client, subscription) == NONE
+    assert await push(client, subscription) == TOO_EARLY
     mock_clock.jump(INTERVAL_S - 0.001)
-    assert await push(client, asked) == TOO_EARLY
+    assert await push(client, subscription) == TOO_EARLY
     mock_clock.jump(0.001)
-    assert await push(client, asked) == NONE
+    assert await push(client, subscription) == NONE
     assert total(broker, "throttle_count") == 3
     assert total(broker, "plugin_export_count") == 0
-    assert await push(client, asked, terminating=True) == NONE
-    assert await push(client, asked) == ErrorCode.INVALID_REQUEST
+    assert await push(client, subscription, terminating=True) == NONE
+    assert await push(client, subscription) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -118,21 +118,23 @@ async def test_a_bad_push_is_refused_and_the_connection_goes_on(
     broker: RunningBroker, mock_clock: MockClock, packed: bytes, codec: int, error: ErrorCode
 ) -> None:
     client = await broker.connect()
-    asked = await ask(client)
-    assert await push(client, asked, packed=packed, codec=codec) == error
+    subscription = await ask(client)
+    assert await push(client, subscription, packed=packed, codec=codec) == error
     is_of_a_receiver = error is ErrorCode.INVALID_RECORD or (len(packed) < 5_000 and codec != 100)
     assert total(broker, "plugin_error_count") == (1 if is_of_a_receiver else 0)
     assert total(broker, "plugin_export_count") == 0
     mock_clock.jump(INTERVAL_S)
-    assert await push(client, asked, metrics(gauge(QUEUE, 1))) == NONE
+    assert await push(client, subscription, metrics(gauge(QUEUE, 1))) == NONE
 
 
 async def test_in_automqs_mode_a_push_is_answered_in_its_turn(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, "socket.server.mode=automq") as running:
         client = await running.connect()
-        asked = await ask(client)
+        subscription = await ask(client)
         payload = metrics(gauge(QUEUE, 1))
-        request = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, False, 0, payload)
+        request = PushTelemetryRequest(
+            subscription.client_instance_id, subscription.subscription_id, False, 0, payload
+        )
         sent = [await client.send(request, 0), await client.send(ApiVersionsRequest("t", "1"), 3)]
         answers = [await client.receive(72, 0), await client.receive(18, 3)]
         assert [correlation_id for correlation_id, _ in answers] == sent
@@ -148,9 +150,9 @@ async def test_an_instance_leaves_the_figures_with_its_connection(
     assert total(broker, "instance_count") == 0
     clients = [await broker.connect(f"c{number}") for number in (1, 2)]
     for client in clients:
-        asked = await ask(client)
-        assert await push(client, asked, metrics(gauge(QUEUE, 1))) == NONE
-        assert await push(client, asked) == TOO_EARLY
+        subscription = await ask(client)
+        assert await push(client, subscription, metrics(gauge(QUEUE, 1))) == NONE
+        assert await push(client, subscription) == TOO_EARLY
     assert total(broker, "instance_count") == 2 and total(broker, "throttle_count") == 2
     assert len(figures(broker)["org_apache_kafka_producer_record_queue_count"]) == 2
     await trio.aclose_forcefully(clients[0].stream)
@@ -176,10 +178,10 @@ async def test_a_changed_subscription_reaches_a_client_at_its_next_request(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect("late")
-    asked = await ask(client)
+    subscription = await ask(client)
     await subscribe(broker, "more", metrics="*", interval_ms="30000", match="client_id=late")
-    assert await push(client, asked, metrics(gauge(QUEUE, 1))) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    again = await ask(client, asked.client_instance_id)
+    assert await push(client, subscription, metrics(gauge(QUEUE, 1))) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    again = await ask(client, subscription.client_instance_id)
     assert (again.error_code, again.requested_metrics, again.push_interval_ms) == (0, ["*"], 30_000)
     assert total(broker, "unknown_subscription_request_count") == 1
     assert await push(client, again, metrics(gauge(QUEUE, 1))) == NONE

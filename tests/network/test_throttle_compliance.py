@@ -34,7 +34,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 async def advance(clock: MockClock, ms: int) -> None:
-    """A ten-millionth of a second more, since sums of fractions may be short of what somebody waits for."""
+    """A ten-millionth of a second more, since sums of fractions may be short of the time waited."""
     clock.jump(ms / 1000 + 1e-7)
     await wait_all_tasks_blocked(0.01)
 
@@ -81,7 +81,7 @@ async def play(broker: RunningBroker, clock: MockClock, sends_at_ms: int, rounds
     return client
 
 
-async def test_who_sends_in_spite_of_its_throttle_is_shown_so(
+async def test_a_client_that_sends_in_spite_of_its_throttle_is_shown_so(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await play(broker, mock_clock, sends_at_ms=500, rounds=1)
@@ -90,12 +90,12 @@ async def test_who_sends_in_spite_of_its_throttle_is_shown_so(
     assert verdicts(broker) == ({False}, {False})
 
 
-async def test_who_waits_is_shown_so(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_a_client_that_waits_is_shown_so(broker: RunningBroker, mock_clock: MockClock) -> None:
     await play(broker, mock_clock, sends_at_ms=1_000, rounds=2)
     assert verdicts(broker) == ({True}, {True})
 
 
-async def test_who_sends_a_millisecond_after_each_answer_is_seen_when_nothing_else_is_on_its_way(
+async def test_a_client_that_sends_a_millisecond_after_each_answer_is_seen_when_nothing_else_is_on_its_way(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """The fourth and fifth throttles are 25 ms longer than was told; no throttle is ever shorter."""
@@ -118,7 +118,7 @@ async def test_who_sends_a_millisecond_after_each_answer_is_seen_when_nothing_el
     assert verdicts(broker) == ({False}, {False})
 
 
-async def test_who_keeps_requests_on_their_way_and_waits_is_seen_to_send_when_it_is_free(
+async def test_a_client_that_keeps_requests_on_their_way_and_waits_is_seen_to_send_when_it_is_free(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """Three at once to begin with, then one whenever the told time is over."""
@@ -137,8 +137,10 @@ async def test_who_keeps_requests_on_their_way_and_waits_is_seen_to_send_when_it
     assert verdicts(broker) == ({True}, {True})
 
 
-async def test_who_is_not_answered_cannot_know(broker: RunningBroker, mock_clock: MockClock) -> None:
-    """acks=0: the connection is muted, and nobody is told to wait."""
+async def test_a_client_that_is_not_answered_cannot_know(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """acks=0: the connection is muted, and no response carries a throttle time."""
     client = await broker.connect(CLIENT)
     await send(client, 30_000, acks=0)
     for _ in range(4):

@@ -59,7 +59,7 @@ def _readable(client: WireClient) -> bytes:
 
 
 @pytest.mark.parametrize(("size", "throttle_ms"), [(9_999, 0), (10_000, 0), (11_000, 1_000)])
-async def test_the_throttle_is_told_at_the_bound_and_above_it(
+async def test_the_throttle_is_reported_at_the_bound_and_above_it(
     broker: RunningBroker, mock_clock: MockClock, size: int, throttle_ms: int
 ) -> None:
     assert await produce(await broker.connect(GREEDY), size) == throttle_ms
@@ -161,8 +161,8 @@ async def test_a_refused_topic_holds_the_connection_until_the_tokens_are_back(
     """Eleven windows of 2 save up 22; of two topics of 30 one is made, and 8 are owed for 4 s."""
     broker.server.quotas.apply(Entity(client_id="maker"), "controller_mutation_rate", 2)
     client = await broker.connect("maker")
-    asked = CreateTopicsRequest([CreatableTopic(name, 30, 1) for name in ("a", "b")])
-    answer = await client.ask(asked, 7)
+    request = CreateTopicsRequest([CreatableTopic(name, 30, 1) for name in ("a", "b")])
+    answer = await client.ask(request, 7)
     assert [each.error_code for each in answer.topics] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
     left = broker.server.quotas.mutation.throttled.rows(broker.server.clock.ms())
     assert [row.remaining_ms for row in left] == [answer.throttle_time_ms]

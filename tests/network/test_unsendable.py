@@ -19,7 +19,7 @@ LIST_GROUPS = 16
 WORDS = "Attempting to send response via channel for which there is no open connection, connection id "
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
+def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
     """(connection id, how many others there were) of each warning."""
     lines = [each for each in caplog.records if each.name == unsendable.__name__]
     assert all(each.levelno == logging.WARNING and each.getMessage().startswith(WORDS) for each in lines)
@@ -34,9 +34,9 @@ def test_one_line_a_second_at_most_and_the_next_counts_the_others(
     for number in range(5):
         responses.warn(f"c{number}", 7_000)
     responses.warn("late", 7_000 + at_ms)
-    assert told(caplog) == [("c0", 0), ("late", 4)][:lines]
+    assert warnings(caplog) == [("c0", 0), ("late", 4)][:lines]
     responses.warn("last", 7_000 + 5 * QUIET_MS)
-    assert told(caplog)[-1] == ("last", 0 if lines == 2 else 5)
+    assert warnings(caplog)[-1] == ("last", 0 if lines == 2 else 5)
 
 
 async def leaves_before(broker: RunningBroker, outcome: Outcome) -> str:
@@ -71,7 +71,7 @@ async def test_an_answer_without_a_connection_is_warned_about_and_measured(
 ) -> None:
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         gone = await leaves_before(broker, Response(ListGroupsResponse()))
-        assert told(caplog) == [(gone, 0)]
+        assert warnings(caplog) == [(gone, 0)]
         measured = broker.server.socket_server.metrics.of("ListGroups", 0)
         assert (measured.requests, sum(measured.response_send)) == (1, 0)
 
@@ -83,4 +83,4 @@ async def test_what_would_send_nothing_is_not_warned_about(
     """Kafka warns only in sendResponse: not for NoOpResponse and CloseConnectionResponse."""
     async with running_broker(tmp_path) as broker:
         await leaves_before(broker, outcome)
-        assert told(caplog) == []
+        assert warnings(caplog) == []

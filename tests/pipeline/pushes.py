@@ -44,8 +44,8 @@ def ns(second: float) -> int:
     return NOON_MS * 1_000_000 + round(second * 1e9)
 
 
-def attributes(**said: str | float) -> list[KeyValue]:
-    return [KeyValue(key=key, value=_value(value)) for key, value in said.items()]
+def attributes(**attribute_values: str | float) -> list[KeyValue]:
+    return [KeyValue(key=key, value=_value(value)) for key, value in attribute_values.items()]
 
 
 def _value(value: str | float) -> AnyValue:
@@ -60,16 +60,20 @@ def _value(value: str | float) -> AnyValue:
 
 
 def number(
-    second: float, value: float | None = 1.0, start: float | None = None, flags: int = 0, **said: str | float
+    second: float,
+    value: float | None = 1.0,
+    start: float | None = None,
+    flags: int = 0,
+    **values: str | float,
 ) -> NumberDataPoint:
-    told = NumberDataPoint(time_unix_nano=ns(second), attributes=attributes(**said), flags=flags)
+    point = NumberDataPoint(time_unix_nano=ns(second), attributes=attributes(**values), flags=flags)
     if start is not None:
-        told.start_time_unix_nano = ns(start)
+        point.start_time_unix_nano = ns(start)
     if isinstance(value, int):
-        told.as_int = value
+        point.as_int = value
     elif value is not None:
-        told.as_double = value
-    return told
+        point.as_double = value
+    return point
 
 
 def distribution(
@@ -91,32 +95,34 @@ def distribution(
     )
 
 
-def gauge(name: str, *told: NumberDataPoint) -> Metric:
+def gauge(name: str, *points: NumberDataPoint) -> Metric:
     metric = Metric(name=name, unit="1")
-    metric.gauge.data_points.extend(told)
+    metric.gauge.data_points.extend(points)
     return metric
 
 
-def counter(name: str, *told: NumberDataPoint, temporality: Any = DELTA, is_monotonic: bool = True) -> Metric:
+def counter(
+    name: str, *points: NumberDataPoint, temporality: Any = DELTA, is_monotonic: bool = True
+) -> Metric:
     metric = Metric(name=name, unit="1")
     metric.sum.aggregation_temporality = temporality
     metric.sum.is_monotonic = is_monotonic
-    metric.sum.data_points.extend(told)
+    metric.sum.data_points.extend(points)
     return metric
 
 
-def histogram(name: str, *told: HistogramDataPoint, temporality: Any = DELTA) -> Metric:
+def histogram(name: str, *points: HistogramDataPoint, temporality: Any = DELTA) -> Metric:
     metric = Metric(name=name, unit="ms")
     metric.histogram.aggregation_temporality = temporality
-    metric.histogram.data_points.extend(told)
+    metric.histogram.data_points.extend(points)
     return metric
 
 
 def payload(*metrics: Metric, **resource: str | float) -> bytes:
     data = MetricsData()
-    told = data.resource_metrics.add()
-    told.resource.attributes.extend(attributes(**resource))
-    scope = told.scope_metrics.add()
+    added = data.resource_metrics.add()
+    added.resource.attributes.extend(attributes(**resource))
+    scope = added.scope_metrics.add()
     scope.scope.name = "kafka"
     scope.metrics.extend(metrics)
     return bytes(data.SerializeToString())
@@ -124,9 +130,9 @@ def payload(*metrics: Metric, **resource: str | float) -> bytes:
 
 def push(offset: int, value: bytes | None, second: float = 0, **headers: str | None) -> Row:
     """Return a record of the topic; a header of None is left out."""
-    said = {name: text for name, text in (HEADERS | headers).items() if text is not None}
+    present = {name: text for name, text in (HEADERS | headers).items() if text is not None}
     time = datetime.fromtimestamp(NOON_MS / 1000 + second, UTC)
-    return TELEMETRY, 0, offset, time, value, [(name, text.encode()) for name, text in said.items()]
+    return TELEMETRY, 0, offset, time, value, [(name, text.encode()) for name, text in present.items()]
 
 
 def silver_rows(spark: SparkSession, rows: list[Row]) -> dict[str, DataFrame]:

@@ -19,11 +19,11 @@ def weir(*arguments):
 
 
 @pytest.fixture
-def nobody():
+def closed_port():
     """Return an unused port of this machine."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{sock.getsockname()[1]}"
 
 
 def test_the_commands_are_listed_without_spark():
@@ -32,10 +32,10 @@ def test_the_commands_are_listed_without_spark():
     assert all(name in done.output for name in ("run", "backfill", "export", "tables", "maintain"))
 
 
-def test_a_cluster_that_does_not_answer_is_told(nobody):
-    done = weir("run", "--bootstrap", nobody)
+def test_a_cluster_that_does_not_answer_is_reported(closed_port):
+    done = weir("run", "--bootstrap", closed_port)
     assert done.exit_code == 1
-    assert "no broker is reachable" in done.output and nobody in done.output
+    assert "no broker is reachable" in done.output and closed_port in done.output
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:", ":9092", "localhost:kafka"])
@@ -45,8 +45,8 @@ def test_an_address_that_is_none_is_refused(address):
 
 
 @pytest.mark.parametrize("pair", ["security.protocol", "=SSL"])
-def test_an_option_that_is_no_pair_is_refused(pair, nobody):
-    done = weir("run", "--bootstrap", nobody, "--option", pair)
+def test_an_option_that_is_no_pair_is_refused(pair, closed_port):
+    done = weir("run", "--bootstrap", closed_port, "--option", pair)
     assert done.exit_code == 2 and "--option: expected KEY=VALUE" in done.output
 
 
@@ -71,7 +71,7 @@ with _status("Reading [/events]") as write:
 LINE = b"batch 0: " + b"1,000 [b]records " * 9
 
 
-def test_progress_is_plain_lines_where_nobody_looks():
+def test_progress_is_plain_lines_without_a_terminal():
     done = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, timeout=30)
     assert (done.returncode, done.stdout) == (130, LINE + b"\n")
 
@@ -96,7 +96,7 @@ def test_old_versions_are_kept_for_a_week_at_least():
     assert weir("maintain", "--keep-hours", 167).exit_code == 2
 
 
-def test_a_machine_without_java_is_told(monkeypatch, tmp_path):
+def test_a_machine_without_java_is_reported(monkeypatch, tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -112,36 +112,36 @@ def java(monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("tables",), ("maintain",)])
-def test_a_warehouse_without_tables_is_told_before_spark_starts(java, tmp_path, command):
+def test_a_warehouse_without_tables_is_reported_before_spark_starts(java, tmp_path, command):
     done = weir(*command, "--warehouse", tmp_path / "nothing")
     assert done.exit_code == 1 and f"no tables at {tmp_path}" in done.output
 
 
-def test_a_warehouse_that_is_a_file_is_told_before_spark_starts(java, tmp_path):
+def test_a_warehouse_that_is_a_file_is_reported_before_spark_starts(java, tmp_path):
     (tmp_path / "file").write_text("")
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "file/warehouse")
     assert done.exit_code == 1 and "is not a folder" in done.output
 
 
-def test_a_warehouse_that_cannot_be_written_is_told_before_spark_starts(java, tmp_path, monkeypatch):
+def test_a_warehouse_that_cannot_be_written_is_reported_before_spark_starts(java, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.command.os.access", lambda _path, mode: not mode & os.W_OK)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "new/warehouse")
     assert done.exit_code == 1 and f"{tmp_path} is not writable" in done.output
 
 
-def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path):
+def test_files_that_are_not_there_are_reported_before_spark_starts(tmp_path):
     done = weir("backfill", tmp_path / "nothing", "--warehouse", tmp_path / "warehouse")
     assert (done.exit_code, done.output) == (1, f"Error: {tmp_path}/nothing does not exist\n")
 
 
-def test_files_that_cannot_be_read_are_told_before_spark_starts(tmp_path, monkeypatch):
+def test_files_that_cannot_be_read_are_reported_before_spark_starts(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.command.os.access", lambda *_: False)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "warehouse")
     assert (done.exit_code, done.output) == (1, f"Error: {tmp_path} cannot be read\n")
 
 
-def test_a_folder_that_is_there_is_not_exported_to(tmp_path, nobody):
-    done = weir("export", "--to", tmp_path, "--bootstrap", nobody)
+def test_a_folder_that_is_there_is_not_exported_to(tmp_path, closed_port):
+    done = weir("export", "--to", tmp_path, "--bootstrap", closed_port)
     assert done.exit_code == 1 and f"{tmp_path} already exists" in done.output
 
 
@@ -154,7 +154,7 @@ def quotas(tmp_path):
     return path
 
 
-def test_a_quota_file_that_cannot_be_meant_is_told_before_spark_starts(tmp_path, quotas):
+def test_a_quota_file_that_cannot_be_meant_is_reported_before_spark_starts(tmp_path, quotas):
     quotas.write_text(quotas.read_text().replace("producer_byte_rate", "producer_bytes"))
     done = weir("what-if", quotas, "--from", "2026-01-01", "--warehouse", tmp_path / "nothing")
     assert done.exit_code == 1 and "advice.json line" in done.output and "producer_bytes" in done.output
@@ -171,18 +171,18 @@ def test_days_that_end_before_they_begin_are_refused(quotas):
 
 
 @pytest.mark.parametrize("wrong", [("--most", 0), ("--every", -1)])
-def test_numbers_that_cannot_be_meant_are_refused(nobody, wrong):
-    assert weir("run", "--bootstrap", nobody, *wrong).exit_code == 2
+def test_numbers_that_cannot_be_meant_are_refused(closed_port, wrong):
+    assert weir("run", "--bootstrap", closed_port, *wrong).exit_code == 2
 
 
-def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
+def test_a_machine_without_the_packages_is_reported(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "delta", None)
     done = weir("tables", "--warehouse", tmp_path)
     assert done.exit_code == 1 and "pip install '.[pipeline]'" in done.output
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("error", "line"),
     [
         ("", "RuntimeError"),
         ("one\ntwo", "one"),
@@ -192,5 +192,5 @@ def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
         ("An error occurred while calling o1.x.", "An error occurred while calling o1.x."),
     ],
 )
-def test_of_a_java_error_its_reason_is_said(said, line):
-    assert _first_line(RuntimeError(said)) == line
+def test_of_a_java_error_its_reason_is_reported(error, line):
+    assert _first_line(RuntimeError(error)) == line

@@ -72,15 +72,15 @@ def test_days_without_rows_are_not_touched():
 
 def test_the_batch_is_looked_for_from_the_newest_on():
     log = [version(batch("w", 3)), version(added("x", 5)), version(batch("w", 2), added("y", 1))]
-    asked = []
+    calls = []
 
     def texts():
         for number, text in enumerate(log):
-            asked.append(number)
+            calls.append(number)
             yield text
 
     found = with_batch(texts(), "w", 2)
-    assert found is not None and found.rows == 1 and asked == [0, 1, 2]
+    assert found is not None and found.rows == 1 and calls == [0, 1, 2]
     assert with_batch(log, "w", 1) is None and with_batch(log, "other", 2) is None
 
 

@@ -43,7 +43,7 @@ def test_the_reason_is_in_words_that_can_be_checked(spark):
 
 
 @pytest.mark.parametrize(("least", "found"), [(2, 1), (3, 1), (4, 0)])
-def test_who_was_hardly_there_gets_no_advice(spark, least, found):
+def test_a_client_that_was_hardly_there_gets_no_advice(spark, least, found):
     policy = Policy(least_minutes=least)
     assert advised(spark, busy([1, 1, 0, 1]), policy).count() == found
 
@@ -72,8 +72,8 @@ def test_advice_is_what_plain_python_finds(spark):
 
 
 def _plain(rates):
-    for user, told in rates.items():
-        active = sorted(rate for rate in told if rate)
+    for user, bytes_per_s in rates.items():
+        active = sorted(rate for rate in bytes_per_s if rate)
         place = 0.9 * (len(active) - 1)
         low = floor(place)
         high = min(low + 1, len(active) - 1)

@@ -27,17 +27,17 @@ def made(spark, *pushed, shapes):
     return client_metrics_per_minute({shape: rows[shape] for shape in shapes})
 
 
-def increases(spark, *told, temporality=CUMULATIVE, is_monotonic=True):
+def increases(spark, *points, temporality=CUMULATIVE, is_monotonic=True):
     """Return the increase and the last total by minute."""
-    packed = payload(counter("c", *told, temporality=temporality, is_monotonic=is_monotonic))
+    packed = payload(counter("c", *points, temporality=temporality, is_monotonic=is_monotonic))
     return rows_of(made(spark, packed, shapes=["sum"]), "minute", "increase", "last", "points")
 
 
-def test_a_gauge_is_told_with_its_least_most_mean_and_last_value(spark):
-    told = [number(20, 9.0), number(10, 1.0), number(59, 2.0), number(61, 5.0), number(60, 4.0)]
+def test_a_gauge_is_reported_with_its_least_most_mean_and_last_value(spark):
+    points = [number(20, 9.0), number(10, 1.0), number(59, 2.0), number(61, 5.0), number(60, 4.0)]
     other = [number(30, 7.0, node="1")]
     columns = ("minute", "attributes", "min", "max", "mean", "last", "points", "unit")
-    assert rows_of(made(spark, payload(gauge("g", *told, *other)), shapes=["gauge"]), *columns) == [
+    assert rows_of(made(spark, payload(gauge("g", *points, *other)), shapes=["gauge"]), *columns) == [
         ("12:00", '{"node":"1"}', 7.0, 7.0, 7.0, 7.0, 1, "1"),
         # A point on the minute belongs to the minute that it ends.
         ("12:00", "{}", 1.0, 9.0, 4.0, 4.0, 4, "1"),
@@ -46,11 +46,11 @@ def test_a_gauge_is_told_with_its_least_most_mean_and_last_value(spark):
 
 
 def test_a_figure_that_the_client_does_not_have_is_no_figure(spark):
-    told = [number(1, None, flags=1), number(2, 3.0)]
-    assert rows_of(made(spark, payload(gauge("g", *told)), shapes=["gauge"]), "min", "points") == [(3.0, 1)]
+    points = [number(1, None, flags=1), number(2, 3.0)]
+    assert rows_of(made(spark, payload(gauge("g", *points)), shapes=["gauge"]), "min", "points") == [(3.0, 1)]
 
 
-def test_series_are_told_apart_by_everything_that_names_them(spark):
+def test_series_are_distinguished_by_everything_that_names_them(spark):
     packed = payload(gauge("g", number(1, 1.0)))
     pushes = [
         push(0, packed),
@@ -77,8 +77,8 @@ def test_series_are_told_apart_by_everything_that_names_them(spark):
 
 
 def test_differences_are_added_up_and_not_rated(spark):
-    told = [number(10, 5, start=0), number(20, 7, start=10), number(65, 1, start=20)]
-    found = increases(spark, *told, temporality=DELTA)
+    points = [number(10, 5, start=0), number(20, 7, start=10), number(65, 1, start=20)]
+    found = increases(spark, *points, temporality=DELTA)
     assert found == [("12:00", 12.0, None, 2), ("12:01", 1.0, None, 1)]
 
 
@@ -88,20 +88,20 @@ def test_a_difference_that_is_sent_twice_counts_once(spark):
 
 
 def test_a_total_is_taken_from_the_one_before_it_and_the_first_counts_from_its_start(spark):
-    told = [number(10, 5, start=0), number(20, 7, start=0), number(70, 17, start=0)]
-    assert increases(spark, *told) == [("12:00", 7.0, 7.0, 2), ("12:01", 10.0, 17.0, 1)]
+    points = [number(10, 5, start=0), number(20, 7, start=0), number(70, 17, start=0)]
+    assert increases(spark, *points) == [("12:00", 7.0, 7.0, 2), ("12:01", 10.0, 17.0, 1)]
 
 
 def test_a_total_that_started_anew_counts_from_its_new_start(spark):
-    told = [number(10, 50, start=0), number(70, 3, start=60), number(130, 60, start=120)]
-    assert [row[1] for row in increases(spark, *told)] == [50.0, 3.0, 60.0]
+    points = [number(10, 50, start=0), number(70, 3, start=60), number(130, 60, start=120)]
+    assert [row[1] for row in increases(spark, *points)] == [50.0, 3.0, 60.0]
 
 
 def test_a_total_that_falls_has_started_anew_unless_it_may_fall(spark):
-    told = [number(10, 50), number(70, 3), number(130, 4)]
+    points = [number(10, 50), number(70, 3), number(130, 4)]
     # Without a start time, the time of the first fifty is unknown.
-    assert [row[1] for row in increases(spark, *told)] == [0.0, 3.0, 1.0]
-    assert [row[1] for row in increases(spark, *told, is_monotonic=False)] == [0.0, -47.0, 1.0]
+    assert [row[1] for row in increases(spark, *points)] == [0.0, 3.0, 1.0]
+    assert [row[1] for row in increases(spark, *points, is_monotonic=False)] == [0.0, -47.0, 1.0]
 
 
 def test_what_came_more_than_a_day_before_the_first_word_is_in_no_minute(spark):
@@ -134,13 +134,13 @@ def test_histograms_are_merged_and_totals_taken_apart(spark):
 
 
 def test_histograms_of_other_bounds_are_merged_where_they_meet(spark):
-    told = [
+    points = [
         distribution(1, [1, 2, 3, 4], [10.0, 20.0, 40.0]),
         distribution(2, [5, 6, 7], [20.0, 30.0]),
         distribution(2, [8, 9], [20.0], attributes=attributes(node=1)),
     ]
     columns = ("attributes", "bounds", "bucket_counts")
-    assert rows_of(made(spark, payload(histogram("h", *told)), shapes=["histogram"]), *columns) == [
+    assert rows_of(made(spark, payload(histogram("h", *points)), shapes=["histogram"]), *columns) == [
         ('{"node":"1"}', [20.0], [8, 9]),
         ("{}", [20.0], [8, 20]),
     ]
@@ -154,18 +154,18 @@ def test_minutes_are_what_plain_python_finds(spark):
         *((f"t{n}", CUMULATIVE, True) for n in range(4)),
         *((f"u{n}", CUMULATIVE, False) for n in range(3)),
     ):
-        told = _walk(dice, temporality)
+        points = _walk(dice, temporality)
         metrics.append(
             counter(
-                name, *(number(*each) for each in told), temporality=temporality, is_monotonic=is_monotonic
+                name, *(number(*each) for each in points), temporality=temporality, is_monotonic=is_monotonic
             )
         )
-        plain = _differences(told) if temporality == DELTA else _taken_apart(told, is_monotonic)
+        plain = _differences(points) if temporality == DELTA else _taken_apart(points, is_monotonic)
         expected |= {(name, minute): value for minute, value in plain.items()}
     for name in ("g0", "g1"):
-        told = _walk(dice, DELTA)
-        metrics.append(gauge(name, *(number(*each[:2]) for each in told)))
-        expected |= {(name, minute): values for minute, values in _gauged(told).items()}
+        points = _walk(dice, DELTA)
+        metrics.append(gauge(name, *(number(*each[:2]) for each in points)))
+        expected |= {(name, minute): values for minute, values in _gauged(points).items()}
     dice.shuffle(metrics)
     halves = payload(*metrics[:6]), payload(*metrics[6:])
     found = {
@@ -179,42 +179,42 @@ def test_minutes_are_what_plain_python_finds(spark):
 
 def _walk(dice, temporality):
     """Return points of ten minutes: time, value, start. Some are repeated, some restart or fall."""
-    told, total, start = [], 0, 0
+    points, total, start = [], 0, 0
     at = 0
     while at < 600:
         at += dice.randrange(1, 40)
         if temporality == CUMULATIVE and dice.random() < 0.15:
             total, start = 0, dice.choice([at, at, start])
         total = total + dice.randrange(0, 50) if temporality == CUMULATIVE else dice.randrange(0, 50)
-        told.append((at, total, start))
+        points.append((at, total, start))
         start = start if temporality == CUMULATIVE else at
-    return told + dice.sample(told, 3)
+    return points + dice.sample(points, 3)
 
 
 def _minute(at):
     return (at - 1) // 60
 
 
-def _differences(told):
+def _differences(points):
     by_minute = defaultdict(float)
-    for at, value, _ in set(told):
+    for at, value, _ in set(points):
         by_minute[_minute(at)] += value
     return by_minute
 
 
-def _taken_apart(told, is_monotonic):
+def _taken_apart(points, is_monotonic):
     by_minute = defaultdict(float)
     before = None
-    for at, value, start in sorted(set(told)):
+    for at, value, start in sorted(set(points)):
         goes_on = before is not None and before[1] == start and not (is_monotonic and value < before[0])
         by_minute[_minute(at)] += value - before[0] if goes_on else value
         before = value, start
     return by_minute
 
 
-def _gauged(told):
+def _gauged(points):
     by_minute = defaultdict(list)
-    for at, value, _ in sorted(set(told)):
+    for at, value, _ in sorted(set(points)):
         by_minute[_minute(at)].append(float(value))
     return {
         minute: (min(values), max(values), round(sum(values) / len(values), 9), values[-1])
@@ -224,7 +224,7 @@ def _gauged(told):
 
 def test_merged_histograms_are_what_counting_every_value_finds(spark):
     dice = random.Random(715)
-    told, every = [], []
+    points, every = [], []
     layouts = [[1.0, 2.0, 5.0, 9.0], [2.0, 9.0], [1.0, 2.0, 9.0, 12.0]]
     for second in range(1, 30):
         bounds = dice.choice(layouts)
@@ -234,13 +234,13 @@ def test_merged_histograms_are_what_counting_every_value_finds(spark):
         counts = [0] * len(edges)
         for value in values:
             counts[next(at for at, edge in enumerate(edges) if value <= edge)] += 1
-        told.append(distribution(second, counts, bounds, sum=float(sum(values))))
+        points.append(distribution(second, counts, bounds, sum=float(sum(values))))
     counts = [
         sum(value <= 2 for value in every),
         sum(2 < value <= 9 for value in every),
         sum(value > 9 for value in every),
     ]
     columns = ("count", "sum", "bounds", "bucket_counts")
-    assert rows_of(made(spark, payload(histogram("h", *told)), shapes=["histogram"]), *columns) == [
+    assert rows_of(made(spark, payload(histogram("h", *points)), shapes=["histogram"]), *columns) == [
         (len(every), float(sum(every)), [2.0, 9.0], counts)
     ]

@@ -15,7 +15,7 @@ def test_offenders_are_ranked_by_everything_that_they_did_that_day(spark):
         request(1, client_id="equal", bytes_in=60),
     ]
     used = usage_per_minute(taken(spark, REQUESTS, events))
-    found = rows_of(top_offenders_per_day(used, most=2), "by", "rank", "client_id", "total")
+    found = rows_of(top_offenders_per_day(used, max_rank=2), "by", "rank", "client_id", "total")
     assert found == [
         ("errors", 1, "small", 4),
         ("produce_bytes", 1, "big", 100),
@@ -27,7 +27,7 @@ def test_offenders_are_ranked_by_everything_that_they_did_that_day(spark):
 
 def test_a_share_is_of_all_and_not_of_the_ranks(spark):
     events = [request(1, client_id=name, bytes_in=size) for name, size in (("a", 50), ("b", 30), ("c", 20))]
-    found = top_offenders_per_day(usage_per_minute(taken(spark, REQUESTS, events)), most=1)
+    found = top_offenders_per_day(usage_per_minute(taken(spark, REQUESTS, events)), max_rank=1)
     assert rows_of(found.where("by = 'produce_bytes'"), "client_id", "share") == [("a", 0.5)]
 
 

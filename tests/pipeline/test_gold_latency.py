@@ -31,16 +31,16 @@ def added_up(*batches):
 def test_every_pair_is_counted_once(rows):
     dice = random.Random(3)
     few = [[[dice.randrange(4), 1]] * dice.randrange(3) for _ in range(5)] + [None, []]
-    told = [
+    sampled = [
         (dice.choice("ab"), dice.choice((1, 2, None)), dice.choice(few), dice.choice(few))
         for _ in range(rows)
     ]
     expected = Counter()
-    for api, node, *histograms in told:
+    for api, node, *histograms in sampled:
         for phase, pairs in zip(("first", "second"), histograms, strict=True):
             for us, count in pairs or ():
                 expected[api, node, phase, us] += count
-    found, made = added_up(*(batch(told[at : at + 1_000]) for at in range(0, rows, 1_000)))
+    found, made = added_up(*(batch(sampled[at : at + 1_000]) for at in range(0, rows, 1_000)))
     assert found == expected
     assert len(made) == 1 + (rows > -(-BATCH_ROWS // 1_000) * 1_000)
 

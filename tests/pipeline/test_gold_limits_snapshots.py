@@ -105,7 +105,7 @@ def test_of_the_changes_only_those_after_the_snapshot_s_version_count(spark):
     assert rows_of(found.where(F.col("key") == KEY), "rule", "value") == [(ALICES, 7.0)]
 
 
-def test_limits_that_are_only_measured_are_said_to_be(spark):
+def test_limits_that_are_only_measured_are_reported_to_be(spark):
     phases = [
         quota_change(-10, 1, entity=ALICE, new=1.0),
         shadow_mark(-10, 1, entity=ALICE, shadow=True),
@@ -198,7 +198,7 @@ def test_a_pipeline_that_begins_with_a_snapshot_needs_no_change(spark, warehouse
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_known_at_any_minute_is_what_who_reads_in_order_knows(spark, seed):
+def test_state_at_any_minute_equals_that_of_reading_in_order(spark, seed):
     """For all days and for each, with snapshots of unrecorded changes, and with incomplete ones."""
     dice = random.Random(seed)
     users = ("alice", "bob", "carol")
@@ -210,28 +210,28 @@ def test_what_is_known_at_any_minute_is_what_who_reads_in_order_knows(spark, see
         match dice.choice(["set", "set", "remove", "mark", "whole", "half"]):
             case "set":
                 truth[user] = (float(version), truth.get(user, (0, False))[1])
-                told = [quota_change(second, version, entity={"user": user}, new=float(version))]
+                result = [quota_change(second, version, entity={"user": user}, new=float(version))]
             case "remove" if user in truth:
-                told = [quota_change(second, version, entity={"user": user}, new=None)]
+                result = [quota_change(second, version, entity={"user": user}, new=None)]
                 if truth.pop(user)[1]:
-                    told.append(shadow_mark(second, version, entity={"user": user}, shadow=False))
+                    result.append(shadow_mark(second, version, entity={"user": user}, shadow=False))
             case "mark" if user in truth:
                 value, was = truth[user]
                 truth[user] = (value, not was)
-                told = [shadow_mark(second, version, entity={"user": user}, shadow=not was)]
+                result = [shadow_mark(second, version, entity={"user": user}, shadow=not was)]
             case what if what in ("whole", "half"):
                 rules = [({"user": name}, {KEY: value}, mark) for name, (value, mark) in truth.items()]
-                told = snapshot(second, version, f"s{version}", *rules)
+                result = snapshot(second, version, f"s{version}", *rules)
                 is_told = True
                 if what == "half":
-                    told.pop(dice.randrange(len(told)))
+                    result.pop(dice.randrange(len(result)))
                 else:
                     known = dict(truth)
             case _:
-                told = []
+                result = []
         if is_told:
-            events += told
-            for each in told:
+            events += result
+            for each in result:
                 _apply(known, each)
         expected.append((version, dict(known)))
     changes, parts = taken_quotas(spark, events)
@@ -251,8 +251,8 @@ def test_what_is_known_at_any_minute_is_what_who_reads_in_order_knows(spark, see
     }
     noon = date(2025, 11, 21)
     for day in (None, *(noon + timedelta(days=off) for off in range(4))):
-        here = use if day is None else use.where(F.col("date") == F.lit(day))
-        found = governed(used(here), limits_over_time(changes, parts, day)).where(F.col("key") == KEY)
+        of_day = use if day is None else use.where(F.col("date") == F.lit(day))
+        found = governed(used(of_day), limits_over_time(changes, parts, day)).where(F.col("key") == KEY)
         hour = (F.unix_timestamp("minute") - F.lit(NOON_MS // 1000) + 43_260) / 3_600
         rows = found.select(
             hour.cast("long").alias("version"), "principal", "value", "shadow", "date"

@@ -75,15 +75,15 @@ def test_quantiles_are_of_merged_histograms(spark):
 
 def test_quantiles_are_what_sorting_every_request_finds(spark):
     dice = random.Random(7)
-    told, every = [], []
+    rows, every = [], []
     for second in range(1, 20):
         counts = Counter(dice.choice((1, 8, 9, 50, 51, 700)) for _ in range(dice.randrange(1, 30)))
         every += counts.elements()
         phases = {"total": [list(pair) for pair in counts.items()]}
-        told.append(request(second, timed=counts.total(), phases=phases))
+        rows.append(request(second, timed=counts.total(), phases=phases))
     every.sort()
     expected = tuple(every[ceil(q * len(every)) - 1] for q in (0.5, 0.95, 0.99))
-    found = phase_quantiles_per_minute(taken(spark, REQUESTS, told))
+    found = phase_quantiles_per_minute(taken(spark, REQUESTS, rows))
     assert rows_of(found, "p50_us", "p95_us", "p99_us") == [expected]
 
 

@@ -206,8 +206,8 @@ def test_utilisation(spark, dice):
         for _ in range(80)
     ]
     usage = usage_per_minute(taken(spark, REQUESTS, events))
-    held = limits_over_time(taken(spark, QUOTA_CHANGES, changes))
-    found = utilisation_per_minute(usage, held).where("key = 'producer_byte_rate'")
+    limits = limits_over_time(taken(spark, QUOTA_CHANGES, changes))
+    found = utilisation_per_minute(usage, limits).where("key = 'producer_byte_rate'")
     rows = [
         (row["minute"].strftime("%H:%M"), row["rule"], row["sharer"], round(row["utilisation"], 9))
         for row in found.collect()
@@ -229,8 +229,8 @@ def _utilised(events, changes):
             *((principal, client_id), (principal, None), (principal, ...), (None, client_id)),
             *((None, None), (None, ...), (..., client_id), (..., None)),
         ):
-            said = {"user": user, "client-id": client}
-            entity = {kind: name for kind, name in sorted(said.items()) if name is not ...}
+            pairs = {"user": user, "client-id": client}
+            entity = {kind: name for kind, name in sorted(pairs.items()) if name is not ...}
             bound = in_force.get(tuple(entity.items()))
             if bound is not None:
                 who = {"user": principal, "client-id": client_id}

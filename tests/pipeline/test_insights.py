@@ -41,10 +41,10 @@ def took(us: int) -> dict[str, int]:
     return {"timed": 178, "p50_us": us, "p95_us": us, "p99_us": us, "max_us": us}
 
 
-def said(metric: str, shape: str, points: int, last_at: str, **figures: float) -> dict[str, Any]:
+def metric_row(metric: str, shape: str, points: int, last_at: str, **figures: float) -> dict[str, Any]:
     nothing = dict.fromkeys(("least", "most", "mean", "increase", "counted", "total"))
-    told = {"metric": metric, "shape": shape, "points": points, "instances": 1, "last_at": last_at}
-    return told | ALICE | nothing | figures
+    metrics = {"metric": metric, "shape": shape, "points": points, "instances": 1, "last_at": last_at}
+    return metrics | ALICE | nothing | figures
 
 
 ROWS = {
@@ -71,9 +71,9 @@ ROWS = {
         | ALICE
     ],
     "client-metrics": [
-        said("c", "sum", 2, f"{DAY}T12:03:00.000Z", increase=4.0),
-        said("g", "gauge", 1, NOON, least=1.0, most=1.0, mean=1.0),
-        said("h", "histogram", 1, NOON, counted=1),
+        metric_row("c", "sum", 2, f"{DAY}T12:03:00.000Z", increase=4.0),
+        metric_row("g", "gauge", 1, NOON, least=1.0, most=1.0, mean=1.0),
+        metric_row("h", "histogram", 1, NOON, counted=1),
     ],
 }
 
@@ -107,7 +107,7 @@ async def test_the_console_reads_how_much_of_a_limit_was_used(ask: Browserless) 
                    "minutes": 2, "minutes_nearly": 0, "minutes_at_limit": 0}  # fmt: skip
 
 
-async def test_the_console_reads_who_did_most(ask: Browserless) -> None:
+async def test_the_console_reads_the_most_active_clients(ask: Browserless) -> None:
     def ranks(amounts: list[int]) -> list[tuple[int, str, int]]:
         totals = sorted((-sum(amounts[at::3]), "abc"[at]) for at in range(3))
         return [(rank, name, -total) for rank, (total, name) in enumerate(totals, 1)]
@@ -133,12 +133,12 @@ async def test_the_console_reads_the_advice(ask: Browserless) -> None:
 
 
 async def test_the_console_finds_every_table_and_says_how_fresh_they_are(ask: Browserless) -> None:
-    told = await (await ask.get("/api/v1/insights")).get_json()
-    assert {row["name"]: (row["state"], row["problem"]) for row in told["tables"]} == dict.fromkeys(
+    body = await (await ask.get("/api/v1/insights")).get_json()
+    assert {row["name"]: (row["state"], row["problem"]) for row in body["tables"]} == dict.fromkeys(
         TABLES, ("there", None)
     )
-    assert told["newest_at"] == NEXT
-    assert abs(datetime.fromisoformat(told["written_at"]).timestamp() - datetime.now(UTC).timestamp()) < 3_600
+    assert body["newest_at"] == NEXT
+    assert abs(datetime.fromisoformat(body["written_at"]).timestamp() - datetime.now(UTC).timestamp()) < 3_600
 
 
 async def test_a_column_of_another_name_is_noticed(taken: Taken, tmp_path: Path) -> None:

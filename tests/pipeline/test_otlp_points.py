@@ -80,17 +80,17 @@ def test_damaged_data_does_not_unpack(name, spoil):
 
 
 @pytest.mark.parametrize("name", [None, "", "brotli", "NONE", "4"])
-def test_an_unknown_compression_is_said(name):
+def test_an_unknown_compression_is_reported(name):
     assert whole_reason(payload(gauge("g", number(0))), name) == "unknown compression"
 
 
-def test_what_is_packed_otherwise_than_it_says_is_kept_aside():
+def test_data_of_another_compression_than_declared_is_quarantined():
     assert whole_reason(payload(gauge("g", number(0))), "gzip") == "does not unpack"
     assert whole_reason(gzip.compress(payload(gauge("g", number(0))))) == "not OTLP metrics"
 
 
 @pytest.mark.parametrize("plain", [b"\x0a\xff", b"\xff" * 20, b"\x08", b"hello, world", b"\x08\x01"])
-def test_what_is_no_otlp_is_kept_aside_whole(plain):
+def test_data_that_is_not_otlp_is_quarantined_whole(plain):
     assert whole_reason(plain) == "not OTLP metrics"
 
 
@@ -143,11 +143,11 @@ def test_random_bytes_never_raise():
         (histogram("h", distribution(0, flags=1, count=0)), None),
     ],
 )
-def test_what_is_wrong_with_a_point_is_said(metric, why):
+def test_what_is_wrong_with_a_point_is_reported(metric, why):
     assert reason(metric) == why
 
 
-def test_kinds_that_kafka_s_clients_do_not_push_are_kept_aside():
+def test_kinds_that_kafka_s_clients_do_not_push_are_quarantined():
     summary, exponential = Metric(name="s"), Metric(name="e")
     summary.summary.data_points.add()
     exponential.exponential_histogram.data_points.add()
@@ -169,7 +169,7 @@ def test_a_point_must_be_of_about_the_time_of_its_push(off_ms, why):
     assert reason(histogram("h", distribution(off_ms / 1000))) == why
 
 
-def test_a_point_without_a_time_is_kept_aside():
+def test_a_point_without_a_time_is_quarantined():
     metric = gauge("g", number(0))
     metric.gauge.data_points[0].time_unix_nano = 0
     assert reason(metric) == "no time"
@@ -193,7 +193,7 @@ def test_the_bad_points_of_a_push_are_counted_and_the_good_ones_are_kept_in_thei
     ]
 
 
-def test_a_push_of_too_many_points_is_kept_aside_whole():
+def test_a_push_of_too_many_points_is_quarantined_whole():
     assert len(taken(payload(gauge("g", *[number(0)] * MAX_POINTS)))) == MAX_POINTS
     assert whole_reason(payload(gauge("g", *[number(0)] * (MAX_POINTS + 1)))) == "too many points"
 
@@ -212,13 +212,13 @@ def test_what_would_be_repeated_with_each_point_has_a_bound():
 
 def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_of_a_name_counts():
     metric = gauge("g", number(0, 1.0, node=7, up=True, rack="a", share=0.5))
-    said = metric.gauge.data_points[0].attributes
-    said.append(KeyValue(key="rack", value=AnyValue(string_value="b")))
-    said.append(KeyValue(key="raw", value=AnyValue(bytes_value=b"\x00")))
+    attributes = metric.gauge.data_points[0].attributes
+    attributes.append(KeyValue(key="rack", value=AnyValue(string_value="b")))
+    attributes.append(KeyValue(key="raw", value=AnyValue(bytes_value=b"\x00")))
     listed = AnyValue()
     listed.array_value.values.extend([AnyValue(int_value=1), AnyValue(string_value="é")])
-    said.append(KeyValue(key="list", value=listed))
-    said.append(KeyValue(key="empty"))
+    attributes.append(KeyValue(key="list", value=listed))
+    attributes.append(KeyValue(key="empty"))
     (found,) = taken(payload(metric)).attributes
     assert found == (
         ("empty", ""),
@@ -231,7 +231,7 @@ def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_
     )
 
 
-def test_headings_and_attributes_that_are_said_again_are_there_once():
+def test_headings_and_attributes_that_are_reported_again_are_there_once():
     found = taken(*[payload(gauge("g", number(0, node=1)), gauge("h", number(0, node=1)))] * 3)
     assert (len(found.numbers), len(found.headings), len(found.attributes)) == (6, 2, 1)
 

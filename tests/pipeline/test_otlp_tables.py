@@ -38,7 +38,7 @@ def everything(frame):
     return [row.asDict(recursive=True) for row in frame.orderBy("offset", "point").collect()]
 
 
-def test_a_point_has_the_columns_of_the_clickhouse_exporter_and_who_pushed_it(spark):
+def test_a_point_has_the_columns_of_the_clickhouse_exporter_and_its_client(spark):
     packed = payload(
         gauge("g", number(1, 1.5, node_id=7)),
         counter("c", number(2, 5, start=-3)),
@@ -84,7 +84,7 @@ def test_a_point_has_the_columns_of_the_clickhouse_exporter_and_who_pushed_it(sp
     ]
 
 
-def test_what_is_wrong_with_a_push_is_said_and_it_is_kept_as_it_came(spark):
+def test_what_is_wrong_with_a_push_is_reported_and_it_is_kept_as_it_came(spark):
     good = payload(gauge("g", number(0)))
     half = payload(gauge("g", number(0), number(0, float("nan"))))
     pushes = [

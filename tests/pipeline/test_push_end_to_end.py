@@ -48,11 +48,11 @@ def test_what_clients_push_is_what_prometheus_rest_and_spark_say(spark, warehous
         pass
     del producer
 
-    said = defaultdict(dict)
+    pushed = defaultdict(dict)
     gauges = warehouse.read(TABLES["gauge"]).where("client_id = 'rd' AND size(Attributes) = 0").collect()
     for row in gauges:
-        said[row["offset"]][row["MetricName"].replace(".", "_")] = row["Value"]
-    assert prometheus in said.values() and rest in said.values()
+        pushed[row["offset"]][row["MetricName"].replace(".", "_")] = row["Value"]
+    assert prometheus in pushed.values() and rest in pushed.values()
     assert {(row["principal"], row["address"], row["software_name"], row["node"]) for row in gauges} == {
         ("ANONYMOUS", "127.0.0.1", "confluent-kafka-python", 1)
     }
@@ -67,7 +67,7 @@ def test_what_clients_push_is_what_prometheus_rest_and_spark_say(spark, warehous
     if warehouse.exists(silver.QUARANTINE):
         aside = warehouse.read(silver.QUARANTINE).where(f"topic = '{TELEMETRY}'").collect()
         assert {row["reason"] for row in aside} <= {"Value is not a number"}
-        assert not {row["offset"] for row in aside} & said.keys()
+        assert not {row["offset"] for row in aside} & pushed.keys()
 
 
 def _java(broker):

@@ -103,19 +103,19 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
     operator = Actor("olga", Role.EDITOR, "10.0.0.7", ChangeOrigin.REST)
     values = []
     events.begin(-1)
-    values += events.take(NOON_MS)
+    values += [each.value for each in events.drain(NOON_MS)]
 
     def commit(later, *changes):
         delta = Delta.of(
             [Change(Kind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
         )
         old, now[0] = now[0], later
-        list(events.on_commit(old, later, delta))
+        list(events.on_metadata_update(old, later, delta))
 
     commit(image(8, (KEY, 20.0), shadow=True), (KEY, "20"), ("request_percentage", None))
-    values += events.take(NOON_MS + 60_000)
+    values += [each.value for each in events.drain(NOON_MS + 60_000)]
     commit(image(9, (KEY, 20.0)), ("shadow", None))
-    values += events.take(NOON_MS + 120_000)
+    values += [each.value for each in events.drain(NOON_MS + 120_000)]
     rows = [record(QUOTA_CHANGES, at, value, NOON_MS + 120_000) for at, value in enumerate(values)]
     assert refusals(spark, values) == [None] * 5
     accepted = silver.valid_rows(silver.parse_events(raw(spark, rows), QUOTA_CHANGES))
@@ -141,8 +141,8 @@ def test_a_change_of_version_2_has_these_fields(spark):
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
     mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
-    list(events.on_commit(Image(), Image(version=4), Delta.of([change, mark])))
-    limited, marked, part = (json.loads(value) for value in events.take(NOON_MS))
+    list(events.on_metadata_update(Image(), Image(version=4), Delta.of([change, mark])))
+    limited, marked, part = (json.loads(each.value) for each in events.drain(NOON_MS))
     assert limited == event(
         0,
         event="limit",

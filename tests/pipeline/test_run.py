@@ -34,7 +34,7 @@ def test_tables_are_for_their_owner_and_group_only(taken):
     assert len({each.suffix for each in taken.root.rglob("*") if each.is_file()}) > 2
 
 
-def test_what_is_kept_aside_is_counted_by_topic_and_reason(spark, taken):
+def test_what_is_quarantined_is_counted_by_topic_and_reason(spark, taken):
     assert list(quarantined(Warehouse(spark, str(taken.root)))) == [
         ("__weir_client_telemetry", "Value is not a number", 1),
         ("__weir_client_telemetry", "not OTLP metrics", 1),
@@ -75,7 +75,7 @@ def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark,
 
 
 def test_a_late_total_changes_its_minute_and_that_of_the_next_one(spark, warehouse):
-    def told(offset, second, value, name="c"):
+    def output(offset, second, value, name="c"):
         metric = counter(name, number(second, value, start=0), temporality=CUMULATIVE)
         return push(offset, payload(metric), second)
 
@@ -83,9 +83,9 @@ def test_a_late_total_changes_its_minute_and_that_of_the_next_one(spark, warehou
         return rows_of(warehouse.read(client_metrics.TABLE), "metric", "minute", "increase")
 
     pipeline = Pipeline(warehouse)
-    pipeline.take(raw(spark, [told(0, 1, 10), told(1, 301, 40), told(2, 301, 7, "other")]), 0)
+    pipeline.take(raw(spark, [output(0, 1, 10), output(1, 301, 40), output(2, 301, 7, "other")]), 0)
     assert found() == [("c", "12:00", 10.0), ("c", "12:05", 30.0), ("other", "12:05", 7.0)]
-    pipeline.take(raw(spark, [told(3, 121, 15)]), 1)
+    pipeline.take(raw(spark, [output(3, 121, 15)]), 1)
     assert found() == [
         *(("c", "12:00", 10.0), ("c", "12:02", 5.0), ("c", "12:05", 25.0)),
         ("other", "12:05", 7.0),

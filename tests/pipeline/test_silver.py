@@ -16,7 +16,7 @@ def reasons(spark, topic, values):
     return [row["reason"] for row in sorted(found)]
 
 
-def test_what_is_wrong_with_an_event_is_said(spark):
+def test_what_is_wrong_with_an_event_is_reported(spark):
     good = request(0)
     cases = [
         (good, None),
@@ -81,7 +81,7 @@ def test_an_event_is_on_its_own_day_and_not_on_that_of_its_record(spark):
     assert (str(row["date"]), row["node"], row["count"], row["offset"]) == ("2025-11-20", 1, 3, 7)
 
 
-def test_a_node_that_is_no_number_is_nobody(spark):
+def test_a_node_that_is_not_a_number_matches_no_node(spark):
     rows = [
         record(
             CONNECTIONS, 0, event(0, count=1), node="\udcff".encode("utf-8", "surrogatepass").decode("latin1")
@@ -99,7 +99,7 @@ def test_what_is_refused_is_kept_as_it_came(spark):
     assert (row["offset"], bytes(row["value"]), row["headers"][0]["key"]) == (3, b"?", "node")
 
 
-def test_records_of_an_unknown_topic_are_kept_aside(spark):
+def test_records_of_an_unknown_topic_are_quarantined(spark):
     found = silver.unknown_topics(raw(spark, [record("__weir_tomorrow", 0, b"x")]))
     assert rows_of(found, "topic", "reason") == [("__weir_tomorrow", "unknown topic")]
 

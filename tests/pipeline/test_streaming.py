@@ -19,7 +19,7 @@ def test_the_event_topics_are_asked_for_although_they_are_internal():
     assert not re.fullmatch(options["subscribePattern"], "__weir_requests_of_mine")
 
 
-def test_a_batch_is_told_with_its_rate_and_what_is_still_to_come():
+def test_a_batch_is_reported_with_its_rate_and_what_is_still_to_come():
     progress = {
         "batchId": 3,
         "numInputRows": 12_000,

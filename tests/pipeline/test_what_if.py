@@ -67,9 +67,9 @@ def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
     load = replay.recorded(tmp_path / "warehouse", date.fromisoformat(DAY), date.fromisoformat(DAY), 1)
     quotas = tmp_path / "quotas.yaml"
     quotas.write_text(HELD)
-    told = in_json(what_if.simulate_recorded((row["line"] for row in by_spark), quotas))
-    assert in_json(what_if.simulate_recorded(load.lines(), quotas)) == told
-    assert json.loads(told)["rules"][0]["throttles"]
+    report = in_json(what_if.simulate_recorded((row["line"] for row in by_spark), quotas))
+    assert in_json(what_if.simulate_recorded(load.lines(), quotas)) == report
+    assert json.loads(report)["rules"][0]["throttles"]
 
 
 def lines():
@@ -82,10 +82,10 @@ def rule_told(outcome):
     return rule
 
 
-def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nobody(quotas):
-    held = rule_told(what_if.simulate_recorded(lines(), quotas(HELD)))
+def test_a_quota_below_the_use_limits_to_its_value_and_one_above_throttles_no_client(quotas):
+    rule = rule_told(what_if.simulate_recorded(lines(), quotas(HELD)))
     # A thousand bytes a second for a minute, and the request that violated the limit.
-    assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
+    assert (rule["offered_bytes"], rule["accepted_bytes"]) == (120_000, 61_000)
     free = rule_told(what_if.simulate_recorded(lines(), quotas(FREE)))
     assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)
 
@@ -103,18 +103,18 @@ def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_re
     outcome = what_if.simulate_recorded(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
     own = ClientQuotas()
     own.apply(Entity(user="alice"), "producer_byte_rate", 1_000)
-    free_us, told = 0, []
+    free_us, result = 0, []
     for at, size in enumerate(sizes):
         sent_us = max(at * 1_000_000, free_us)
         if sent_us >= outcome.scenario.duration_us or not (size or not at):
             continue
         throttle = own.record_produce("alice", "a", size, BASE_MS + sent_us // 1_000)
-        told += [throttle.throttle_ms] if throttle else []
+        result += [throttle.throttle_ms] if throttle else []
         free_us = sent_us + outcome.scenario.latency_us + (throttle.throttle_ms * 1_000 if throttle else 0)
     (client,) = outcome.clients
     totals = client.connection.throttles[QuotaKind.PRODUCE]
-    assert (totals.count, totals.total_ms, totals.longest_ms) == (len(told), sum(told), max(told))
-    assert len(told) > 5
+    assert (totals.count, totals.total_ms, totals.longest_ms) == (len(result), sum(result), max(result))
+    assert len(result) > 5
 
 
 def test_a_quota_file_that_cannot_be_meant_is_refused(quotas):

@@ -48,13 +48,13 @@ def of_topic(broker: RunningBroker, topic: str) -> dict[str, float]:
 
 
 def fetch(*partitions: int) -> FetchRequest:
-    asked = [FetchPartition(index, partition_max_bytes=100_000) for index in partitions]
+    partitions_asked = [FetchPartition(index, partition_max_bytes=100_000) for index in partitions]
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=100_000,
         session_epoch=-1,
-        topics=[FetchTopic("events", partitions=asked)],
+        topics=[FetchTopic("events", partitions=partitions_asked)],
     )
 
 
@@ -74,9 +74,7 @@ async def test_what_is_produced_and_fetched_is_counted_by_topic(
     assert set(of_topic(broker, "others").values()) == {0}
 
 
-async def test_a_consumer_that_is_known_by_heart_counts_too(
-    broker: RunningBroker, client: WireClient
-) -> None:
+async def test_a_consumer_on_the_fast_path_counts_too(broker: RunningBroker, client: WireClient) -> None:
     await client.ask(produce_request(bytearray(BATCH)), 9)
     for _ in range(3):
         await client.ask(fetch(0), 11)
@@ -149,13 +147,13 @@ async def test_the_traffic_of_many_partitions_is_added_with_pauses(
     assert total(broker, "messagesin", topic="wide") == 3
 
 
-def told(store: LogStore, name: str) -> dict[str, float]:
+def samples(store: LogStore, name: str) -> dict[str, float]:
     """Return the samples by directory."""
     (family,) = [each for each in log_directory_families(store) if each.name == name]
     return {dict(sample.labels)["logDirectory"]: sample.value for sample in family.samples}
 
 
-def test_the_space_of_each_directory_is_told_and_of_none_that_does_not_say(
+def test_the_space_of_each_directory_is_reported_and_of_none_that_does_not_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
@@ -168,9 +166,9 @@ def test_the_space_of_each_directory_is_told_and_of_none_that_does_not_say(
         return 1_000, 400
 
     monkeypatch.setattr(disk, "space", space)
-    assert told(store, "weir_log_directory_free_bytes") == {one: 400}
-    assert told(store, "weir_log_directory_total_bytes") == {one: 1_000}
+    assert samples(store, "weir_log_directory_free_bytes") == {one: 400}
+    assert samples(store, "weir_log_directory_total_bytes") == {one: 1_000}
     store.directories.named(two).go_offline(OSError(errno.EIO, "broken"))
-    assert told(store, "weir_log_directory_free_bytes") == {one: 400}
-    assert told(store, "kafka_log_logmanager_logdirectoryoffline") == {one: 0, two: 1}
+    assert samples(store, "weir_log_directory_free_bytes") == {one: 400}
+    assert samples(store, "kafka_log_logmanager_logdirectoryoffline") == {one: 0, two: 1}
     store.close()

@@ -70,7 +70,7 @@ async def test_a_scrape_has_every_promised_name_and_no_other(tmp_path: Path) -> 
         assert set(families) - set(names) == set()
 
 
-async def test_no_family_is_told_in_two_pieces(tmp_path: Path) -> None:
+async def test_no_family_is_reported_in_two_pieces(tmp_path: Path) -> None:
     """`render` would merge them, and drop one of two HELP texts."""
     async with running_broker(tmp_path) as broker:
         await busy(broker)
@@ -124,7 +124,7 @@ async def test_rates_are_over_the_time_since_the_last_scrape(tmp_path: Path, moc
         assert page[f"{name}_rate"].value(**labels) == 0
 
 
-async def test_who_waits_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_client_that_waits_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, "num.network.threads=2") as broker:
         broker.server.prometheus.page()
         thread_waits(broker, mock_clock, 10)
@@ -180,8 +180,8 @@ async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
         assert [processors.value(networkProcessor=str(number)) for number in range(3)] == pytest.approx(
             [idle] * 3, abs=1e-6
         )
-        figures = broker.server.views.overview().figures
-        assert [figures.processor_idle, figures.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
+        metrics = broker.server.views.overview().metrics
+        assert [metrics.processor_idle, metrics.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
 
 
 async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:

@@ -190,33 +190,33 @@ class _Plain:
         out = b""
         tags = dict(self.unknown_tags)
         for field in in_version(type(value), self.version):
-            held = getattr(value, field.name)
+            value_of = getattr(value, field.name)
             if field.tag is None:
-                out += self.value(held, field)
-            elif held not in (_absent(field), None):
-                tags[field.tag] = self.value(held, field)
+                out += self.value(value_of, field)
+            elif value_of not in (_absent(field), None):
+                tags[field.tag] = self.value(value_of, field)
         if self.flexible:
             out += varint(len(tags))
             for tag in sorted(tags):
                 out += varint(tag) + varint(len(tags[tag])) + tags[tag]
         return out
 
-    def value(self, held: Any, field: Field) -> bytes:
+    def value(self, value: Any, field: Field) -> bytes:
         if field.array:
-            length = self.length(None if held is None else len(held), ">i")
-            return length + b"".join(self.element(item, field) for item in held or ())
+            length = self.length(None if value is None else len(value), ">i")
+            return length + b"".join(self.element(item, field) for item in value or ())
         if not isinstance(field.type, str) and field.nullable is not None:
-            return b"\xff" if held is None else b"\1" + self.struct(held)
-        return self.element(held, field)
+            return b"\xff" if value is None else b"\1" + self.struct(value)
+        return self.element(value, field)
 
-    def element(self, held: Any, field: Field) -> bytes:
+    def element(self, value: Any, field: Field) -> bytes:
         if not isinstance(field.type, str):
-            return self.struct(held)
+            return self.struct(value)
         if field.type in FIXED:
-            return struct.pack(">" + FIXED[field.type], held)
-        if held is None:
+            return struct.pack(">" + FIXED[field.type], value)
+        if value is None:
             return self.length(None, ">h" if field.type == "string" else ">i")
-        data = held.encode() if isinstance(held, str) else bytes(held)
+        data = value.encode() if isinstance(value, str) else bytes(value)
         return self.length(len(data), ">h" if field.type == "string" else ">i") + data
 
     def length(self, count: int | None, legacy: str) -> bytes:
@@ -231,3 +231,46 @@ def varint(value: int) -> bytes:
 
 def varint_tail(value: int) -> bytes:
     return bytes((value & 127 | 128,)) + varint(value >> 7)
+
+
+def every_response() -> Iterator[tuple[str, int, int]]:
+    """Yield name, key and version of every response of kio, whether or not we have a module for it."""
+    for key, name in api_key_map.items():
+        for version in sorted(schema_name_map[name]):
+            yield name, key, version
+
+
+def response_entity(name: str, version: int) -> Any:
+    """Return kio's class of a response."""
+    (path,) = (
+        path for entity_type, path in schema_name_map[name][version].items() if entity_type.name == "response"
+    )
+    return resolve_name(path)
+
+
+def field_names(name: str, version: int) -> set[str]:
+    """Return the names of all fields of a response, including those of its structs."""
+    return set(_field_names(response_entity(name, version)))
+
+
+def _field_names(entity: Any) -> Iterator[str]:
+    for field in dataclasses.fields(entity):
+        yield field.name
+        if field.metadata.get("kafka_type") is None:
+            yield from _field_names(classify_field(field).type_)
+
+
+def fields_of(entity: Any) -> tuple[Any, ...]:
+    return dataclasses.fields(entity)
+
+
+def without_tags(entity: Any, milliseconds: dict[str, int]) -> Any:
+    """Return the entity with its own tagged fields at their default, and the named times replaced."""
+    values: dict[str, Any] = {
+        field.name: get_tagged_field_default(field)
+        for field in dataclasses.fields(entity)
+        if "tag" in field.metadata
+    }
+    return dataclasses.replace(
+        entity, **values, **{name: value * MILLISECOND for name, value in milliseconds.items()}
+    )

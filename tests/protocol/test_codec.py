@@ -38,7 +38,7 @@ class Slice:
 
 def fetched(*records, **more):
     partitions = [
-        PartitionData(index, high_watermark=9, records=held, **more) for index, held in enumerate(records)
+        PartitionData(index, high_watermark=9, records=record, **more) for index, record in enumerate(records)
     ]
     return FetchResponse(responses=[FetchableTopicResponse("t", partitions=partitions)])
 
@@ -95,10 +95,10 @@ def test_an_empty_slice_is_not_sent():
 
 
 def test_mixed_buffers_join_to_what_the_answer_says():
-    held = [b"a" * 10, memoryview(b"b" * 5000), b"", None, bytearray(b"c" * 4096), b"d" * 4097]
-    frame = b"".join(encode_response(1, 12)(fetched(*held), 3))
+    values = [b"a" * 10, memoryview(b"b" * 5000), b"", None, bytearray(b"c" * 4096), b"d" * 4097]
+    frame = b"".join(encode_response(1, 12)(fetched(*values), 3))
     message = decode_response(1, 12)(frame, 9)
-    assert message == fetched(*held)
+    assert message == fetched(*values)
 
 
 @pytest.mark.parametrize("leader", [None, LeaderIdAndEpoch(-1, -1)])

@@ -25,6 +25,7 @@ from broker.protocol.messages.metadata import (
 )
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from broker.protocol.varint import MAX_TAGS, uvarint
+from tests.gateway.frames import EVERY
 from tests.protocol.test_codec_hostile import mutate
 from tests.support.random_messages import RandomMessages
 
@@ -147,8 +148,8 @@ def test_elements_of_arrays_within_arrays_count() -> None:
 
 @pytest.mark.parametrize(("count", "yields"), [(NUMBERS, 0), (NUMBERS + 1, 1), (2 * NUMBERS + 1, 2)])
 def test_so_many_numbers_are_decoded_in_a_slice(count: int, yields: int) -> None:
-    asked = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(count)))])
-    made, message = run_through(codec.decode_request_in_slices(9, 1)(body_of(asked, 1), 0))
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(count)))])
+    made, message = run_through(codec.decode_request_in_slices(9, 1)(body_of(request, 1), 0))
     assert made == yields and message.topics[0].partition_indexes == list(range(count))
 
 
@@ -195,3 +196,25 @@ def test_a_longer_string_is_refused_as_in_kafka() -> None:
     body = body_of(MetadataRequest([MetadataRequestTopic(name="t" * (MAX_STRING_BYTES + 1))]), 9)
     with pytest.raises(ProtocolViolation, match="name is longer than 32767 bytes"):
         codec.decode_request(3, 9)(body, 0)
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY)
+def test_requests_are_encoded_and_responses_decoded_to_the_same(key: int, version: int) -> None:
+    messages = RandomMessages(seed=key * 100 + version)
+    for _ in range(5):
+        request = messages.request(key, version)
+        whole = codec.encode_request(key, version)(request, 7, "client")
+        _, sliced = run_through(codec.encode_request_in_slices(key, version)(request, 7, "client"))
+        assert b"".join(map(bytes, sliced)) == b"".join(map(bytes, whole))  # type: ignore[arg-type]
+        header_version = response_header_version(key, version)
+        parts = codec.encode_response(key, version)(messages.response(key, version), 7)
+        frame = b"".join(map(bytes, parts))[4:]  # type: ignore[arg-type]
+        _, body = codec.parse_response_header(frame, header_version)
+        straight = codec.decode_response(key, version)(frame, body)
+        assert same(run_through(codec.decode_response_in_slices(key, version)(frame, body))[1], straight)
+
+
+def test_a_large_request_is_encoded_in_many_slices() -> None:
+    topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(10_000)]
+    yields, _ = run_through(codec.encode_request_in_slices(3, 12)(MetadataRequest(topics), 7, "client"))
+    assert yields >= 10_000 // SLICE - 1

@@ -61,7 +61,7 @@ def test_many_topics_of_some_partitions() -> None:
     assert most == AT_ONCE and alive == [0]
 
 
-def test_what_somebody_still_holds_stays_as_it_is() -> None:
+def test_referenced_buffers_stay_unchanged() -> None:
     topics = [MetadataRequestTopic(name=str(at)) for at in range(5 * AT_ONCE)]
     for _ in dismantle(MetadataRequest(topics)):
         pass

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.purgatory.delay_queue import DelayQueue
+from broker.purgatory.timing_wheel import DelayQueue
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ NOW = 1_700_000_000_000
 class Promise(DelayedOperation):
     """An operation that is ready when the test says so."""
 
-    __slots__ = ("asked", "ready")
+    __slots__ = ("attempts", "ready")
 
     def __init__(self, timeout_ms: int = 100_000) -> None:
         super().__init__(timeout_ms)
         self.ready = False
-        self.asked = 0
+        self.attempts = 0
 
     def is_ready(self) -> bool:
-        self.asked += 1
+        self.attempts += 1
         return self.ready
 
 
@@ -245,9 +245,9 @@ def test_a_settled_operation_is_not_asked_again(purgatory):
     purgatory.try_complete_else_watch(promise, ["a", "b"], NOW)
     promise.ready = True
     purgatory.check_and_complete("a")
-    asked = promise.asked
+    before = promise.attempts
     purgatory.check_and_complete("b")
-    assert promise.asked == asked
+    assert promise.attempts == before
 
 
 class Any(DelayedOperation):

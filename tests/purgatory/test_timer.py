@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.purgatory.timer import Timer
-from broker.purgatory.timing_wheel import Entry
+from broker.purgatory.timing_wheel import Entry, Timer
 
 NOW = 1_700_000_000_000
 

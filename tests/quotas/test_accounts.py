@@ -141,7 +141,7 @@ def test_where_there_are_too_many_the_idlest_go(clients: int) -> None:
     assert ("app 0" in names, "app 1" in names, "app 2" in names) == (clients == 16, clients == 16, True)
 
 
-def test_of_those_that_are_busy_alike_who_does_least_goes() -> None:
+def test_of_equally_busy_clients_the_least_active_is_dropped() -> None:
     accounts = Accounts(max_accounts=8)
     connections = [Connection(client_id=f"app {index}") for index in range(8)]
     for index, connection in enumerate(connections):

@@ -13,6 +13,7 @@ from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
+from broker.steps import finished
 from tests.quotas.scene import SAMPLES, Connection, Scene
 
 
@@ -51,14 +52,14 @@ def test_the_channel_is_freed_once_when_the_wait_is_over_and_not_before(scene):
     throttle = scene.manager.record("ANONYMOUS", "unknown", 2_300, scene.clock.ms())
     channel = Connection()
     scene.manager.throttle(channel, "token", throttle, scene.clock.ms())
-    held = scene.manager.throttled
-    assert len(held) == 1
-    assert held.expired(scene.clock.ms()) == []
+    throttled = scene.manager.throttled
+    assert len(throttled) == 1
+    assert throttled.expired(scene.clock.ms()) == []
     scene.clock.advance(2_099)
-    assert held.expired(scene.clock.ms()) == []
+    assert throttled.expired(scene.clock.ms()) == []
     scene.clock.advance(1)
-    assert held.expired(scene.clock.ms()) == ["token"]
-    assert len(held) == 0
+    assert throttled.expired(scene.clock.ms()) == ["token"]
+    assert len(throttled) == 0
 
 
 def test_a_burst_has_rolled_out_of_sight_after_ten_more_seconds(scene):
@@ -203,9 +204,9 @@ def test_a_sensor_that_has_expired_is_made_again_and_still_throttles(scene):
     scene.limit(None, DEFAULT, 500)
     scene.record("ANONYMOUS", "client1", 100)
     scene.clock.advance(3_600_000)
-    assert scene.manager.expire(scene.clock.ms()) == 0
+    assert finished(scene.manager.expire(scene.clock.ms())) == 0
     scene.clock.advance(1)
-    assert scene.manager.expire(scene.clock.ms()) == 1
+    assert finished(scene.manager.expire(scene.clock.ms())) == 1
     assert scene.manager.find("ANONYMOUS", "client1") is None
     assert scene.record("ANONYMOUS", "client1", 10_000) == 10_000
     assert scene.manager.find("ANONYMOUS", "client1") is not None
@@ -233,7 +234,7 @@ def test_what_is_taken_back_leaves_the_usage_as_it_was(scene):
     assert sensor.observed(scene.clock.ms()) == 400
 
 
-def test_what_is_recorded_unchecked_counts_for_the_next_who_is_checked(scene):
+def test_unchecked_records_count_for_the_next_check(scene):
     scene.limit("userA", None, 500)
     scene.manager.record_unchecked("userA", "c", 5_500, scene.clock.ms())
     assert scene.record("userA", "c", 0) == 1_000
@@ -271,13 +272,13 @@ def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed
     scene.manager.throttle(channel, channel, throttle, scene.clock.ms())
     scene.clock.advance(10_000)
     scene.limit("userA", None, changed)
-    held = scene.manager.throttled
+    throttled = scene.manager.throttled
     for passed_ms in (left_ms - 1, 1) if left_ms else ():
-        assert held.expired(scene.clock.ms()) == []
+        assert throttled.expired(scene.clock.ms()) == []
         scene.clock.advance(passed_ms)
-    assert held.expired(scene.clock.ms()) == [channel]
+    assert throttled.expired(scene.clock.ms()) == [channel]
     scene.clock.advance(200_000)
-    assert held.expired(scene.clock.ms()) == []
+    assert throttled.expired(scene.clock.ms()) == []
 
 
 @pytest.mark.parametrize(
@@ -292,14 +293,14 @@ def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed
         ([], 0),
     ],
 )
-def test_who_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
+def test_a_client_that_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
     """As if ten windows had been recorded at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
     scene.limit(None, DEFAULT, 1_000)
     scene.manager.adopt(running, scene.clock.ms())
     assert scene.record("ANONYMOUS", "unknown", 1_000) == throttle_ms
 
 
-def test_who_has_been_counted_is_not_counted_twice(scene):
+def test_a_client_that_has_been_counted_is_not_counted_twice(scene):
     scene.limit(None, DEFAULT, 1_000)
     scene.record("ANONYMOUS", "unknown", 1)
     scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
@@ -307,6 +308,6 @@ def test_who_has_been_counted_is_not_counted_twice(scene):
     assert scene.record("ANONYMOUS", "unknown", 1_000) == 1_000
 
 
-def test_without_rules_nobody_is_adopted(scene):
+def test_without_rules_no_client_is_adopted(scene):
     scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
     assert list(scene.manager.sensors()) == []

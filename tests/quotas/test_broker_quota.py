@@ -46,7 +46,7 @@ def test_it_is_not_active_until_it_is_enabled():
     assert quota_of(ENABLED).active
 
 
-def test_without_limits_it_measures_and_throttles_nobody():
+def test_without_limits_it_measures_and_throttles_no_client():
     quota = quota_of(ENABLED)
     assert quota.record_produce(ANNE, "app", 10**12, 0) is None
     assert observed(quota)[QuotaKind.BROKER_PRODUCE] == 10**11
@@ -130,7 +130,7 @@ def test_where_both_fetch_limits_are_broken_alike_the_general_one_is_named():
         (replace(ENABLED, slow_fetch_bytes=1, quota_enabled=False), False),
     ],
 )
-def test_nobody_is_asked_where_a_fetch_reads_unless_slow_fetches_are_limited(config, measures):
+def test_the_page_cache_is_not_queried_unless_slow_fetches_are_limited(config, measures):
     assert quota_of(config).measures_slow_fetches is measures
 
 
@@ -209,7 +209,7 @@ def test_a_changed_limit_keeps_what_was_used():
     assert wait_of(quota.record_produce(ANNE, "app", 0, 0)) == 10_000
 
 
-def test_disabling_it_forgets_what_was_used_and_frees_everybody():
+def test_disabling_it_forgets_the_use_and_releases_all_clients():
     quota = quota_of(PRODUCE)
     hold(quota, ANNE, 15_000)
     quota.configure(replace(PRODUCE, quota_enabled=False), 1)
@@ -236,7 +236,7 @@ def hold(quota: BrokerQuota, client: Connection, nbytes: int, now_ms: int = 0) -
         (500, 11_000),
     ],
 )
-def test_who_is_held_waits_as_long_as_a_new_limit_would_have_told_it(limit, end_ms):
+def test_a_throttled_client_waits_as_long_as_a_new_limit_would_have_told_it(limit, end_ms):
     """15,000 bytes wait 15,000 / limit - 10 s from the moment of the request, and 11 s at most."""
     quota = quota_of(PRODUCE)
     hold(quota, ANNE, 15_000)
@@ -254,7 +254,7 @@ def test_another_limit_than_the_one_that_holds_does_not_move_the_wait():
     assert quota.throttled.next_deadline() == 5_000
 
 
-def test_many_small_changes_of_the_limit_free_nobody():
+def test_many_small_changes_of_the_limit_release_no_client():
     quota = quota_of(replace(ENABLED, produce_bytes=50_000))
     throttle = quota.record_produce(ANNE, "app", 1_000_000, 0)
     assert throttle is not None
@@ -326,7 +326,7 @@ def test_the_test_that_handlers_make_follows_rules_and_the_broker():
     assert (quotas.produce_active, quotas.fetch_active) == (False, False)
 
 
-def test_who_is_held_by_the_broker_is_among_those_who_are_held_and_is_forgotten_when_it_goes():
+def test_a_client_throttled_by_the_broker_quota_is_among_the_throttled_ones_and_is_forgotten_when_it_goes():
     quotas = ClientQuotas()
     quotas.configure_broker(PRODUCE, 0)
     throttle = quotas.broker.record_produce(ANNE, "app", 15_000, 0)

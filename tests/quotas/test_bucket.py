@@ -164,7 +164,7 @@ def test_the_longest_throttle_gives_a_fetch_nothing():
     assert fetch.record(*CLIENT, 5_000, BASE_MS + 2_000) is None
 
 
-def test_who_is_over_a_new_rule_already_begins_with_an_empty_bucket():
+def test_a_client_that_is_over_a_new_rule_already_begins_with_an_empty_bucket():
     for per_second, wait_ms in ((999, 0), (1_000, 0), (1_001, 1)):
         fresh = manager()
         fresh.adopt([(*CLIENT, per_second)], BASE_MS)
@@ -173,21 +173,21 @@ def test_who_is_over_a_new_rule_already_begins_with_an_empty_bucket():
 
 
 def test_what_is_shown_as_observed_is_over_the_bound_by_the_wait():
-    held = manager()
-    throttle = held.record(*CLIENT, 3_000, BASE_MS)
+    quota = manager()
+    throttle = quota.record(*CLIENT, 3_000, BASE_MS)
     assert throttle is not None
     assert (throttle.throttle_ms, throttle.observed, throttle.bound) == (1_000, 1_500, 1_000)
     assert throttle.rule == Entity(client_id="c")
-    sensor = held.find(*CLIENT)
+    sensor = quota.find(*CLIENT)
     assert sensor is not None and sensor.observed(BASE_MS) == 300
 
 
-def test_in_shadow_it_counts_and_holds_nobody():
-    held = manager()
-    held.set_shadow(None, "c", is_shadow=True)
-    assert held.record(*CLIENT, 3_000, BASE_MS) is None
-    assert held.max_value_in_window(*CLIENT, BASE_MS) == float_info.max
-    sensor = held.find(*CLIENT)
+def test_in_shadow_it_counts_and_throttles_no_client():
+    quota = manager()
+    quota.set_shadow(None, "c", is_shadow=True)
+    assert quota.record(*CLIENT, 3_000, BASE_MS) is None
+    assert quota.max_value_in_window(*CLIENT, BASE_MS) == float_info.max
+    sensor = quota.find(*CLIENT)
     assert sensor is not None and sensor.shadow is not None
     assert (sensor.shadow.times, sensor.shadow.throttled_ms) == (1, 1_000)
 
@@ -199,7 +199,7 @@ def test_over_any_span_no_more_than_the_burst_and_the_rate_and_a_request_of_each
     except by one request of each client, which may find the bucket nearly empty.
     """
     dice = random.Random(seed)
-    held = manager()
+    quota = manager()
     free_at = [0.0] * clients
     biggest = 3_000
     level, last_ms, total, now_ms = 0.0, 0, 0, 0
@@ -207,7 +207,7 @@ def test_over_any_span_no_more_than_the_burst_and_the_rate_and_a_request_of_each
         who = min(range(clients), key=lambda each: free_at[each])
         now_ms = int(max(free_at[who], now_ms))
         value = dice.randint(0, biggest)
-        throttle = held.record(*CLIENT, value, BASE_MS + now_ms)
+        throttle = quota.record(*CLIENT, value, BASE_MS + now_ms)
         level = max(level - QUOTA * (now_ms - last_ms) / 1000, 0.0) + value
         last_ms = now_ms
         total += value
@@ -220,13 +220,13 @@ def test_over_any_span_no_more_than_the_burst_and_the_rate_and_a_request_of_each
 @pytest.mark.parametrize("seed", range(5))
 def test_over_any_span_fetches_bring_no_more_than_the_burst_and_the_rate(seed):
     dice = random.Random(seed)
-    held = manager(QuotaKind.FETCH)
+    quota = manager(QuotaKind.FETCH)
     level, last_ms, now_ms = 0.0, 0, 0
     while now_ms < 600_000:
         value = dice.randint(0, 2_000)
-        throttle = held.record(*CLIENT, value, BASE_MS + now_ms)
+        throttle = quota.record(*CLIENT, value, BASE_MS + now_ms)
         if throttle is not None:
-            held.unrecord(*CLIENT, value, BASE_MS + now_ms)
+            quota.unrecord(*CLIENT, value, BASE_MS + now_ms)
             now_ms += throttle.throttle_ms
             continue
         level = max(level - QUOTA * (now_ms - last_ms) / 1000, 0.0) + value
@@ -237,10 +237,10 @@ def test_over_any_span_fetches_bring_no_more_than_the_burst_and_the_rate(seed):
 
 @pytest.mark.parametrize("request_bytes", [1_000, 16_384, 100_000])
 @pytest.mark.parametrize("clients", [1, 200])
-def test_who_always_wants_more_averages_the_quota(request_bytes, clients):
-    held = BucketQuotaManager(QuotaKind.PRODUCE, burst_ms=1_000)
-    held.set_bound(None, "c", 1_000_000)
-    first, second = produce(held, request_bytes, clients=clients, minutes=2, cost_ms=0.1)
+def test_an_unlimited_client_averages_its_quota(request_bytes, clients):
+    quota = BucketQuotaManager(QuotaKind.PRODUCE, burst_ms=1_000)
+    quota.set_bound(None, "c", 1_000_000)
+    first, second = produce(quota, request_bytes, clients=clients, minutes=2, cost_ms=0.1)
     burst = 1_000_000 + request_bytes * clients
     assert 60_000_000 * 0.999 <= first <= 60_000_000 + burst
     assert second / 60_000_000 == pytest.approx(1, abs=0.002 if clients == 1 else 0.02)
@@ -248,9 +248,9 @@ def test_who_always_wants_more_averages_the_quota(request_bytes, clients):
 
 @pytest.mark.parametrize("response", [1_000_000, 100_000])
 def test_a_consumer_averages_its_quota(response):
-    held = BucketQuotaManager(QuotaKind.FETCH, burst_ms=1_000)
-    held.set_bound(None, "c", 1_000_000)
-    first, second = consume(held, response, minutes=2)
+    quota = BucketQuotaManager(QuotaKind.FETCH, burst_ms=1_000)
+    quota.set_bound(None, "c", 1_000_000)
+    first, second = consume(quota, response, minutes=2)
     assert 0.995 <= first / 60_000_000 <= 1 + 1 / 60
     assert second / 60_000_000 == pytest.approx(1, abs=0.005)
 

@@ -15,6 +15,7 @@ from broker.quotas.guarded_callback import LOG_EVERY_MS, GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import IDLE_MS
+from broker.steps import finished
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection, Scene
 
@@ -59,7 +60,7 @@ def test_it_is_on_from_the_start_and_stays_when_the_last_rule_goes(scene: Custom
     assert scene.manager.active
 
 
-def test_rules_do_nothing_by_themselves_and_are_told(scene: CustomScene) -> None:
+def test_rules_do_nothing_by_themselves_and_are_reported(scene: CustomScene) -> None:
     scene.limit("red", None, 1_000.0)
     scene.limit("red", None, None)
     assert [call for call in scene.callback.calls if call[0] != "limit"] == [
@@ -94,9 +95,9 @@ def test_reset_required_sweeps_before_the_record_that_asked(scene: CustomScene) 
     scene.callback.reset = True
     assert scene.record("red-1", "a", 0) == 1_000
     assert scene.sensors == {"group red": 1_000, "group blue": 2_000}
-    asked = len(scene.callback.limit_calls())
+    before = len(scene.callback.limit_calls())
     scene.record("red-1", "a", 0)
-    assert len(scene.callback.limit_calls()) == asked
+    assert len(scene.callback.limit_calls()) == before
 
 
 def test_a_limit_that_becomes_none_frees_the_clients(scene: CustomScene) -> None:
@@ -109,7 +110,7 @@ def test_a_limit_that_becomes_none_frees_the_clients(scene: CustomScene) -> None
 
 @pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize(("changed", "left_ms"), [(1_100, 0), (1_050, 571), (500, 1_200), (None, 0)])
-def test_who_is_held_waits_for_what_is_left_under_the_limit_that_is_answered_now(
+def test_a_throttled_client_waits_for_what_is_left_under_the_limit_that_is_answered_now(
     scene: CustomScene, changed: float | None, left_ms: int, is_reset: bool
 ) -> None:
     """Whether limits are swept, or the callback requires it during another client's request."""
@@ -148,9 +149,9 @@ def test_what_fits_into_the_windows_is_of_the_callbacks_limit(scene: CustomScene
 def test_an_idle_group_is_forgotten_after_an_hour_and_not_before(scene: CustomScene) -> None:
     scene.record("red-1", "a", 1)
     scene.clock.advance(IDLE_MS)
-    assert scene.manager.expire(scene.clock.ms()) == 0
+    assert finished(scene.manager.expire(scene.clock.ms())) == 0
     scene.clock.advance(1)
-    assert scene.manager.expire(scene.clock.ms()) == 1
+    assert finished(scene.manager.expire(scene.clock.ms())) == 1
     assert scene.sensors == {}
 
 
@@ -200,7 +201,7 @@ def test_a_group_that_is_forgotten_leaves_what_is_known_of_others(scene: CustomS
     scene.record("blue-1", "a", 1)
     scene.clock.advance(IDLE_MS + 1)
     scene.record("red-1", "a", 11_000)
-    assert scene.manager.expire(scene.clock.ms()) == 1
+    assert finished(scene.manager.expire(scene.clock.ms())) == 1
     scene.callback.broken["tags"] = failing
     assert scene.record("red-1", "a", 0) == 1_000
     assert scene.record("blue-1", "a", 10**9) == 0
@@ -235,23 +236,23 @@ def test_a_reset_that_fails_is_none(scene: CustomScene) -> None:
     assert scene.guarded.failures == {"quota_reset_required": 1}
 
 
-def test_failures_are_told_once_a_minute_for_each_method_with_their_number(
+def test_failures_are_reported_once_a_minute_for_each_method_with_their_number(
     scene: CustomScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def told() -> list[tuple[str, int]]:
+    def calls() -> list[tuple[str, int]]:
         return [(record.__dict__["method"], record.__dict__["times"]) for record in caplog.records]
 
     scene.callback.broken["tags"] = failing
     with caplog.at_level(logging.ERROR):
         for _ in range(5):
             scene.record("red-1", "a", 1)
-        assert told() == [("quota_metric_tags", 1)]
+        assert calls() == [("quota_metric_tags", 1)]
         scene.clock.advance(LOG_EVERY_MS - 1)
         scene.record("red-1", "a", 1)
-        assert told() == [("quota_metric_tags", 1)]
+        assert calls() == [("quota_metric_tags", 1)]
         scene.clock.advance(1)
         scene.record("red-1", "a", 1)
-        assert told() == [("quota_metric_tags", 1), ("quota_metric_tags", 6)]
+        assert calls() == [("quota_metric_tags", 1), ("quota_metric_tags", 6)]
     assert caplog.records[0].__dict__["callback"] == NAME
     assert caplog.records[0].exc_info is not None
 

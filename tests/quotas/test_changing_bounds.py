@@ -3,8 +3,10 @@
 `tests.quotas.load.worst_minutes` describes the minutes that the check excludes.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -50,20 +52,40 @@ def manager_of(algorithm: str, kind: QuotaKind) -> RateQuotaManager:
     return RateQuotaManager(kind, paced=True)
 
 
-@pytest.mark.parametrize("schedule", [by_one, down_by_one, to_and_fro, at_random])
-@pytest.mark.parametrize("every_ms", [1_000, 5], ids=["1 a second", "200 a second"])
-@pytest.mark.parametrize("algorithm", ["paced", "token_bucket"])
-@pytest.mark.parametrize("kind", [QuotaKind.PRODUCE, QuotaKind.FETCH])
-@pytest.mark.parametrize(
-    ("base", "sizes"),
-    [
-        (10_000, [100]),
-        (50_000, [1_000] * 4),
-        (50_000, [16_384] * 8),
-        (5_000_000, [1_000_000] * 2 + [20_000]),
-    ],
-    ids=["1 x 100 B", "4 x 1 kB", "8 x 16 kB", "2 x 1 MB and 20 kB"],
-)
+SCHEDULES = [by_one, down_by_one, to_and_fro, at_random]
+RATES = {"1 a second": 1_000, "200 a second": 5}
+ALGORITHMS = ["paced", "token_bucket"]
+KINDS = [QuotaKind.PRODUCE, QuotaKind.FETCH]
+CLIENTS: dict[str, tuple[float, list[int]]] = {
+    "1 x 100 B": (10_000, [100]),
+    "4 x 1 kB": (50_000, [1_000] * 4),
+    "8 x 16 kB": (50_000, [16_384] * 8),
+    "2 x 1 MB and 20 kB": (5_000_000, [1_000_000] * 2 + [20_000]),
+}
+
+
+def combinations() -> Iterator[Any]:
+    """All of them, of which 16 have every pair of values in them; the others are slow."""
+    for at in itertools.product(range(4), range(2), range(2), range(2), range(4)):
+        schedule, rate, algorithm, kind, clients = at
+        is_one_of_the_16 = (rate, algorithm, kind) == (
+            (schedule + clients) % 2,
+            (schedule // 2 + clients) % 2,
+            (schedule + clients // 2) % 2,
+        )
+        every, sizes = list(RATES)[rate], list(CLIENTS)[clients]
+        yield pytest.param(
+            SCHEDULES[schedule],
+            RATES[every],
+            ALGORITHMS[algorithm],
+            KINDS[kind],
+            *CLIENTS[sizes],
+            id=f"{SCHEDULES[schedule].__name__}-{every}-{ALGORITHMS[algorithm]}-{KINDS[kind].value}-{sizes}",
+            marks=() if is_one_of_the_16 else pytest.mark.slow,
+        )
+
+
+@pytest.mark.parametrize(("schedule", "every_ms", "algorithm", "kind", "base", "sizes"), list(combinations()))
 def test_the_bytes_of_any_minute_are_the_integral_of_the_limit(
     schedule: Schedule, every_ms: int, algorithm: str, kind: QuotaKind, base: float, sizes: list[int]
 ) -> None:
@@ -92,9 +114,18 @@ def test_four_clients_under_a_limit_that_is_raised_by_one_each_second_get_the_li
     assert load.through(0, MINUTE_MS) == 3_006_000
 
 
-@pytest.mark.parametrize("algorithm", ["paced", "token_bucket"])
-@pytest.mark.parametrize("every_ms", [1_000, 5], ids=["1 a second", "200 a second"])
-@pytest.mark.parametrize("particular", [20_000, 50_000, 100_000])
+@pytest.mark.parametrize(
+    ("algorithm", "every_ms", "particular"),
+    [
+        pytest.param(
+            ALGORITHMS[algorithm],
+            [1_000, 5][rate],
+            [20_000, 50_000, 100_000][limit],
+            marks=() if (algorithm + rate + limit) % 2 else pytest.mark.slow,
+        )
+        for algorithm, rate, limit in itertools.product(range(2), range(2), range(3))
+    ],
+)
 def test_clients_that_are_moved_to_a_more_particular_rule_and_back_get_what_governs_them(
     algorithm: str, every_ms: int, particular: float
 ) -> None:
@@ -160,14 +191,14 @@ def left_ms(manager: RateQuotaManager, now_ms: int) -> int:
 def test_the_same_limit_again_changes_nothing_at_all() -> None:
     manager = manager_of("paced", QuotaKind.PRODUCE)
     held_for(manager, 4_000)
-    sensor, (held,) = manager.find("alice", "app"), manager.throttled.all()
+    sensor, (throttled,) = manager.find("alice", "app"), manager.throttled.all()
     assert sensor is not None
     pace, changes = sensor.pace, []
     manager.throttled.watch(lambda: changes.append(1))
-    before = (held.end_ms, held.due_ms, held.serial, held.bound)
+    before = (throttled.end_ms, throttled.due_ms, throttled.serial, throttled.bound)
     for passed_ms in (0, 1, 3_999):
         manager.set_bound("alice", None, 1_000, BASE_MS + passed_ms)
-    assert (held.end_ms, held.due_ms, held.serial, held.bound) == before
+    assert (throttled.end_ms, throttled.due_ms, throttled.serial, throttled.bound) == before
     assert (sensor.pace is pace, changes, manager.has_new_rules) == (True, [], True)
     assert manager.throttled.expired(BASE_MS + 3_999) == []
     assert len(manager.throttled.expired(BASE_MS + 4_000)) == 1
@@ -192,7 +223,7 @@ def test_a_wait_that_becomes_longer_is_cut_to_the_longest_throttle(longest_ms: i
         manager.set_bound("alice", None, 499.9999, BASE_MS + 1_000)
 
 
-def test_a_wait_that_was_told_before_the_longest_throttle_came_down_is_not_cut() -> None:
+def test_a_throttle_before_the_longest_throttle_was_lowered_is_not_shortened() -> None:
     manager = manager_of("paced", QuotaKind.PRODUCE)
     held_for(manager, 4_000)
     manager.longest_ms = 2_000
@@ -214,7 +245,7 @@ def test_a_limit_that_is_removed_frees_at_once_and_set_again_finds_the_debt() ->
     assert owing is not None and owing.throttle_ms == 4_500
 
 
-def test_who_goes_to_a_rule_of_their_own_takes_along_their_share_of_the_debt() -> None:
+def test_a_client_that_goes_to_a_rule_of_their_own_takes_along_their_share_of_the_debt() -> None:
     """Four connections owe 54,000 together; one leaves with a quarter of it, and the others owe the rest."""
     manager = manager_of("paced", QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 1_000, BASE_MS)
@@ -248,7 +279,7 @@ def test_what_was_used_beyond_the_limit_goes_along_to_another_rule_and_nothing_e
     assert (again is None) is (used <= 5_000)
 
 
-def test_the_others_of_a_rule_that_nobody_broke_keep_their_burst_when_one_leaves() -> None:
+def test_the_others_of_a_rule_that_no_client_broke_keep_their_burst_when_one_leaves() -> None:
     manager = manager_of("paced", QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 1_000, BASE_MS)
     for name in "ab":

@@ -121,9 +121,9 @@ def test_an_address_has_one_spelling_and_another_can_still_be_removed(spelling, 
     validate_alteration((("ip", written),), [("connection_creation_rate", 1.0)])
 
 
-@pytest.mark.parametrize(("percent", "told"), [(99.9, 0), (100.0, 0), (100.1, 1), (800.0, 1)])
-def test_more_request_time_than_one_thread_has_is_told(percent: float, told: int) -> None:
-    assert len(warnings_about([("request_percentage", percent)])) == told
+@pytest.mark.parametrize(("percent", "warnings"), [(99.9, 0), (100.0, 0), (100.1, 1), (800.0, 1)])
+def test_more_request_time_than_one_thread_has_is_reported(percent: float, warnings: int) -> None:
+    assert len(warnings_about([("request_percentage", percent)])) == warnings
 
 
 def test_the_sentence_names_key_value_and_what_can_be_reached() -> None:

@@ -7,6 +7,7 @@ from broker.metrics.window import Window
 from broker.quotas.connection_rates import Addresses, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity
+from broker.steps import finished
 
 
 def test_addresses_are_remembered_up_to_a_number() -> None:
@@ -72,14 +73,14 @@ def test_one_connection_too_many_is_refused_and_not_accepted() -> None:
     assert seen(quotas.addresses) == {ONE: (1, 0, 1)} and listener.rejected == {PER_IP: 1}
 
 
-def test_who_was_not_seen_for_an_hour_is_forgotten() -> None:
+def test_a_client_that_was_not_seen_for_an_hour_is_forgotten() -> None:
     quotas = ConnectionQuotas()
     listener = quotas.add_listener("PLAINTEXT")
     quotas.enter(listener, ONE, BASE_MS)
     quotas.enter(listener, OTHER, BASE_MS + 1)
-    quotas.expire(BASE_MS + HOUR_MS)
+    finished(quotas.expire(BASE_MS + HOUR_MS))
     assert set(seen(quotas.addresses)) == {ONE, OTHER}
-    quotas.expire(BASE_MS + HOUR_MS + 1)
+    finished(quotas.expire(BASE_MS + HOUR_MS + 1))
     assert set(seen(quotas.addresses)) == {OTHER}
 
 

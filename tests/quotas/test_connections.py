@@ -25,6 +25,7 @@ from broker.quotas.connections import (
     TooMany,
 )
 from broker.quotas.entity import DEFAULT
+from broker.steps import finished
 
 EXTERNAL, ADMIN, REPLICATION = "EXTERNAL", "ADMIN", "REPLICATION"
 ADDRESSES = {EXTERNAL: "192.168.1.1", ADMIN: "192.168.1.2", REPLICATION: "192.168.1.3"}
@@ -162,7 +163,7 @@ def test_protected_connections_are_never_too_many() -> None:
         assert quotas.excess == excess
 
 
-def test_an_override_holds_for_its_address_alone_and_0_lets_nobody_else_in() -> None:
+def test_an_override_holds_for_its_address_alone_and_0_lets_no_other_client_in() -> None:
     quotas = quotas_of()
     quotas.per_ip = PerIp(0, {"127.0.0.1": 5})
     assert [admit(quotas, address="127.0.0.1") for _ in range(6)] == [None] * 5 + [TooMany(5)]
@@ -252,11 +253,11 @@ def test_a_listener_rate_can_be_taken_away_and_set_again() -> None:
 
     quotas = quotas_of()
     quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=10))
-    (held,) = offer(quotas, (EXTERNAL,), 200, 5)
-    assert (held.accepted, held.end_ms) == (200, BASE_MS + 19_000)
+    (delayed,) = offer(quotas, (EXTERNAL,), 200, 5)
+    assert (delayed.accepted, delayed.end_ms) == (200, BASE_MS + 19_000)
     quotas = quotas_of(creation_rate=50)
-    (held,) = offer(quotas, (EXTERNAL,), 400, 5)
-    assert (held.accepted, held.end_ms) == (400, BASE_MS + 7_000)
+    (delayed,) = offer(quotas, (EXTERNAL,), 400, 5)
+    assert (delayed.accepted, delayed.end_ms) == (400, BASE_MS + 7_000)
 
 
 def test_rate_and_count_hold_together() -> None:
@@ -387,8 +388,8 @@ def test_an_address_that_was_idle_for_an_hour_is_forgotten_broker_and_listeners_
     quotas = quotas_of()
     quotas.set_ip_rate(DEFAULT, 5)
     admit(quotas)
-    assert quotas.expire(BASE_MS + HOUR_MS) == 0
-    assert quotas.expire(BASE_MS + HOUR_MS + 1) == 1
+    assert finished(quotas.expire(BASE_MS + HOUR_MS)) == 0
+    assert finished(quotas.expire(BASE_MS + HOUR_MS + 1)) == 1
     assert quotas.ips.sensors == {}
     assert list(quotas.listeners) == list(ADDRESSES)
     assert quotas.total == 1

@@ -44,7 +44,7 @@ def test_a_class_is_made_and_configured_once(name: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_key_value_and_reason(name: str, reason: str) -> None:
+def test_what_is_wrong_is_reported_with_key_value_and_reason(name: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_callback(name, {})
     assert str(refused.value) == f"{CALLBACK_KEY}={name!r} is not allowed: {reason}"
@@ -55,7 +55,7 @@ def test_a_class_that_inherits_the_protocol_and_forgets_a_method_cannot_be_made(
         load_callback(f"{HERE}:Unfinished", {})
 
 
-def test_a_module_that_fails_to_import_is_told_with_its_reason(
+def test_a_module_that_fails_to_import_is_reported_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "half_written.py").write_text("raise ValueError('half a file')\n")

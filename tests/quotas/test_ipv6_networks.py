@@ -59,7 +59,7 @@ def test_a_network_has_as_many_connections_as_one_address() -> None:
     assert figures == {NETWORK: (3, 1), BESIDE: (1, 0)}
 
 
-def test_as_long_as_nobody_says_so_each_address_is_its_own() -> None:
+def test_by_default_each_address_is_counted_separately() -> None:
     quotas = quotas_by(128)
     listener = quotas.add_listener("PLAINTEXT")
     for _ in range(2):
@@ -69,7 +69,8 @@ def test_as_long_as_nobody_says_so_each_address_is_its_own() -> None:
 
 def test_an_override_is_for_the_whole_network() -> None:
     quotas = quotas_by(64)
-    quotas.set_per_ip_overrides({ONE: 1, OTHER: 3, "10.0.0.7": 4})
+    overrides = {ONE: 1, OTHER: 3, "10.0.0.7": 4}
+    quotas.set_per_ip_overrides({quotas.counted(address): most for address, most in overrides.items()})
     assert [quotas.per_ip.of(each) for each in (NETWORK, BESIDE, "10.0.0.7")] == [3, 2, 4]
 
 
@@ -79,8 +80,8 @@ def test_a_network_connects_as_fast_as_one_address() -> None:
     quotas.set_ip_rate(NETWORK, 2)
     listener = quotas.add_listener("PLAINTEXT")
     assert [quotas.enter(listener, each, BASE_MS) for each in (ONE, OTHER)] == [None, None]
-    held = quotas.enter(listener, "2001:db8:1:2::8", BASE_MS)
-    assert isinstance(held, Throttled) and held.bound == 2
+    entered = quotas.enter(listener, "2001:db8:1:2::8", BASE_MS)
+    assert isinstance(entered, Throttled) and entered.bound == 2
     assert quotas.enter(listener, BESIDE, BASE_MS) is None
     assert set(quotas.ips.sensors) == {NETWORK}
 

@@ -151,3 +151,37 @@ def test_the_verdict_names_the_rule_and_is_held_by_its_manager(scene):
     channel = Connection()
     scene.manager.throttle(channel, channel, throttle, scene.clock.ms())
     assert scene.manager.throttled.next_deadline() == scene.clock.ms() + 5_000
+
+
+@pytest.mark.parametrize(
+    ("charged", "more", "strict_ms", "permissive_ms"),
+    [
+        (110, -9, 0, 100),
+        (110, -10, 0, 0),
+        (110, -11, 0, 0),
+        (90, 10, 0, 0),
+        (90, 11, 0, 100),
+        (90, 20, 0, 1_000),
+    ],
+)
+def test_a_corrected_charge_counts_as_if_it_had_been_known(scene, charged, more, strict_ms, permissive_ms):
+    for strict, throttle_ms in ((True, strict_ms), (False, permissive_ms)):
+        scene = Scene()
+        quota = scene.quota(strict=strict)
+        assert quota.record(charged, scene.clock.ms())
+        quota.correct(more, scene.clock.ms())
+        assert scene.throttle_ms(quota) == throttle_ms
+        # The next strict request waits for what the two left.
+        assert scene.request(1) == max(charged + more - 100, 0) * 100
+
+
+def test_only_charged_work_is_documented_as_charged(scene):
+    no_rules = MutationQuotaManager(Window(10, 1_000))
+    unlimited = no_rules.quota_for(*CLIENT, scene.clock.ms(), strict=True)
+    assert not unlimited.record(1_000, scene.clock.ms())
+    unlimited.correct(5, scene.clock.ms())
+    assert scene.quota(strict=False).record(110, scene.clock.ms())
+    assert scene.quota(strict=False).record(1, scene.clock.ms())
+    scene.manager.set_shadow(*CLIENT, is_shadow=True)
+    assert not scene.quota(strict=True).record(1, scene.clock.ms())
+    assert scene.quota(strict=False).record(1, scene.clock.ms())

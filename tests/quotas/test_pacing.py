@@ -52,9 +52,9 @@ def consume(
 
 
 def manager(quota: float, *, paced: bool = True, longest_ms: int | None = None) -> RateQuotaManager:
-    held = RateQuotaManager(QuotaKind.PRODUCE, longest_ms=longest_ms, paced=paced)
-    held.set_bound(None, "c", quota)
-    return held
+    quotas = RateQuotaManager(QuotaKind.PRODUCE, longest_ms=longest_ms, paced=paced)
+    quotas.set_bound(None, "c", quota)
+    return quotas
 
 
 @pytest.mark.parametrize(
@@ -99,29 +99,29 @@ def test_a_consumer_averages_its_quota_whatever_the_size_of_its_fetches(response
 
 
 def test_a_client_that_stays_below_its_quota_is_never_held():
-    held = manager(1_000_000)
+    quota = manager(1_000_000)
     for at_ms in range(0, 10 * MINUTE_MS, 10):
-        assert held.record("ANONYMOUS", "c", 9_900, BASE_MS + at_ms) is None
+        assert quota.record("ANONYMOUS", "c", 9_900, BASE_MS + at_ms) is None
 
 
-def test_a_client_that_was_calm_for_all_windows_may_burst_again():
+def test_a_client_that_was_idle_for_all_windows_may_burst_again():
     for idle_ms, wait_ms in ((10_999, 0), (11_000, 200)):
-        held = manager(1_000)
-        first = held.record("ANONYMOUS", "c", 10_100, BASE_MS)
+        quota = manager(1_000)
+        first = quota.record("ANONYMOUS", "c", 10_100, BASE_MS)
         assert first is not None
         assert first.throttle_ms == 100
         # With pacing the debt would be repaid by now; after it, Kafka's formula decides on the burst itself.
-        again = held.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + idle_ms)
+        again = quota.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + idle_ms)
         assert (0 if again is None else again.throttle_ms) == wait_ms
 
 
 @pytest.mark.parametrize(("changed", "wait_ms"), [(2_000, 4_500), (1_250, 7_200), (500, 18_000)])
 def test_another_limit_keeps_the_debt_and_what_was_repaid_of_it(changed, wait_ms):
     """15,000 are owed, of which 6,000 are repaid in 6 s at 1,000 a second."""
-    held = manager(1_000)
-    assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
-    held.set_bound(None, "c", changed, BASE_MS + 6_000)
-    owing = held.record("ANONYMOUS", "c", 0, BASE_MS + 6_000)
+    quota = manager(1_000)
+    assert quota.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
+    quota.set_bound(None, "c", changed, BASE_MS + 6_000)
+    owing = quota.record("ANONYMOUS", "c", 0, BASE_MS + 6_000)
     assert owing is not None
     assert owing.throttle_ms == wait_ms
 
@@ -130,38 +130,38 @@ def test_another_limit_keeps_the_debt_and_what_was_repaid_of_it(changed, wait_ms
 @pytest.mark.parametrize(("changed", "allows"), [(1_499, False), (1_500, True)])
 def test_a_violation_is_withdrawn_by_a_limit_that_allows_what_was_used(after_ms, withdrawn, changed, allows):
     """A violation can be withdrawn during its first throttle, 5 s; afterwards the debt must be repaid."""
-    held = manager(1_000)
-    assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
-    held.set_bound(None, "c", changed, BASE_MS + after_ms)
-    again = held.record("ANONYMOUS", "c", 0, BASE_MS + after_ms)
+    quota = manager(1_000)
+    assert quota.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
+    quota.set_bound(None, "c", changed, BASE_MS + after_ms)
+    again = quota.record("ANONYMOUS", "c", 0, BASE_MS + after_ms)
     assert (again is None) is (withdrawn and allows)
 
 
 def test_a_debt_that_a_lower_limit_repays_for_long_is_not_forgotten_meanwhile():
-    held = manager(1_000)
-    held.record("ANONYMOUS", "c", 15_000, BASE_MS)
-    held.set_bound(None, "c", 100, BASE_MS)
-    owing = held.record("ANONYMOUS", "c", 0, BASE_MS + 149_000)
+    quota = manager(1_000)
+    quota.record("ANONYMOUS", "c", 15_000, BASE_MS)
+    quota.set_bound(None, "c", 100, BASE_MS)
+    owing = quota.record("ANONYMOUS", "c", 0, BASE_MS + 149_000)
     assert owing is not None
     assert owing.throttle_ms == 1_000
 
 
 def test_what_is_shown_as_observed_is_the_rate_that_asks_for_the_wait():
-    held = manager(1_000)
-    held.record("ANONYMOUS", "c", 15_000, BASE_MS)
-    throttle = held.record("ANONYMOUS", "c", 0, BASE_MS + 5_000)
+    quota = manager(1_000)
+    quota.record("ANONYMOUS", "c", 15_000, BASE_MS)
+    throttle = quota.record("ANONYMOUS", "c", 0, BASE_MS + 5_000)
     assert throttle is not None
     assert (throttle.throttle_ms, throttle.observed, throttle.bound) == (10_000, 2_000, 1_000)
 
 
 def test_a_debt_never_grows_beyond_what_the_longest_throttle_repays():
-    held = manager(1_000, longest_ms=2_000)
+    quota = manager(1_000, longest_ms=2_000)
     for _ in range(100):
-        throttle = held.record("ANONYMOUS", "c", 50_000, BASE_MS)
+        throttle = quota.record("ANONYMOUS", "c", 50_000, BASE_MS)
         assert throttle is not None
         assert throttle.throttle_ms == 2_000
-    assert held.record("ANONYMOUS", "c", 0, BASE_MS + 1_999) is not None
-    assert held.record("ANONYMOUS", "c", 0, BASE_MS + 2_000) is None
+    assert quota.record("ANONYMOUS", "c", 0, BASE_MS + 1_999) is not None
+    assert quota.record("ANONYMOUS", "c", 0, BASE_MS + 2_000) is None
 
 
 def test_at_most_one_second_is_saved_up():
@@ -188,15 +188,15 @@ def test_a_first_violation_waits_as_kafka_says_whatever_came_before_it():
         for _ in range(300):
             now_ms += dice.choice((0, 1, 90, 1_000, 12_000))
             value = dice.choice((1, 100, 990, 3_000))
-            said, ours = (each.record("ANONYMOUS", "c", value, now_ms) for each in (kafka, paced))
-            assert (said and said.throttle_ms) == (ours and ours.throttle_ms)
-            if said is not None:
+            expected, ours = (each.record("ANONYMOUS", "c", value, now_ms) for each in (kafka, paced))
+            assert (expected and expected.throttle_ms) == (ours and ours.throttle_ms)
+            if expected is not None:
                 broken += 1
                 break
     assert broken > 150
 
 
-def long_run(held: RateQuotaManager, most: int, seed: int) -> float:
+def long_run(quota: RateQuotaManager, most: int, seed: int) -> float:
     """Return the share of its quota that a client gets over three hours, with three times the load in random
     sizes and pauses.
     """
@@ -204,7 +204,7 @@ def long_run(held: RateQuotaManager, most: int, seed: int) -> float:
     now_ms = total = 0
     while now_ms < 180 * MINUTE_MS:
         value = dice.randint(1, most)
-        throttle = held.record("ANONYMOUS", "c", value, BASE_MS + now_ms)
+        throttle = quota.record("ANONYMOUS", "c", value, BASE_MS + now_ms)
         total += value
         pause_ms = dice.randint(0, most // 3)
         now_ms += pause_ms if throttle is None else max(throttle.throttle_ms, pause_ms)

@@ -107,7 +107,7 @@ def test_the_time_of_throttles_falls_to_0_a_minute_after_the_last(
     assert page_of(quotas, BASE_MS + later_ms)["kafka_server_produce_throttle_time"].value(**LABELS) == mean
 
 
-def test_who_was_never_throttled_has_0_and_no_limit_is_no_series(quotas: ClientQuotas) -> None:
+def test_a_client_that_was_never_throttled_has_0_and_no_limit_is_no_series(quotas: ClientQuotas) -> None:
     quotas.apply(LOUD, "producer_byte_rate", 1_000)
     quotas.record_produce("alice", "quiet", 5, BASE_MS)
     page = page_of(quotas)
@@ -140,7 +140,7 @@ def test_those_that_use_most_are_shown_and_the_others_counted(
     assert page["weir_quota_entities_left_out"].value(quota="fetch") == 0
 
 
-def test_who_stops_makes_way_for_who_goes_on(quotas: ClientQuotas) -> None:
+def test_a_client_that_stops_makes_way_for_one_that_continues(quotas: ClientQuotas) -> None:
     quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", 1_000)
     quotas.record_produce("alice", "yesterday", 1_000_000, BASE_MS)
     now_ms = BASE_MS + 11_000

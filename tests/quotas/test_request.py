@@ -60,7 +60,7 @@ def test_a_percent_is_ten_milliseconds_of_a_second(scene):
     assert sensor.observed(scene.clock.ms()) == 1
 
 
-def test_exempt_time_is_measured_and_limits_nobody(scene):
+def test_exempt_time_is_measured_and_not_limited(scene):
     scene.manager.record_exempt(500 * MS, scene.clock.ms())
     assert scene.manager.exempt.measure(scene.clock.ms()) == 5
     assert scene.record(4) == 0

@@ -28,7 +28,7 @@ def used(quotas: ClientQuotas, count: int) -> None:
 @pytest.mark.parametrize(
     "count", [MAX_UPDATED_AT_ONCE - 1, MAX_UPDATED_AT_ONCE, MAX_UPDATED_AT_ONCE + 1, MANY]
 )
-def test_nobody_is_under_a_new_limit_before_the_switch_and_everybody_is_after_its_first_step(
+def test_a_new_limit_applies_to_all_clients_from_the_first_step_of_the_switch(
     count: int,
 ) -> None:
     quotas = ClientQuotas()
@@ -54,7 +54,7 @@ def test_nobody_is_under_a_new_limit_before_the_switch_and_everybody_is_after_it
     ("count", "stops"),
     [(MAX_UPDATED_AT_ONCE, 0), (MANY, MANY // SENSORS_AT_ONCE), (10 * MANY, 10 * MANY // SENSORS_AT_ONCE)],
 )
-def test_sensors_that_nobody_uses_follow_a_few_at_a_time(count: int, stops: int) -> None:
+def test_unused_sensors_follow_a_few_at_a_time(count: int, stops: int) -> None:
     quotas = ClientQuotas()
     finished(quotas.switch(finished(quotas.draft(limits(count, 1_000), ())), BASE_MS))
     used(quotas, count)

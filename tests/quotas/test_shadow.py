@@ -17,6 +17,7 @@ from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.usage import IDLE_MS
+from broker.steps import finished
 from tests.quotas.scene import Connection, Scene
 from tests.support.clock import ManualClock
 
@@ -170,23 +171,23 @@ def test_a_fetch_in_shadow_is_not_cut() -> None:
     assert manager.max_value_in_window(*CLIENT, now_ms) == 10_000
 
 
-def test_who_is_held_by_a_rule_is_freed_when_it_goes_into_shadow() -> None:
+def test_a_client_throttled_by_a_rule_is_freed_when_it_goes_into_shadow() -> None:
     scene = Scene(RateQuotaManager(QuotaKind.PRODUCE))
     manager = scene.manager
     scene.limit("alice", None, 1_000)
     scene.limit("bob", None, 1_000)
-    held = {}
+    throttled = {}
     for user in ("alice", "bob"):
         throttle = manager.record(user, "app", 11_000, scene.clock.ms())
         assert throttle is not None
-        held[user] = Connection(id=user, principal=user, client_id="app")
-        manager.throttle(held[user], user, throttle, scene.clock.ms())
+        throttled[user] = Connection(id=user, principal=user, client_id="app")
+        manager.throttle(throttled[user], user, throttle, scene.clock.ms())
     manager.set_shadow("alice", None, is_shadow=True)
     assert manager.throttled.expired(scene.clock.ms()) == ["alice"]
     assert len(manager.throttled) == 1
 
 
-def test_a_rule_in_shadow_that_goes_before_frees_whom_the_other_held() -> None:
+def test_a_more_specific_rule_in_shadow_releases_clients_that_the_other_throttled() -> None:
     scene = Scene(RateQuotaManager(QuotaKind.PRODUCE))
     manager = scene.manager
     scene.limit("alice", None, 1_000)
@@ -214,7 +215,7 @@ def test_the_rules_total_outlives_its_sensors_and_ends_with_the_mark() -> None:
     scene = shadowed(RateQuotaManager(QuotaKind.PRODUCE))
     scene.record(*CLIENT, 11_000)
     scene.clock.advance(IDLE_MS + 1)
-    assert scene.manager.expire(scene.clock.ms()) == 1
+    assert finished(scene.manager.expire(scene.clock.ms())) == 1
     scene.record(*CLIENT, 11_000)
     assert scene.manager.shadows[CLIENT].times == 2
     scene.manager.set_shadow(*CLIENT, is_shadow=False)

@@ -65,7 +65,7 @@ class Script:
 
 
 @pytest.mark.parametrize(("throttles", "verdict"), [(1, None), (2, None), (3, True), (20, True)])
-def test_who_comes_back_when_the_throttle_is_over_obeys_from_the_second_time_on(throttles, verdict):
+def test_a_client_that_comes_back_when_the_throttle_is_over_obeys_from_the_second_time_on(throttles, verdict):
     # The third request decides on the second throttle.
     script = Script()
     for _ in range(throttles):
@@ -75,7 +75,7 @@ def test_who_comes_back_when_the_throttle_is_over_obeys_from_the_second_time_on(
 
 
 @pytest.mark.parametrize(("throttles", "verdict"), [(1, None), (2, False), (20, False)])
-def test_who_sends_in_the_middle_of_a_throttle_does_not_from_the_second_time_on(throttles, verdict):
+def test_a_client_that_sends_in_the_middle_of_a_throttle_does_not_from_the_second_time_on(throttles, verdict):
     script = Script()
     for _ in range(throttles):
         script.throttle((500,))
@@ -110,7 +110,9 @@ def test_requests_that_were_on_their_way_when_the_answer_left_are_no_sign():
 @pytest.mark.parametrize(
     ("throttles", "verdict"), [(MIN_IN_A_ROW + 2, None), (MIN_IN_A_ROW + 3, False), (30, False)]
 )
-def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_its_way(throttles, verdict):
+def test_a_client_that_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_its_way(
+    throttles, verdict
+):
     """librdkafka and aiokafka with one request at a time: a millisecond after each response."""
     script = Script()
     for _ in range(throttles):
@@ -177,7 +179,7 @@ def test_a_request_that_came_long_after_a_throttle_was_free_to(pause_ms, verdict
     assert script.obeys is verdict
 
 
-def test_who_shows_nothing_is_left_alone_after_a_while():
+def test_a_client_that_shows_nothing_is_left_alone_after_a_while():
     """A queue of requests from before the first response: none arrives later, so there is no verdict."""
     script = Script()
     script.throttle((0,) * 100)

@@ -79,7 +79,7 @@ def test_a_clock_that_goes_back_gives_and_takes_nothing(quotas: UnauthenticatedQ
     assert quotas.add_frames(HERE, 1, NOW + 100) is None
 
 
-def test_the_table_is_bounded_and_forgets_who_was_silent_longest(quotas: UnauthenticatedQuotas) -> None:
+def test_the_table_is_bounded_and_evicts_the_least_recent(quotas: UnauthenticatedQuotas) -> None:
     for address in (HERE, THERE):
         quotas.add_frames(address, 100, NOW)
     for number in range(MAX_ADDRESSES - 1):

@@ -7,6 +7,7 @@ from broker.metrics.window import Window
 from broker.quotas.entity import DEFAULT
 from broker.quotas.table import UNLIMITED, QuotaTable
 from broker.quotas.usage import IDLE_MS, ClientSensor, Usage
+from broker.steps import finished
 
 
 def usage(table: QuotaTable, most: int = 16) -> Usage[ClientSensor]:
@@ -31,7 +32,7 @@ def test_a_default_rule_has_one_sensor_for_each_name_that_it_stands_for():
     assert sensors.sensor("alice", "a", BASE_MS) is not sensors.sensor("alice", "b", BASE_MS)
 
 
-def test_a_client_under_no_rule_is_told_apart_by_the_one_level_that_exists():
+def test_a_client_under_no_rule_is_distinguished_by_the_one_level_that_exists():
     for rule, apart in (
         (("x", None), ("alice", None)),
         ((None, "x"), (None, "app")),
@@ -93,8 +94,8 @@ def test_a_sensor_idle_for_an_hour_stays_and_a_millisecond_later_goes():
     sensors = usage(table)
     old = sensors.sensor("alice", "old", BASE_MS)
     young = sensors.sensor("alice", "young", BASE_MS + 1)
-    assert sensors.expire(BASE_MS + IDLE_MS) == 0
-    assert sensors.expire(BASE_MS + IDLE_MS + 1) == 1
+    assert finished(sensors.expire(BASE_MS + IDLE_MS)) == 0
+    assert finished(sensors.expire(BASE_MS + IDLE_MS + 1)) == 1
     assert list(sensors) == [young]
     assert sensors.sensor("alice", "old", BASE_MS + IDLE_MS + 1) is not old
 

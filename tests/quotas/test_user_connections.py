@@ -7,6 +7,7 @@ import pytest
 from broker.clock import BASE_MS
 from broker.metrics.window import Window
 from broker.quotas.user_connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
+from broker.steps import finished
 
 WINDOW = Window(2, 1_000)
 FREE = UserLimit()
@@ -46,7 +47,7 @@ def test_overrides_are_for_one_user_each():
     assert [users.enter("carol", BASE_MS) for _ in range(2)] == [None, TooManyOfUser(1)]
 
 
-def test_a_limit_that_comes_down_leaves_who_is_there():
+def test_a_lowered_limit_keeps_open_connections():
     users = account()
     for _ in range(5):
         users.enter("alice", BASE_MS)
@@ -67,14 +68,14 @@ def test_a_rate_is_over_the_windows_and_a_wait_one_of_them_at_most():
     assert account(rate=UserLimit(1)).enter("bob", BASE_MS) is None
 
 
-def test_who_came_too_fast_is_not_counted_and_does_not_make_it_worse():
+def test_a_client_that_came_too_fast_is_not_counted_and_does_not_make_it_worse():
     users = account(rate=UserLimit(2))
     waits = [users.enter("alice", BASE_MS) for _ in range(50)]
     assert waits == [None] * 2 + [TooFastOfUser(500, 2)] * 48
     assert users.counts == {"alice": 2}
 
 
-def test_who_is_one_too_many_does_not_count_for_the_rate():
+def test_a_client_that_is_one_too_many_does_not_count_for_the_rate():
     users = account(UserLimit(1), UserLimit(2))
     assert [users.enter("alice", BASE_MS) for _ in range(9)] == [None] + [TooManyOfUser(1)] * 8
     users.release("alice")
@@ -97,7 +98,7 @@ def test_a_rate_of_another_user_and_a_rate_that_changes():
 def test_a_rate_is_forgotten_after_an_hour(idle_ms, forgotten):
     users = account(rate=UserLimit(2))
     users.enter("alice", BASE_MS)
-    assert users.expire(BASE_MS + idle_ms) == forgotten
+    assert finished(users.expire(BASE_MS + idle_ms)) == forgotten
     assert users.counts == {"alice": 1}
 
 
@@ -112,17 +113,17 @@ def test_rates_are_kept_of_so_many_users_those_seen_last():
 def test_random_comings_and_goings_end_at_nothing():
     dice = random.Random(7)
     users = account(UserLimit(5, {"b": 2}), UserLimit(50))
-    there: list[str] = []
+    connected: list[str] = []
     for step in range(5_000):
-        if there and dice.random() < 0.5:
-            users.release(there.pop(dice.randrange(len(there))))
+        if connected and dice.random() < 0.5:
+            users.release(connected.pop(dice.randrange(len(connected))))
         else:
             user = dice.choice("abc")
             if users.enter(user, BASE_MS + step * 7) is None:
-                there.append(user)
+                connected.append(user)
         if step % 500 == 0:
             users.set_limits(UserLimit(dice.randint(0, 9)), UserLimit(dice.randint(1, 99)))
-        assert sum(users.counts.values()) == len(there)
-    for user in there:
+        assert sum(users.counts.values()) == len(connected)
+    for user in connected:
         users.release(user)
     assert users.counts == {}

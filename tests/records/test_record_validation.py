@@ -187,7 +187,7 @@ def test_a_record_that_consumers_can_read_is_taken(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("count", [64, 65, 8_192, 8_193, 40_000])
-def test_offsets_of_every_length_are_told_apart(count: int) -> None:
+def test_offsets_of_every_length_are_distinguished(count: int) -> None:
     new = [NewRecord(None, b"", TIME)] * count
     batch = build_batch(new)
     assert verdict(batch) == TIME

@@ -79,9 +79,9 @@ def test_what_is_no_code_is_refused(links: ConsoleLinks, length: int, character:
 
 
 def test_another_process_makes_codes_while_the_broker_runs(tmp_path: Path) -> None:
-    held = ConsoleLinkFile(str(tmp_path), LINK)
+    link_file = ConsoleLinkFile(str(tmp_path), LINK)
     assert read_console_link(str(tmp_path)) == LINK
-    held.close()
+    link_file.close()
     with pytest.raises(FileNotFoundError):
         read_console_link(str(tmp_path))
 
@@ -92,17 +92,17 @@ def test_only_the_owner_reads_the_key(tmp_path: Path) -> None:
     path.chmod(0o644)
     before = os.umask(0)
     try:
-        held = ConsoleLinkFile(str(tmp_path), LINK)
+        link_file = ConsoleLinkFile(str(tmp_path), LINK)
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    held.close()
+    link_file.close()
 
 
 def test_what_a_killed_broker_has_left_makes_no_links(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text(json.dumps({"url": LINK.url, "key": LINK.key.hex()}))
     with pytest.raises(FileNotFoundError):
         read_console_link(str(tmp_path))
-    held = ConsoleLinkFile(str(tmp_path), LINK)
+    link_file = ConsoleLinkFile(str(tmp_path), LINK)
     assert read_console_link(str(tmp_path)) == LINK
-    held.close()
+    link_file.close()

@@ -60,5 +60,5 @@ def test_nobodys_password_matches_nothing() -> None:
     ],
 )
 def test_what_is_too_easily_guessed_is_refused(password: str, words: str | None) -> None:
-    said = password_error(password, "administrator")
-    assert (said is None) if words is None else (said is not None and words in said)
+    error = password_error(password, "administrator")
+    assert (error is None) if words is None else (error is not None and words in error)

@@ -51,7 +51,7 @@ def test_anything_else_is_refused_in_kafkas_words(message: bytes, words: str) ->
     assert (caught.value.code, caught.value.message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, words)
 
 
-def test_a_listener_without_users_lets_nobody_in() -> None:
+def test_a_listener_without_users_lets_no_client_in() -> None:
     with pytest.raises(ApiError):
         AUTHENTICATOR.authenticate("UNKNOWN", b"\0alice\0wonder land")
 

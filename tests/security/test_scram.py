@@ -48,8 +48,8 @@ def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, base64.b64decode(salt), int(iterations))
     key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
     unproven = f"c=biws,r={nonce}"
-    said = f"{bare},{challenge},{unproven}".encode()
-    signature = hmac.digest(hashlib.new(mechanism.hash_name, key).digest(), said, mechanism.hash_name)
+    signed = f"{bare},{challenge},{unproven}".encode()
+    signature = hmac.digest(hashlib.new(mechanism.hash_name, key).digest(), signed, mechanism.hash_name)
     proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
     return step(f"{unproven},p={proof}".encode())
 
@@ -68,7 +68,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 @pytest.mark.parametrize(("sent", "name"), [("ann", "ann"), ("a=2Cb=3Dc", "a,b=c"), ("zoë", "zoë")])
-def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, name: str) -> None:
+def test_a_user_that_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, name: str) -> None:
     login = login_of(mechanism, {name: kept(mechanism, b"secret")})
     assert client(mechanism, sent, b"secret", login.step).startswith(b"v=")
     assert login.name == name
@@ -112,7 +112,7 @@ def test_others_hear_the_same_words_at_the_same_step(
     assert refused.value.message.endswith(f"invalid credentials with SASL mechanism {mechanism.name}")
 
 
-def test_a_name_that_nobody_has_is_challenged_with_one_salt_each_time() -> None:
+def test_an_unknown_name_is_challenged_with_the_same_salt_each_time() -> None:
     challenges = [login_of(SHA_256).step(b"n,,n=nobody,r=x") for _ in range(2)]
     first, second = (challenge.partition(b",")[2] for challenge in challenges)
     assert first == second and challenges[0] != challenges[1]
@@ -160,7 +160,7 @@ def test_a_final_message_that_was_changed_ends_the_login(old: bytes, new: bytes)
 
 
 @given(st.lists(st.binary(max_size=200) | st.just(b"n,,n=ann,r=x"), max_size=4))
-def test_whatever_is_sent_nobody_gets_in_and_nothing_but_a_refusal_is_raised(messages: list[bytes]) -> None:
+def test_no_random_message_logs_in_or_raises_anything_but_a_refusal(messages: list[bytes]) -> None:
     login = login_of(SHA_256)
     with suppress(ApiError):
         for message in messages:

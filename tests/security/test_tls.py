@@ -140,7 +140,7 @@ def test_a_listener_with_tls_needs_a_key() -> None:
     assert allowed == "a PEM file, required by the TLS listener SSL"
 
 
-def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> None:
+def test_stores_that_cannot_be_used_are_reported_with_their_file(tmp_path: Path) -> None:
     known = certificates()
     broken = tmp_path / "broken.pem"
     begin, end = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"
@@ -185,7 +185,7 @@ def test_javas_stores_are_refused_in_words(kind: str) -> None:
 # Trust
 
 
-def test_client_certificates_need_somebody_to_trust(tmp_path: Path) -> None:
+def test_client_certificates_need_a_truststore(tmp_path: Path) -> None:
     key, value, _ = refusal(good(client_auth="required"))
     assert (key, value) == ("ssl.client.auth", "required")
     empty = tmp_path / "empty.pem"
@@ -290,7 +290,7 @@ def test_a_store_that_changes_is_used_from_then_on(tmp_path: Path) -> None:
     assert loaded.context is not first
 
 
-def test_a_store_that_cannot_be_used_is_told_once_and_the_old_one_stays(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_used_is_reported_once_and_the_old_one_stays(tmp_path: Path) -> None:
     known, store = certificates(), tmp_path / "store.pem"
     store.write_text(known.server.text())
     loaded = Certificates(config(keystore_location=str(store)))
@@ -314,7 +314,7 @@ def _replace(store: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "open_to_all"), [(0o600, False), (0o640, False), (0o644, True)])
-def test_a_key_that_everybody_can_read_is_known(tmp_path: Path, mode: int, open_to_all: bool) -> None:
+def test_a_world_readable_key_is_detected(tmp_path: Path, mode: int, open_to_all: bool) -> None:
     store = tmp_path / "store.pem"
     store.write_text("")
     store.chmod(mode)

@@ -30,7 +30,7 @@ async def make(harness: Harness, name: str, **configs: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "is_taken"), [(499, True), (500, True), (501, False)])
-def test_a_buffer_takes_what_it_has_room_for_and_counts_the_rest(
+def test_a_buffer_takes_what_it_has_space_for_and_counts_the_rest(
     harness: Harness, size: int, is_taken: bool
 ) -> None:
     log = EventLog(harness.partitions, buffer_bytes=1_000)
@@ -51,7 +51,7 @@ async def test_records_wait_until_their_topic_exists(harness: Harness) -> None:
     assert log.write(WALL_MS) == []
 
 
-async def test_what_was_written_makes_room(harness: Harness) -> None:
+async def test_written_rows_free_space_in_the_buffer(harness: Harness) -> None:
     log = EventLog(harness.partitions, buffer_bytes=1_000)
     await make(harness, "__weir_a")
     assert log.offer("__weir_a", record(1_000)) and not log.offer("__weir_a", record(100))

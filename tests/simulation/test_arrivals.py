@@ -6,7 +6,7 @@ import pytest
 
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.arrivals import (
-    Due,
+    Arrival,
     Sender,
     even_arrival_count,
     even_arrivals,
@@ -22,7 +22,7 @@ def sender(idle_until=lambda at_us: at_us, batch_bytes=0, patience_us=None) -> S
 
 def test_requests_come_evenly_from_the_phase_on():
     arrivals = even_arrivals([Piece(1_000, 1_400, 1.0)], 100, 7, 0.5, sender())
-    assert list(arrivals) == [Due(1_050, 7), Due(1_150, 7), Due(1_250, 7), Due(1_350, 7)]
+    assert list(arrivals) == [Arrival(1_050, 7), Arrival(1_150, 7), Arrival(1_250, 7), Arrival(1_350, 7)]
 
 
 def test_half_the_factor_is_half_the_requests():
@@ -37,31 +37,31 @@ def test_a_request_at_the_end_of_a_piece_is_not_of_it(end, count):
     )
 
 
-def test_what_is_calm_is_counted_and_not_handed_out():
+def test_idle_requests_are_counted_and_not_returned():
     quiet = sender(lambda at_us: 250 if at_us < 250 else at_us)
     assert [due.at_us for due in even_arrivals([Piece(0, 500, 1.0)], 100, 7, 0, quiet)] == [300, 400]
     assert (quiet.not_simulated.requests, quiet.not_simulated.nbytes) == (3, 21)
 
 
 def test_requests_that_had_to_wait_go_together_up_to_a_batch():
-    held = sender(batch_bytes=25)
-    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
-    assert next(arrivals) == Due(0, 10)
-    held.free_us = 150
-    assert next(arrivals) == Due(100, 10)
-    held.free_us = 320
-    assert next(arrivals) == Due(200, 20, 2)
-    held.free_us = 900
-    assert next(arrivals) == Due(400, 20, 2)
+    batched = sender(batch_bytes=25)
+    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, batched)
+    assert next(arrivals) == Arrival(0, 10)
+    batched.free_us = 150
+    assert next(arrivals) == Arrival(100, 10)
+    batched.free_us = 320
+    assert next(arrivals) == Arrival(200, 20, 2)
+    batched.free_us = 900
+    assert next(arrivals) == Arrival(400, 20, 2)
 
 
 def test_what_waited_for_longer_than_its_patience_is_given_up():
-    held = sender(patience_us=300)
-    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
+    batched = sender(patience_us=300)
+    arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, batched)
     assert next(arrivals).at_us == 0
-    held.free_us = 600
+    batched.free_us = 600
     assert next(arrivals).at_us == 300  # since exactly 300 us
-    assert (held.expired.requests, held.expired.nbytes) == (2, 20)
+    assert (batched.expired.requests, batched.expired.nbytes) == (2, 20)
 
 
 def test_a_greedy_client_sends_whenever_it_is_free():
@@ -76,7 +76,7 @@ def test_a_greedy_client_sends_whenever_it_is_free():
     assert list(arrivals) == []
 
 
-def test_a_greedy_client_that_nobody_holds_is_counted_by_its_latency():
+def test_a_greedy_client_that_is_not_throttled_is_counted_by_its_latency():
     quiet = sender(lambda at_us: 10**9)
     assert list(greedy_arrivals([Piece(0, 1_000, 1.0)], 100, 7, quiet)) == []
     assert quiet.not_simulated.requests == 10

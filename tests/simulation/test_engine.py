@@ -20,7 +20,7 @@ from tests.simulation.loads import MINUTE_US, accepted, group, limit, one, scena
 MS = 1_000
 
 
-def test_nobody_is_held_without_a_limit_and_nothing_is_played():
+def test_no_client_is_held_without_a_limit_and_nothing_is_played():
     outcome = simulated(group(rate=50_000), group("h", request_bytes=10))
     assert outcome.events == 0
     steady, greedy = outcome.clients
@@ -65,7 +65,7 @@ def test_the_longest_throttle_is_the_settings():
     assert one(outcome).connection.throttles[QuotaKind.PRODUCE].longest_ms == 50
 
 
-def test_who_does_not_obey_has_its_request_at_the_broker_when_the_wait_is_over():
+def test_a_client_that_does_not_obey_has_its_request_at_the_broker_when_the_wait_is_over():
     """Both are throttled for 1 s at 0; the client that obeys sends after the response and the second."""
     times = []
     for obeys in (False, True):
@@ -112,7 +112,7 @@ def test_a_default_rule_is_one_allowance_for_each_name():
     assert row.totals.accepted / 18_000_000 == pytest.approx(1, abs=0.02)
 
 
-def test_calm_hours_are_not_played_and_that_changes_nothing(monkeypatch):
+def test_idle_hours_are_not_played_and_that_changes_nothing(monkeypatch):
     """The burst is in the middle; requests that are counted and not simulated must not change the result."""
     pieces = (
         Piece(0, 10 * MINUTE_US, 0.2),
@@ -153,7 +153,7 @@ def test_a_token_bucket_is_played_where_the_settings_say_so():
     assert client.connection.throttles[QuotaKind.PRODUCE].longest_ms <= 100
 
 
-def test_a_limit_in_shadow_holds_nobody():
+def test_a_limit_in_shadow_throttles_no_client():
     shadow = replace(limit(1_000), is_shadow=True)
     client = one(simulated(group(request_bytes=10_000), limits=(shadow,)))
     assert accepted(client) == 60 * 500 * 10_000

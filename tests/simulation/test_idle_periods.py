@@ -15,7 +15,7 @@ def demand(rate: float, request: float = 0, start: int = 0, end: int = 100 * SEC
 
 
 @pytest.mark.parametrize(("rate", "is_calm"), [(998, True), (999.9, True), (1_000.1, False)])
-def test_who_wants_less_than_the_limit_is_calm(rate, is_calm):
+def test_a_client_that_wants_less_than_the_limit_is_idle(rate, is_calm):
     assert (IdlePeriods([demand(rate)], 1_000, WINDOW).until(0) == FOREVER) is is_calm
 
 
@@ -25,12 +25,12 @@ def test_all_under_a_limit_count_together():
 
 
 @pytest.mark.parametrize(("request_bytes", "is_calm"), [(4_900, True), (5_100, False)])
-def test_one_request_of_everybody_may_come_at_once(request_bytes, is_calm):
+def test_one_request_of_all_clients_may_come_at_once(request_bytes, is_calm):
     """500 of 1,000 B/s are left, and ten windows always count as seen: 5,000 bytes."""
     assert (IdlePeriods([demand(500, request_bytes)], 1_000, WINDOW).until(0) == FOREVER) is is_calm
 
 
-def test_a_request_larger_than_the_windows_is_never_calm_while_anybody_is_there():
+def test_a_request_larger_than_the_windows_is_never_idle_while_any_client_is_there():
     assert IdlePeriods([demand(1, 10_001)], 1_000, WINDOW).until(50 * SECOND_US) == 50 * SECOND_US
 
 
@@ -47,7 +47,7 @@ def test_stretches_whose_leads_meet_are_one():
     assert IdlePeriods(both, 1_000, WINDOW).until(50 * SECOND_US) == 50 * SECOND_US
 
 
-def test_who_waits_is_not_calm_until_the_windows_have_passed():
+def test_a_client_that_waits_is_not_idle_until_the_windows_have_passed():
     idle = IdlePeriods([demand(1)], 1_000, WINDOW)
     idle.note_wait(3 * SECOND_US)
     assert idle.until(3 * SECOND_US + LEAD - 1) == 3 * SECOND_US + LEAD - 1
@@ -55,13 +55,13 @@ def test_who_waits_is_not_calm_until_the_windows_have_passed():
 
 
 @pytest.mark.parametrize(("request_bytes", "is_calm"), [(490, True), (510, False)])
-def test_a_bucket_leaves_room_for_what_it_holds(request_bytes, is_calm):
+def test_a_bucket_leaves_space_for_what_it_holds(request_bytes, is_calm):
     idle = IdlePeriods([demand(500, request_bytes)], 1_000, WINDOW, burst_ms=1_000)
     assert (idle.until(0) == FOREVER) is is_calm
 
 
 @pytest.mark.parametrize(("burst_seconds", "is_calm"), [(4.9, True), (5.1, False)])
-def test_a_burst_that_fits_into_the_windows_is_calm(burst_seconds, is_calm):
+def test_a_burst_that_fits_into_the_windows_is_idle(burst_seconds, is_calm):
     """Twice the limit for five seconds fills the ten seconds that count as seen."""
     burst = demand(2_000, start=40 * SECOND_US, end=int((40 + burst_seconds) * SECOND_US))
     assert (IdlePeriods([burst], 1_000, WINDOW).until(0) == FOREVER) is is_calm

@@ -8,6 +8,7 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,14 +46,17 @@ class Authority:
         *,
         password: str | None = None,
         algorithm: str = "ec",
+        names: Sequence[str] = (),
     ) -> Identity:
-        """An identity of this subject, good for localhost and 127.0.0.1. It is kept under `name`."""
+        """An identity of this subject, good for localhost, 127.0.0.1 and these host names. It is kept under
+        `name`.
+        """
         key, certificate, store = (self.directory / f"{name}.{end}" for end in ("key", "pem", "store"))
         self._make(
             key,
             certificate,
             subject,
-            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            "subjectAltName=" + ",".join(f"DNS:{each}" for each in ("localhost", *names)) + ",IP:127.0.0.1",
             "-CA",
             str(self.certificate),
             "-CAkey",
@@ -86,7 +90,7 @@ class Authority:
 
 @dataclass(frozen=True)
 class Certificates:
-    """What the tests share. The broker is `server`; `stranger` has the authority of somebody else."""
+    """The certificates of the tests. The broker is `server`; `stranger` is signed by another authority."""
 
     authority: Authority
     server: Identity

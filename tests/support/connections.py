@@ -64,7 +64,7 @@ async def open_to(broker: RunningBroker, listener: str = EXTERNAL) -> WireClient
 
 
 async def settle() -> None:
-    """Until everybody has done what there is to do at this moment."""
+    """Wait until all tasks are blocked."""
     await wait_all_tasks_blocked(0.02)
 
 
@@ -76,10 +76,10 @@ def channel_of(broker: RunningBroker, client: WireClient) -> Channel | None:
     if sock.fileno() < 0:
         return None
     try:
-        (here, port), (there, listening) = sock.getsockname(), sock.getpeername()
+        (local_host, port), (peer_host, listening) = sock.getsockname(), sock.getpeername()
     except OSError:
         return None  # it was reset
-    ends = f"{there}:{listening}-{here}:{port}-"
+    ends = f"{peer_host}:{listening}-{local_host}:{port}-"
     return next((each for each in broker.server.socket_server.channels() if each.id.startswith(ends)), None)
 
 

@@ -4,8 +4,8 @@ import struct
 from typing import NamedTuple
 
 from broker.errors import ProtocolViolation
-from broker.network.handling.client_id import client_id_and_body
 from broker.protocol.api_key import request_header_version
+from broker.protocol.client_id import client_id_and_body
 
 
 class RequestHeader(NamedTuple):

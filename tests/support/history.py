@@ -97,9 +97,12 @@ async def read_all(client: WireClient, partition: int) -> AsyncIterator[tuple[in
     """(offset, value) of every record, whose batches have been checked."""
     offset = 0
     while True:
-        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        fetched = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
-            max_wait_ms=0, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(TOPIC, partitions=[asked])]
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            topics=[FetchTopic(TOPIC, partitions=[fetched])],
         )
         answer = await client.ask(request, FETCH_VERSION)
         found = answer.responses[0].partitions[0]

@@ -7,7 +7,7 @@ from tests.support.running import RunningBroker
 
 def thread_waits(broker: RunningBroker, clock: MockClock, seconds: float) -> None:
     """So much time passes in epoll."""
-    loop = broker.server.loop_idle
+    loop = broker.server.server_views.loop_idle
     loop.before_io_wait(seconds)
     clock.jump(seconds)
     loop.after_io_wait(seconds)

@@ -51,16 +51,16 @@ def call(tool: str, *arguments: str, given: str | None = None) -> tuple[int, str
 
 def run(tool: str, *arguments: str, given: str | None = None) -> str:
     """What the tool prints; a failure of the tool is one of the test."""
-    status, said, complained = call(tool, *arguments, given=given)
-    assert status == 0, said + complained
-    return said
+    status, output, complained = call(tool, *arguments, given=given)
+    assert status == 0, output + complained
+    return output
 
 
 def refusal(tool: str, *arguments: str) -> str:
     """What the tool says when it is refused."""
-    status, said, complained = call(tool, *arguments)
-    assert status != 0, said
-    return said + complained
+    status, output, complained = call(tool, *arguments)
+    assert status != 0, output
+    return output + complained
 
 
 def ask(broker: BrokerProcess, tool: str, *arguments: str, given: str | None = None) -> str:

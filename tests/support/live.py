@@ -21,8 +21,9 @@ Test = TypeVar("Test", bound=Callable[..., object])
 
 
 def takes_effect(*keys: str) -> Callable[[Test], Test]:
-    """Says above a test which dynamic settings it shows to take effect without a restart. A house test holds
-    that there is one for every key that is marked dynamic.
+    """Name the dynamic settings that a test shows to take effect without a restart.
+
+    A convention test requires one for every dynamic key.
     """
     assert keys
 

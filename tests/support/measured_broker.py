@@ -2,7 +2,7 @@
 
 Run as `python -m tests.support.measured_broker FILE weir serve ...`. Every pass of Trio's loop ends in a look
 at the network, so the processor time of the longest pass is the longest time for which the broker's own work
-keeps everybody waiting, whatever else runs on the machine. It stands in FILE, which the test maps too.
+keeps all clients waiting, whatever else runs on the machine. It stands in FILE, which the test maps too.
 """
 
 import mmap

@@ -1,6 +1,8 @@
-"""Requests of every API and version with random fields: some as clients send them, most as none would.
+"""Requests and responses of every API and version with random fields: some as clients and brokers send them,
+most as none would.
 
-Used by tests that want no handler to fail. Seeded, so what a test finds can be found again.
+Used by tests that want no handler, and nothing of the gateway, to fail. Seeded, so what a test finds can be
+found again.
 """
 
 import random
@@ -54,6 +56,9 @@ class RandomMessages:
 
     def request(self, key: ApiKey, version: int) -> Message:
         return self._struct(codec.request_class(key), version)
+
+    def response(self, key: ApiKey, version: int) -> Message:
+        return self._struct(codec.response_class(key), version)
 
     def flipped(self, frame: bytes) -> bytes:
         """The frame with a few bits turned over behind its size."""

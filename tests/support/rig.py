@@ -3,11 +3,14 @@
 import socket
 
 from broker.network.connection.authentication import FailedLogins
-from broker.network.connection.channel import Channel
+from broker.network.connection.channel import Channel, NewConnection
 from broker.network.connection.receive import SCRATCH_BYTES
 from broker.network.failures import Failures
+from broker.network.handling.request_channel import Request
+from broker.network.handling.routes import Route
 from broker.network.memory.leased_receive import LeasedFrames, receiving
 from broker.network.memory.memory_pool import MemoryPool
+from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 from tests.support.clock import ManualClock
@@ -15,6 +18,31 @@ from tests.support.clock import ManualClock
 
 def framed_zeros(size: int) -> bytes:
     return size.to_bytes(4, "big") + bytes(size)
+
+
+def _unused(*_: object) -> object:
+    raise AssertionError
+
+
+def unused_route(metrics: RequestMetrics | None = None) -> Route:
+    """Return a route that is never used to decode or handle; `metrics` measure its requests."""
+
+    class Api:
+        key = 18
+        before_login = False
+        fast_path = None
+
+    return Route(
+        Api,  # type: ignore[arg-type]
+        0,
+        RequestMetrics if metrics is None else lambda _name, _version: metrics,
+        decode=_unused,  # type: ignore[arg-type]
+        encode=_unused,  # type: ignore[arg-type]
+        handle=_unused,
+        services=None,
+        flexible=False,
+        error_codes=_unused,  # type: ignore[arg-type]
+    )
 
 
 class RunClock(ManualClock):
@@ -37,7 +65,7 @@ class Rig:
         self.new_receive = receiving(self.frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
         self.limit = largest
         self.peers: list[socket.socket] = []
-        self.held: list[memoryview] = []
+        self.kept_frames: list[memoryview] = []
 
     def connect(self, *, authenticated: bool = True) -> tuple[Channel, socket.socket]:
         ours, theirs = socket.socketpair()
@@ -46,16 +74,16 @@ class Rig:
         channel = Channel(
             ours,
             self.responder,
-            connection_id="",
-            listener="",
-            peer=("", 0),
-            receive=self.new_receive(self.limit, ours),
-            authenticated=authenticated,
-            now_ms=0,
-            wall_ms=0,
+            self.new_receive(self.limit, ours),
+            NewConnection("", "", ("", 0), authenticated=authenticated, now_ms=0, wall_ms=0),
         )
         self.selector.register(channel)
         return channel, theirs
+
+    def request(self) -> Request:
+        """Return a request of a new connection."""
+        channel, _ = self.connect()
+        return Request(self.responder, channel, unused_route(), b"", 0, 0)
 
     def holder(self, size: int) -> memoryview:
         """A whole frame of `size` bytes, in hand."""
@@ -63,7 +91,7 @@ class Rig:
         theirs.sendall(framed_zeros(size))
         frame = channel.read(channel.sock)
         assert isinstance(frame, memoryview) and len(frame) == size
-        self.held.append(frame)
+        self.kept_frames.append(frame)
         return frame
 
     def reported(self) -> set[int]:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import trio
 
@@ -12,7 +13,11 @@ from broker.app import Started, run_server
 from broker.config.load import load
 from broker.network.clock import TrioClock
 from broker.server import BrokerServer
+from tests.support.machine_speed import WITHIN_S
 from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
+
+DRAIN_MS: Final = round(2_000 * WITHIN_S)
+"""A broker that waits for this has not drained within WITHIN_S."""
 
 
 @dataclass
@@ -45,6 +50,7 @@ async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[Runn
         f"log.dirs={directory}",
         "console.listener=",
         "events.topics=",
+        f"shutdown.drain.timeout.ms={DRAIN_MS}",
         *overrides,
     ]
     server = BrokerServer(load(None, settings, {}), TrioClock())

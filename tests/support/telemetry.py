@@ -27,7 +27,7 @@ def subscribe(broker: BrokerProcess, **configs: str) -> None:
 
 
 def shown(broker: BrokerProcess, name: str, client_id: str) -> list[float]:
-    """The figures of this name that a client has on /metrics."""
+    """The samples of this name that a client has on /metrics."""
     family = parse(broker.ask("GET", "/metrics")).get(name)
     if family is None:
         return []
@@ -52,6 +52,6 @@ def gauges_answered(broker: BrokerProcess, client_id: str) -> dict[str, float]:
     assert (instance["software_name"], instance["subscriptions"]) == ("confluent-kafka-python", ["s"])
     return {
         figure["name"].replace(".", "_"): figure["value"]
-        for figure in instance["figures"]
+        for figure in instance["latest_metrics"]
         if figure["shape"] == "gauge" and not figure["attributes"]
     }

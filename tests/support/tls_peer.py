@@ -7,8 +7,9 @@ import socket
 import ssl
 from collections.abc import Iterator
 
-from broker.config.sections import TlsConfig
+from broker.config.sections import TlsConfig, UpstreamConfig
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsSocket
+from broker.security.client_tls import client_context
 from broker.security.tls import server_context
 from tests.support.certificates import Identity, certificates
 
@@ -77,6 +78,23 @@ def pair(
             yield tls, Peer(certificates().client_context(shown), theirs)
         finally:
             tls._sock.close()
+
+
+@contextlib.contextmanager
+def facing(host: str = "localhost", **client: object) -> Iterator[tuple[TlsSocket, TlsSocket]]:
+    """Our two sides over one socket pair, the client's first, before the handshake."""
+    theirs, ours = socket.socketpair()
+    with theirs, ours:
+        theirs.setblocking(False)
+        ours.setblocking(False)
+        upstream = UpstreamConfig(
+            ssl_truststore_location=str(certificates().authority.certificate),
+            **client,  # type: ignore[arg-type]
+        )
+        yield (
+            TlsSocket(theirs, client_context(upstream), SCRATCH, server_side=False, server_hostname=host),
+            TlsSocket(ours, server_context(config()), SCRATCH),
+        )
 
 
 def shake(tls: TlsSocket, peer: Peer) -> None:

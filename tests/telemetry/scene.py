@@ -8,6 +8,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from broker.errors import ErrorCode
 from broker.records.compression import Codec
+from broker.steps import finished
 from broker.telemetry.instance import Client, ClientInstance
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.manager import TelemetryManager
@@ -45,29 +46,32 @@ class Scene:
 
     def subscribe(self, name: str = "s", **configs: str) -> None:
         settings = {key.replace("_", "."): text for key, text in configs.items()}
-        self.manager.follow({name: read_subscription(name, settings) if settings else None})
+        self.manager.on_metadata_update({name: read_subscription(name, settings) if settings else None})
 
     def get(self, instance: ClientInstance | None = None, who: Client | None = None) -> ErrorCode:
         asks = bytes(16) if instance is None else instance.id
-        error, _ = self.manager.get(asks, who or (instance.client if instance else client()), self.now_ms)
+        error, _ = finished(
+            self.manager.get(asks, who or (instance.client if instance else client()), self.now_ms)
+        )
         return error
 
     def join(self, number: int = 1) -> ClientInstance:
         """Return a client after its first Get."""
-        error, instance = self.manager.get(bytes(16), client(number), self.now_ms)
+        error, instance = finished(self.manager.get(bytes(16), client(number), self.now_ms))
         assert error is ErrorCode.NONE
         return instance
 
     def push(self, instance: ClientInstance, who: Client | None = None, **more: Any) -> ErrorCode:
-        said = {
+        labels = {
             "subscription_id": instance.subscription_id,
             "terminating": False,
             "codec": Codec.ZSTD,
             "size": 9,
         }
-        error, _ = self.manager.push(
-            more.pop("instance_id", instance.id), who or instance.client, self.now_ms, **{**said, **more}
+        steps = self.manager.push(
+            more.pop("instance_id", instance.id), who or instance.client, self.now_ms, **{**labels, **more}
         )
+        error, _ = finished(steps)
         return error
 
 

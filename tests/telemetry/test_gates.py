@@ -19,7 +19,7 @@ def scene() -> Scene:
     return made
 
 
-def test_who_asks_again_must_wait_for_the_interval(scene: Scene) -> None:
+def test_a_client_that_asks_again_must_wait_for_the_interval(scene: Scene) -> None:
     instance = scene.join()
     assert scene.get(instance) is TOO_EARLY
     scene.now_ms += INTERVAL_MS - 1
@@ -39,7 +39,7 @@ def test_a_refused_request_does_not_begin_the_interval_anew(scene: Scene) -> Non
         )
 
 
-def test_who_asks_after_a_push_waits_for_the_interval_since_the_push(scene: Scene) -> None:
+def test_a_client_that_asks_after_a_push_waits_for_the_interval_since_the_push(scene: Scene) -> None:
     instance = scene.join()
     scene.now_ms += INTERVAL_MS // 2
     assert scene.push(instance) is NONE
@@ -85,7 +85,7 @@ def test_a_reserved_id_cannot_push(scene: Scene, instance_id: bytes) -> None:
     assert len(scene.manager) == 1
 
 
-def test_what_is_wrong_with_a_push_is_told_in_kafkas_order(scene: Scene) -> None:
+def test_what_is_wrong_with_a_push_is_reported_in_kafkas_order(scene: Scene) -> None:
     instance = scene.join()
     wrong = {"subscription_id": instance.subscription_id ^ 1, "codec": 100, "size": 1_001}
     expected = [
@@ -115,7 +115,7 @@ def test_every_codec_of_kafka_is_taken(scene: Scene, codec: Codec) -> None:
 @pytest.mark.parametrize(
     ("wrong", "may"), [({"subscription_id": 0}, True), ({"codec": 9}, True), ({"size": 5_000}, False)]
 )
-def test_who_is_told_to_ask_anew_may_do_so_at_once_and_push_then(
+def test_a_client_that_is_told_to_ask_anew_may_do_so_at_once_and_push_then(
     scene: Scene, wrong: dict[str, int], may: bool
 ) -> None:
     instance = scene.join()
@@ -140,7 +140,7 @@ def test_the_last_push_of_a_client_need_not_wait_and_is_the_last(scene: Scene) -
     assert scene.push(instance, terminating=True) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_changed_subscription_is_told_at_once(scene: Scene) -> None:
+def test_a_changed_subscription_is_reported_at_once(scene: Scene) -> None:
     instance = scene.join()
     before = instance.subscription_id
     scene.subscribe(interval_ms="1000", metrics="*")

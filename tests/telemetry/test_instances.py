@@ -5,10 +5,11 @@ import logging
 import pytest
 
 from broker.errors import ErrorCode
+from broker.steps import finished
 from broker.telemetry.instance import uuid_bytes, uuid_text
 from broker.telemetry.latest import Point, Reading, Shape
-from broker.telemetry.manager import FULL_WARNING_MS, TelemetryManager
-from broker.telemetry.subscription import Effective
+from broker.telemetry.manager import WARNING_MS, TelemetryManager
+from broker.telemetry.subscription import MATCHED_AT_ONCE, MAX_PREFIXES, Effective
 from tests.telemetry.scene import Scene, client
 
 FIVE_MINUTES = 300_000
@@ -144,12 +145,12 @@ def test_an_instance_that_moved_outlives_its_first_connection() -> None:
 def test_a_connection_that_makes_up_ids_has_one_instance() -> None:
     scene = Scene()
     for number in range(5_000):
-        scene.manager.get(number.to_bytes(15, "big") + b"\x07", client(), scene.now_ms)
+        finished(scene.manager.get(number.to_bytes(15, "big") + b"\x07", client(), scene.now_ms))
     assert len(scene.manager) == 1
     assert len(scene.manager._deadlines) < 2_000
 
 
-def test_of_more_instances_than_there_is_room_for_the_least_lately_heard_of_goes() -> None:
+def test_of_more_instances_than_there_is_space_for_the_least_lately_heard_of_goes() -> None:
     scene = Scene(max_instances=3)
     first, second, third = (scene.join(number) for number in (1, 2, 3))
     scene.get(first)
@@ -165,7 +166,7 @@ def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytes
         for number in range(1, 5):
             scene.join(number)
         assert len(caplog.records) == 1
-        scene.now_ms += FULL_WARNING_MS
+        scene.now_ms += WARNING_MS
         scene.join(5)
         assert len(caplog.records) == 1
         scene.now_ms += 1
@@ -173,18 +174,39 @@ def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytes
         assert len(caplog.records) == 2
 
 
-def test_whom_a_subscription_is_for_follows_its_changes_and_those_of_the_client() -> None:
+def test_subscriptions_with_too_many_prefixes_are_told_of_once_in_five_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    scene.subscribe("a", metrics=",".join(f"{at:x}." for at in range(MAX_PREFIXES)))
+    with caplog.at_level(logging.WARNING):
+        assert not scene.join(1).effective.is_over_limit and not caplog.records
+        scene.subscribe("b", metrics="one.more")
+        assert scene.join(2).effective == Effective(("*",), FIVE_MINUTES, is_over_limit=True)
+        scene.join(3)
+        scene.now_ms += WARNING_MS
+        scene.join(4)
+        (record,) = caplog.records
+        assert vars(record)["client_id"] == "client-2" and vars(record)["subscriptions"] == 2
+        scene.now_ms += 1
+        scene.join(5)
+        assert len(caplog.records) == 2
+        scene.subscribe("b", metrics="1.one.that.is.covered")
+        assert not scene.join(6).effective.is_over_limit
+
+
+def test_the_clients_of_a_subscription_follow_changes_of_both() -> None:
     scene = Scene()
     instance = scene.join()
-    assert scene.manager.matched(instance) == ()
+    assert finished(scene.manager.matched(instance)) == ()
     scene.subscribe("b", metrics="*")
     scene.subscribe("a", metrics="*", match="client_source_port=50000")
-    assert scene.manager.matched(instance) == ("a", "b")
+    assert finished(scene.manager.matched(instance)) == ("a", "b")
     scene.get(instance)
     scene.get(instance, client(1, connection_id="elsewhere", port=50_001))
-    assert scene.manager.matched(instance) == ("b",)
+    assert finished(scene.manager.matched(instance)) == ("b",)
     scene.subscribe("b")
-    assert scene.manager.matched(instance) == ()
+    assert finished(scene.manager.matched(instance)) == ()
 
 
 def test_what_an_instance_said_goes_with_it() -> None:
@@ -196,11 +218,58 @@ def test_what_an_instance_said_goes_with_it() -> None:
     assert len(scene.latest) == 0 and list(scene.latest.families()) == []
 
 
-def test_a_broker_remembers_as_many_instances_as_it_is_told_and_no_more() -> None:
+def test_a_broker_remembers_as_many_instances_as_configured() -> None:
     scene = Scene(max_instances=16_384)
     assert isinstance(scene.manager, TelemetryManager)
     for number in range(16_386):
-        scene.manager.get(
-            number.to_bytes(15, "big") + b"\x07", client(1, connection_id=str(number)), scene.now_ms
-        )
+        who = client(1, connection_id=str(number))
+        finished(scene.manager.get(number.to_bytes(15, "big") + b"\x07", who, scene.now_ms))
     assert (len(scene.manager), scene.manager.evicted) == (16_384, 2)
+
+
+MANY = 3 * MATCHED_AT_ONCE
+
+
+def crowded() -> Scene:
+    scene = Scene()
+    for number in range(MANY):
+        scene.subscribe(f"s{number}", metrics=f"m{number:03}")
+    return scene
+
+
+def test_a_get_pauses_among_many_subscriptions_and_changes_nothing_before_the_last_pause() -> None:
+    scene = crowded()
+    steps = scene.manager.get(bytes(16), client(), scene.now_ms)
+    paused = 0
+    while len(scene.manager) == 0:
+        if next(steps, "done") != "done":
+            assert len(scene.manager) == 0
+            paused += 1
+    assert paused >= MANY // MATCHED_AT_ONCE
+    (instance,) = scene.manager
+    assert len(instance.effective.metrics) == MANY
+    assert list(scene.manager.matched(instance)) == [], "it is known from the Get"
+    assert list(scene.manager.get(instance.id, client(), scene.now_ms + 1)) == []
+
+
+def test_a_subscription_that_changes_during_a_get_counts_from_the_next_one_on() -> None:
+    scene = crowded()
+    steps = scene.manager.get(b"\1" * 16, client(), scene.now_ms)
+    next(steps)
+    scene.subscribe("s0")
+    list(steps)
+    (instance,) = scene.manager
+    assert len(instance.effective.metrics) == MANY
+    scene.now_ms += 1
+    assert scene.get(instance) is ErrorCode.NONE, "it may ask at once"
+    assert len(instance.effective.metrics) == MANY - 1
+
+
+def test_two_gets_of_one_instance_at_once_make_one_instance() -> None:
+    scene = crowded()
+    both = [scene.manager.get(b"\1" * 16, client(), scene.now_ms) for _ in range(2)]
+    for steps in both:
+        next(steps)
+    for steps in both:
+        list(steps)
+    assert len(scene.manager) == 1

@@ -38,7 +38,7 @@ def test_a_little_of_the_past_is_kept() -> None:
     assert list(series.history[:2]) == [5_000, 5] and list(series.history[-2:]) == [34_000, 34]
 
 
-def test_series_are_told_apart_by_labels_and_instances() -> None:
+def test_series_are_distinguished_by_labels_and_instances() -> None:
     latest = LatestValues(100)
     take(latest, A, point(value=1, node="1"), point(value=2, node="2"))
     take(latest, B, point(value=3, node="1"))
@@ -57,16 +57,16 @@ def test_two_names_that_look_alike_to_prometheus_are_one_series() -> None:
     assert len(latest) == 1 and values(latest) == {"a_b": 2}
 
 
-@pytest.mark.parametrize(("new", "room"), [(9, 9), (10, 10), (11, 10)])
-def test_one_instance_has_a_tenth_of_the_room(new: int, room: int) -> None:
+@pytest.mark.parametrize(("new", "kept"), [(9, 9), (10, 10), (11, 10)])
+def test_one_instance_has_a_tenth_of_the_space(new: int, kept: int) -> None:
     latest = LatestValues(100)
     take(latest, A, *(point(str(number)) for number in range(new)))
-    assert (len(latest), latest.left_out) == (room, new - room)
+    assert (len(latest), latest.left_out) == (kept, new - kept)
     take(latest, B, point("b"))
-    assert len(latest) == room + 1
+    assert len(latest) == kept + 1
 
 
-def test_all_instances_together_have_the_room_and_whoever_goes_makes_some() -> None:
+def test_all_instances_together_have_the_space_and_one_that_leaves_frees_some() -> None:
     latest = LatestValues(10)
     for number in range(11):
         take(latest, bytes([number]), point())
@@ -80,13 +80,13 @@ def test_all_instances_together_have_the_room_and_whoever_goes_makes_some() -> N
     assert len(latest) == 0 and not list(latest.families())
 
 
-def test_no_room_at_all_remembers_nothing() -> None:
+def test_a_capacity_of_zero_remembers_nothing() -> None:
     latest = LatestValues(0)
     take(latest, A, point())
     assert (len(latest), latest.left_out, list(latest.of(A))) == (0, 1, [])
 
 
-def test_a_family_is_of_one_shape_while_anybody_has_it() -> None:
+def test_a_family_is_of_one_shape_while_any_client_has_it() -> None:
     latest = LatestValues(100)
     take(latest, A, point("m"))
     take(latest, B, point("m", shape=Shape.COUNTER))
@@ -103,7 +103,7 @@ def test_a_client_cannot_speak_for_the_broker(name: str) -> None:
     assert (len(latest), latest.left_out) == (0, 1)
 
 
-def test_what_could_not_be_read_is_counted_with_what_found_no_room() -> None:
+def test_what_could_not_be_read_is_counted_with_what_found_no_space() -> None:
     latest = LatestValues(100)
     take(latest, A, point(), left_out=3)
     assert latest.left_out == 3

@@ -77,12 +77,12 @@ def test_sums_say_whether_they_only_grow_and_whether_they_are_differences() -> N
     assert (wobbly.family, wobbly.shape) == ("a_b", Shape.GAUGE)
 
 
-def test_of_histograms_and_summaries_count_and_sum_are_told() -> None:
+def test_of_histograms_and_summaries_count_and_sum_are_reported() -> None:
     histogram, summary = Metric(name="h"), Metric(name="s")
     histogram.histogram.data_points.add(count=3, sum=1.5, bucket_counts=[1, 2], explicit_bounds=[1.0])
     summary.summary.data_points.add(count=4, sum=2.5)
-    said = [(each.family, each.value) for each in read_all(histogram, summary).points]
-    assert said == [("h_count_total", 3), ("h_sum", 1.5), ("s_count_total", 4), ("s_sum", 2.5)]
+    points = [(each.family, each.value) for each in read_all(histogram, summary).points]
+    assert points == [("h_count_total", 3), ("h_sum", 1.5), ("s_count_total", 4), ("s_sum", 2.5)]
 
 
 def test_names_that_prometheus_could_not_read_are_made_to_fit() -> None:
@@ -109,7 +109,7 @@ def test_a_point_with_too_many_attributes_is_counted(attributes: int, left_out: 
     assert (len(reading.points), reading.left_out) == (1 - left_out, left_out)
 
 
-def test_a_difference_that_is_no_number_is_counted_and_any_other_value_is_told() -> None:
+def test_a_difference_that_is_no_number_is_counted_and_any_other_value_is_reported() -> None:
     nan_delta = counter("a", 1)
     nan_delta.sum.data_points[0].as_double = math.nan
     reading = read_all(nan_delta, gauge("b", math.nan), gauge("c", math.inf))

@@ -53,7 +53,7 @@ def test_it_is_the_message_that_one_call_would_have_made(piece_bytes: int) -> No
     assert pieced(whole.SerializeToString(), piece_bytes)[0] == whole
 
 
-def test_fields_that_nobody_knows_are_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     known = everything().SerializeToString()
     for unknown in (b"\xf8\x07\x05", b"\xf9\x07" + bytes(8), b"\xfd\x07" + bytes(4), b"\xfa\x07\x02ab"):
         data = unknown + known

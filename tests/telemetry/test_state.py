@@ -29,7 +29,7 @@ def test_what_comes_first_is_taken_first_and_wakes_the_reader() -> None:
     assert (queue.peak, queue.waiting_bytes) == (2, 0)
 
 
-def test_there_is_room_for_so_many() -> None:
+def test_the_number_is_bounded() -> None:
     queue, small = PushQueue(), push(1)
     for _ in range(MAX_WAITING):
         assert queue.has_space(1)
@@ -39,7 +39,7 @@ def test_there_is_room_for_so_many() -> None:
     assert queue.has_space(1)
 
 
-def test_there_is_room_for_so_many_bytes_and_always_for_one() -> None:
+def test_the_bytes_are_bounded_except_for_a_single_entry() -> None:
     queue = PushQueue()
     assert queue.has_space(2 * MAX_WAITING_BYTES)
     queue.add(push(10))
@@ -57,7 +57,7 @@ def test_pushes_go_out_in_their_order_up_to_a_batch() -> None:
 
 
 @pytest.mark.parametrize(("size", "dropped"), [(9, 0), (10, 0), (11, 1)])
-def test_what_finds_no_room_is_dropped_and_counted(size: int, dropped: int) -> None:
+def test_what_finds_no_space_is_dropped_and_counted(size: int, dropped: int) -> None:
     queue = ExportQueue(20)
     queue.offer(bytes(10))
     queue.offer(bytes(size))

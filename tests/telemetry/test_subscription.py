@@ -3,12 +3,30 @@
 Patterns match whole texts, in linear time.
 """
 
+import random
 import time
 
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.telemetry.subscription import MATCH_KEYS, compile_pattern, read_subscription
+from broker.steps import Steps, finished
+from broker.telemetry.subscription import (
+    ALL_METRICS,
+    MATCH_KEYS,
+    MATCHED_AT_ONCE,
+    MAX_CHARACTERS,
+    MAX_PREFIXES,
+    MAX_READ,
+    MAX_READ_CHARACTERS,
+    PATTERN_CHARACTERS,
+    SORTED_AT_ONCE,
+    Effective,
+    Subscription,
+    compile_pattern,
+    effective_of,
+    matching,
+    read_subscription,
+)
 
 JAVA = {
     "client_instance_id": "Xy3Kfg4SQv-AnJf5TKsQ2A",
@@ -30,7 +48,7 @@ def matches(match: str, facts: dict[str, str | None] | dict[str, str] = JAVA) ->
     return read_subscription("s", {"match": match}).matches(facts)
 
 
-def test_nothing_said_is_no_metrics_every_five_minutes_for_everybody() -> None:
+def test_the_default_subscription_has_no_metrics_every_five_minutes_for_all_clients() -> None:
     subscription = read_subscription("s", {})
     assert (subscription.metrics, subscription.interval_ms) == (frozenset(), 300_000)
     assert subscription.matches(JAVA)
@@ -140,3 +158,140 @@ def test_what_is_no_pattern_is_refused_in_words(text: str, why: str) -> None:
 def test_a_pattern_that_would_take_up_too_much_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="too large"):
         compile_pattern("(\\pL{500}){2}|" * 20 + "x")
+
+
+# Many subscriptions
+
+
+def pauses(steps: Steps[object]) -> int:
+    return sum(1 for _ in steps)
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [(-1, 0), (0, 1), (1, 1), (2 * MATCHED_AT_ONCE, 3)],
+    ids=["below", "at", "above", "3"],
+)
+def test_so_many_subscriptions_are_matched_between_two_pauses(over: int, expected: int) -> None:
+    many = [read_subscription(f"s{number}", {}) for number in range(MATCHED_AT_ONCE + over)]
+    assert pauses(matching(many, JAVA)) == expected
+    assert len(finished(matching(many, JAVA))) == len(many)
+
+
+def test_a_pattern_costs_as_much_as_a_subscription_and_a_long_text_more() -> None:
+    plain = [read_subscription(f"s{number}", {"match": "client_id=x+"}) for number in range(MATCHED_AT_ONCE)]
+    assert pauses(matching(plain, {"client_id": "x"})) == 2
+    assert pauses(matching(plain, {"client_id": "x" * PATTERN_CHARACTERS * 2})) == 4
+    assert pauses(matching(plain, {"client_id": "x" * PATTERN_CHARACTERS * MATCHED_AT_ONCE})) == len(plain)
+
+
+def test_prefixes_are_added_a_few_between_two_pauses() -> None:
+    one = read_subscription("s", {"metrics": ",".join(numbered(MATCHED_AT_ONCE - 1))})
+    assert pauses(effective_of([one] * 3)) == 3
+    assert len(finished(effective_of([one] * 3)).metrics) == MATCHED_AT_ONCE - 1
+
+
+def subscribed(*prefixes: str) -> Subscription:
+    return Subscription("s", frozenset(prefixes))
+
+
+def numbered(count: int, first: int = 0) -> list[str]:
+    """Prefixes of which none begins with another."""
+    return [f"m{number:07}" for number in range(first, first + count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(SORTED_AT_ONCE - 1, 1), (SORTED_AT_ONCE, 2), (SORTED_AT_ONCE + 1, 4), (3 * SORTED_AT_ONCE, 7)],
+)
+def test_many_prefixes_are_sorted_in_pieces(count: int, expected: int) -> None:
+    """One pause follows the subscription, and others follow the sorted and the merged pieces."""
+    one = subscribed(*numbered(count))
+    assert pauses(effective_of([one])) == expected
+    assert finished(effective_of([one])).metrics == tuple(sorted(numbered(count)))
+
+
+@pytest.mark.parametrize(("over", "selects_all"), [(-1, False), (0, False), (1, True)])
+def test_the_prefixes_of_all_subscriptions_have_a_maximum(over: int, selects_all: bool) -> None:
+    """Prefixes that subscriptions share count once."""
+    half = MAX_PREFIXES // 2
+    many = [
+        subscribed(*numbered(half)),
+        subscribed(*numbered(half)),
+        subscribed(*numbered(half + over, half)),
+    ]
+    found = finished(effective_of(many))
+    assert (found.metrics == (ALL_METRICS,)) is found.is_over_limit is selects_all
+    assert selects_all or len(found.metrics) == MAX_PREFIXES + over
+
+
+@pytest.mark.parametrize(("over", "selects_all"), [(-1, False), (0, False), (1, True)])
+def test_prefixes_that_others_cover_do_not_count(over: int, selects_all: bool) -> None:
+    covered = [f"{each}.more" for each in numbered(MAX_PREFIXES // 2)]
+    found = finished(effective_of([subscribed(*covered), subscribed(*numbered(MAX_PREFIXES + over))]))
+    assert found.is_over_limit is selects_all
+    assert found.metrics == ((ALL_METRICS,) if selects_all else tuple(numbered(MAX_PREFIXES + over)))
+
+
+@pytest.mark.parametrize(("over", "selects_all"), [(-1, False), (0, False), (1, True)])
+def test_the_prefixes_that_are_read_have_a_maximum(over: int, selects_all: bool) -> None:
+    """With those that others cover or repeat, which would take a second of processor time per million."""
+    half = MAX_READ // 2
+    many = [subscribed(*numbered(half - 1), "n"), subscribed(*(f"n{at:06}" for at in range(half + over)))]
+    found = finished(effective_of(many))
+    assert found.is_over_limit is selects_all
+    assert found.metrics == ((ALL_METRICS,) if selects_all else (*numbered(half - 1), "n"))
+
+
+@pytest.mark.parametrize(("over", "selects_all"), [(-1, False), (0, False), (1, True)])
+def test_the_characters_that_are_read_have_a_maximum(over: int, selects_all: bool) -> None:
+    found = finished(effective_of([subscribed("x"), subscribed("x" * (MAX_READ_CHARACTERS - 1 + over))]))
+    assert found.is_over_limit is selects_all
+    assert found.metrics == ((ALL_METRICS,) if selects_all else ("x",))
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "expected"),
+    [
+        (("org.", "org.apache.", "org.apache.kafka."), ("org.",)),
+        (("org.apache.", "org", "com."), ("com.", "org")),
+        (("ab", "a-", "a", "b"), ("a", "b")),
+        (("abc", "abd", "ab."), ("ab.", "abc", "abd")),
+        (("\u00e9.x", "\u00e9", "z"), ("z", "\u00e9")),
+    ],
+)
+def test_a_prefix_that_begins_with_another_is_left_out(
+    prefixes: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert finished(effective_of([subscribed(each) for each in prefixes])).metrics == expected
+
+
+def test_the_same_metrics_are_selected_without_what_is_covered() -> None:
+    chance = random.Random(14)
+    for _ in range(200):
+        prefixes = [
+            "".join(chance.choices("ab.", k=chance.randint(1, 5))) for _ in range(chance.randint(1, 30))
+        ]
+        found = finished(effective_of([subscribed(*prefixes)])).metrics
+        for _ in range(50):
+            name = "".join(chance.choices("ab.", k=6))
+            assert name.startswith(found) == name.startswith(tuple(prefixes))
+
+
+def test_all_metrics_of_one_subscription_are_no_limit() -> None:
+    many = [subscribed(*numbered(MAX_READ + 1)), subscribed(ALL_METRICS, "a")]
+    assert finished(effective_of(many)) == Effective((ALL_METRICS,))
+    assert finished(effective_of(many[::-1])) == Effective((ALL_METRICS,))
+
+
+@pytest.mark.parametrize(("over", "selects_all"), [(-1, False), (0, False), (1, True)])
+def test_the_characters_of_all_subscriptions_have_a_maximum(over: int, selects_all: bool) -> None:
+    long = "x" * (MAX_CHARACTERS - 2 + over)
+    metrics = finished(effective_of([subscribed(long), subscribed("ab"), subscribed("ab")])).metrics
+    assert metrics == ((ALL_METRICS,) if selects_all else ("ab", long))
+
+
+def test_subscriptions_after_the_maximum_only_count_for_the_interval() -> None:
+    many = [subscribed(*numbered(MAX_READ + 1)), Subscription("t", frozenset(numbered(9_000)), 5_000)]
+    assert finished(effective_of(many)) == Effective((ALL_METRICS,), 5_000, is_over_limit=True)
+    assert pauses(effective_of(many)) == 1

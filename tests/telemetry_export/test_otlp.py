@@ -29,10 +29,10 @@ class Collector:
 
     def __init__(self, *answers: CollectorResponse) -> None:
         self.answers = list(answers)
-        self.asked: list[tuple[float, bytes]] = []
+        self.requests: list[tuple[float, bytes]] = []
 
     async def post(self, body: bytes) -> CollectorResponse:
-        self.asked.append((trio.current_time(), body))
+        self.requests.append((trio.current_time(), body))
         await trio.lowlevel.checkpoint()
         return self.answers.pop(0) if self.answers else OK
 
@@ -47,7 +47,7 @@ async def test_pushes_are_gathered_for_a_second(autojump_clock: MockClock) -> No
     queue.offer(b"one")
     queue.offer(b"two")
     await run_for(2.5, queue, collector)
-    assert collector.asked == [(1.0, b"onetwo")]
+    assert collector.requests == [(1.0, b"onetwo")]
     assert (queue.sent, queue.dropped, queue.retries) == (2, 0, 0)
 
 
@@ -61,7 +61,7 @@ async def test_a_collector_that_cannot_now_is_asked_again_with_the_same(
     queue, collector = ExportQueue(1_000), Collector(answer, answer, answer)
     queue.offer(b"one")
     await run_for(20, queue, collector)
-    assert collector.asked == [(1.0, b"one"), (2.0, b"one"), (4.0, b"one"), (8.0, b"one")]
+    assert collector.requests == [(1.0, b"one"), (2.0, b"one"), (4.0, b"one"), (8.0, b"one")]
     assert (queue.sent, queue.retries) == (1, 3)
 
 
@@ -69,7 +69,7 @@ async def test_a_collector_may_say_when(autojump_clock: MockClock) -> None:
     queue, collector = ExportQueue(1_000), Collector(CollectorResponse(503, "busy", "5"))
     queue.offer(b"one")
     await run_for(10, queue, collector)
-    assert [at for at, _ in collector.asked] == [1.0, 6.0]
+    assert [at for at, _ in collector.requests] == [1.0, 6.0]
 
 
 async def test_a_batch_that_is_refused_for_good_is_dropped_and_the_next_goes_out(
@@ -85,7 +85,7 @@ async def test_a_batch_that_is_refused_for_good_is_dropped_and_the_next_goes_out
     assert (queue.dropped, queue.sent) == (2, 1)
 
 
-async def test_trouble_is_told_once_and_so_is_its_end(
+async def test_trouble_is_reported_once_and_so_is_its_end(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue, collector = ExportQueue(1_000), Collector(*[CollectorResponse(0, "refused")] * 5)
@@ -94,18 +94,18 @@ async def test_trouble_is_told_once_and_so_is_its_end(
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
-def test_who_the_client_is_stands_among_the_attributes_of_the_resource() -> None:
+def test_the_client_stands_among_the_attributes_of_the_resource() -> None:
     data = MetricsData.FromString(metrics(gauge("a", 1)))
     spoofed = data.resource_metrics[0].resource.attributes.add(key="principal")
     spoofed.value.string_value = "root"
     data.resource_metrics[0].resource.attributes.add(key="client_rack").value.string_value = "r1"
     instance = Scene().join()
     push = Push(instance, client(1, principal="alice"), 0, False, 0, b"", 0)
-    told = MetricsData.FromString(for_collector(push, data) + for_collector(push, data))
-    assert len(told.resource_metrics) == 2
-    for resource in told.resource_metrics:
-        said = {each.key: each.value.string_value for each in resource.resource.attributes}
-        assert said == {
+    data_sent = MetricsData.FromString(for_collector(push, data) + for_collector(push, data))
+    assert len(data_sent.resource_metrics) == 2
+    for resource in data_sent.resource_metrics:
+        attributes = {each.key: each.value.string_value for each in resource.resource.attributes}
+        assert attributes == {
             "client_rack": "r1",
             "client_instance_id": "AAAAAAAAAAAAAAAAAAAAAg",
             "client_id": "client-1",
@@ -158,9 +158,9 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("path", "asked"), [("", "/v1/metrics"), ("/a/", "/a/v1/metrics"), ("/v1/metrics", "/v1/metrics")]
+    ("path", "expected"), [("", "/v1/metrics"), ("/a/", "/a/v1/metrics"), ("/v1/metrics", "/v1/metrics")]
 )
-async def test_a_request_is_otlp_over_http(port: int, path: str, asked: str) -> None:
+async def test_a_request_is_otlp_over_http(port: int, path: str, expected: str) -> None:
     config = load(
         None,
         [
@@ -171,7 +171,7 @@ async def test_a_request_is_otlp_over_http(port: int, path: str, asked: str) -> 
     ).config.telemetry
     assert await http_sender(config)(b"body" * 100) == CollectorResponse(200, "OK", "3")
     ((got, headers, body),) = Handler.seen
-    assert (got, zlib.decompress(body, wbits=31)) == (asked, b"body" * 100)
+    assert (got, zlib.decompress(body, wbits=31)) == (expected, b"body" * 100)
     assert (headers["Content-Type"], headers["Content-Encoding"]) == ("application/x-protobuf", "gzip")
     assert (headers["X-Key"], headers["a"]) == ("se=cret", "b")
 
@@ -179,8 +179,8 @@ async def test_a_request_is_otlp_over_http(port: int, path: str, asked: str) -> 
 async def test_what_goes_wrong_on_the_way_is_an_answer_too(port: int) -> None:
     busy = load(None, [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}/busy"], {}).config.telemetry
     assert (await http_sender(busy)(b""))[::2] == (503, "3")
-    nobody = load(None, ["telemetry.otlp.endpoint=http://127.0.0.1:1"], {}).config.telemetry
-    answer = await http_sender(nobody)(b"")
+    unreachable = load(None, ["telemetry.otlp.endpoint=http://127.0.0.1:1"], {}).config.telemetry
+    answer = await http_sender(unreachable)(b"")
     assert answer.status == 0 and "ConnectionRefusedError" in answer.reason
 
 
@@ -246,21 +246,14 @@ async def test_a_collector_that_does_not_speak_http_is_an_answer_too(
         nursery.cancel_scope.cancel()
 
 
-async def test_headers_that_http_cannot_carry_are_an_answer_too(port: int) -> None:
-    for header in ("a b=c", "a=日本"):
-        settings = [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}", f"telemetry.otlp.headers={header}"]
-        assert (await http_sender(load(None, settings, {}).config.telemetry)(b"body")).status == 0
-    assert Handler.seen == []
-
-
 def test_a_broker_without_a_collector_does_not_import_httpx2() -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", "import sys, broker.app; print('httpx2' in sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
     )
-    assert told.stdout == "False\n"
+    assert output.stdout == "False\n"
 
 
 @pytest.mark.parametrize(
@@ -293,10 +286,48 @@ def test_waits_double_up_to_a_bound_unless_the_collector_says_when(
         "telemetry.otlp.endpoint=http://",
         "telemetry.otlp.endpoint=http://x:99999",
         "telemetry.otlp.endpoint=http://x?y",
-        "telemetry.otlp.headers=no",
-        "telemetry.otlp.headers==x",
     ],
 )
 def test_an_endpoint_or_header_that_is_none_stops_the_start(setting: str) -> None:
     with pytest.raises(ConfigError):
         load(None, [setting], {})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "no",
+        "=x",
+        "a b=c",
+        "a:=c",
+        "a/b=c",
+        "\x7f=c",
+        "ä=c",
+        "a=b,c d=e",
+        "Content-Length=5",
+        "transfer-encoding=chunked",
+        "a=日本",
+        "a=\u0100",
+        "a=b\rc",
+        "a=b\x7fc",
+        "a=b\x9fc",
+    ],
+)
+def test_headers_that_http_cannot_carry_stop_the_start(headers: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [f"telemetry.otlp.headers={headers}"], {})
+    assert caught.value.key == "telemetry.otlp.headers"
+    assert "a name has ASCII letters, digits and !#$%&'*+-.^_`|~" in str(caught.value)
+
+
+async def test_headers_of_every_allowed_character_are_carried(port: int) -> None:
+    names = "".join(map(chr, range(33, 127)))
+    token = "".join(each for each in names if each not in '"(),/:;<=>?@[\\]{}')
+    value = "".join(each for each in map(chr, range(33, 256)) if each.isprintable() and each not in ",")
+    settings = [
+        f"telemetry.otlp.endpoint=http://127.0.0.1:{port}",
+        f"telemetry.otlp.headers={token}={value}",
+    ]
+    assert (await http_sender(load(None, settings, {}).config.telemetry)(b"body")).status == 200
+    ((_path, seen, _body),) = Handler.seen
+    assert seen[token] == value

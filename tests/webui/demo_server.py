@@ -1,4 +1,4 @@
-"""The console on made-up figures: `python -m tests.webui.demo_server [--port N] [--empty]`.
+"""The console with invented data: `python -m tests.webui.demo_server [--port N] [--empty]`.
 
 For looking at pages while working on them, and for the screenshots. Tokens: admin-token, editor-token,
 viewer-token.
@@ -35,7 +35,7 @@ async def serve(port: int, *, empty: bool, warehouse: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8099)
-    parser.add_argument("--empty", action="store_true", help="a broker that nobody has used yet")
+    parser.add_argument("--empty", action="store_true", help="a broker without traffic so far")
     parser.add_argument("--warehouse", default="", help="of `weir pipeline`, for the page Insights")
     given = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-"""The broker's own resolver, over rules and figures that were made up. Part of the fake broker."""
+"""The broker's own resolver, with invented rules and usage. Part of the fake broker."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 from broker.control.client_quotas import proposed
 from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
-from broker.control.views import ClientUsage, Decided, QuotaRow, ResolvedLimit
+from broker.control.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
 from broker.metadata.image import Image, Limit, QuotaEntry
 from broker.steps import Steps
 from tests.webui.rows import NOW_MS
@@ -20,6 +20,7 @@ class FakeResolving:
     usage_rows: list[ClientUsage]
     observed: dict[EntityPairs, dict[str, float]]
     decisions: dict[str, Decided]
+    at_nodes: dict[str, tuple[NodeUse, ...]]
 
     def resolve(
         self,
@@ -47,19 +48,20 @@ class FakeResolving:
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
-        live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions)
+        live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions, self.at_nodes)
         others = yield from proposed(changes, image, 128)
         return Resolver(image.quotas, others, live)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class FakeLive:
-    """What the resolver asks of the live figures."""
+    """The live values that the resolver reads."""
 
     rows: Mapping[EntityPairs, QuotaRow]
     usage_rows: Sequence[ClientUsage]
     use: Mapping[EntityPairs, Mapping[str, float]]
     decisions: Mapping[str, Decided]
+    at_nodes: Mapping[str, tuple[NodeUse, ...]]
 
     def usage(self) -> Sequence[ClientUsage]:
         return self.usage_rows
@@ -74,6 +76,9 @@ class FakeLive:
 
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
         return self.decisions.get(key)
+
+    def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
+        return self.at_nodes.get(key, ())
 
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         return max(round((observed - bound) / bound * 10_000), 0)

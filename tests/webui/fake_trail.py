@@ -73,7 +73,7 @@ class FakeTrail:
         actor: Actor,
         shadow: bool | None = None,
     ) -> None:
-        """A change that somebody asked for: it is in the trail."""
+        """Add a change to the trail."""
         before = self.rows.get(entity)
         self.version += 1
         for key, value in limits.items():

@@ -28,32 +28,37 @@ from broker.control.commands import (
     Role,
     Undo,
 )
+from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
 from broker.control.rows.broker import TaskRow
+from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.control.tokens import SetPassword
 from broker.control.views import (
     AddressRow,
     AddressUse,
     AuditEntry,
+    BrokerMetrics,
     BrokerQuotas,
     ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
-    Figures,
     Flow,
     GroupDetail,
     GroupRow,
     MatchType,
+    NodeUse,
     Overview,
     PartitionRow,
     QuotaFilter,
     QuotaLimit,
     QuotaRow,
+    ServerInfo,
     ShadowUse,
     ThrottledRow,
     TokenRow,
     TopicRow,
+    all_gateways,
 )
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.client_quota_requests import validate_entity
@@ -63,7 +68,7 @@ from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
-from tests.webui.rows import NOW_MS, calm, figures, limits
+from tests.webui.rows import NOW_MS, broker_metrics, idle_flow, limits
 from tests.webui.telemetry_world import TelemetryWorld
 from webui.backend import Backend
 
@@ -99,8 +104,8 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     uses = {each.address: (each, None) for each in broker.address_uses}
     for each in broker.controller_uses:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
-    anybody = broker.rows.get((("ip", None),))
-    default = None if anybody is None else anybody.value(IP_KEY)
+    default_row = broker.rows.get((("ip", None),))
+    default = None if default_row is None else default_row.value(IP_KEY)
     rows = []
     for row in broker.rows.values():
         if row.entity[0][0] == "ip":
@@ -112,12 +117,19 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     return rows + [AddressRow(address, None, default, 0, 0, "", *both) for address, both in uses.items()]
 
 
+def summary_of(row: UpstreamRow) -> UpstreamSummary:
+    return UpstreamSummary(row.cluster_id, row.condition, len(row.nodes), row.connected)
+
+
 @dataclass
 class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
+    rows_elsewhere: ConnectionsElsewhere = field(default_factory=ConnectionsElsewhere)
+    queries: list[ConnectionQuery] = field(default_factory=list)
+    unlisted_uses: int = 0
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
     controller_uses: list[AddressUse] = field(default_factory=list)
@@ -127,9 +139,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     trail: list[AuditEntry] = field(default_factory=list)
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
-    flow_row: Flow = field(default_factory=calm)
+    flow_row: Flow = field(default_factory=idle_flow)
     broker_use: dict[str, tuple[float, int, int, int]] = field(default_factory=dict)
-    now: Figures = field(default_factory=figures)
+    now: BrokerMetrics = field(default_factory=broker_metrics)
     passwords: dict[str, str] = field(default_factory=dict)
     hashing: list[str] = field(default_factory=list)
     links: ConsoleLinks = field(default_factory=lambda: ConsoleLinks(b"k" * 32))
@@ -140,7 +152,13 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
     callback: str = ""
     decisions: dict[str, Decided] = field(default_factory=dict)
+    at_nodes: dict[str, tuple[NodeUse, ...]] = field(default_factory=dict)
     topic_count: int = 0
+    upstream_row: UpstreamRow | None = None
+    gateway_rows: list[GatewayRow] = field(default_factory=list)
+    share_rows: list[ShareRow] = field(default_factory=list)
+    other_gateways: GatewaySums | None = None
+    unlisted: int = 0
     is_ready: bool = True
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
@@ -260,8 +278,16 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     def quota_callback(self) -> str:
         return self.callback
 
+    def server_info(self) -> ServerInfo:
+        return ServerInfo(1, "0.1.0", self.bootstrap, "http://127.0.0.1:8080/")
+
+    def others(self) -> GatewaySums | None:
+        return self.other_gateways
+
     def overview(self) -> Overview:
         self.overviews += 1
+        own = [row for row in self.throttled_rows if not row.gateway]
+        metrics = replace(self.now, connections=len(self.connection_rows), throttled=len(own))
         return Overview(
             cluster_id="Zm9vYmFyYmF6cXV4MTIzNA",
             node_id=1,
@@ -271,10 +297,23 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             topics=self.topic_count,
             partitions=self.topic_count * 3,
             quota_rules=len(self.rows),
-            figures=replace(
-                self.now, connections=len(self.connection_rows), throttled=len(self.throttled_rows)
-            ),
+            metrics=metrics,
+            upstream=None if self.upstream_row is None else summary_of(self.upstream_row),
+            gateways=None if self.other_gateways is None else all_gateways(metrics, self.other_gateways),
         )
+
+    @property
+    def is_gateway(self) -> bool:
+        return self.upstream_row is not None
+
+    def upstream(self) -> UpstreamRow | None:
+        return self.upstream_row
+
+    def gateways(self) -> list[GatewayRow]:
+        return list(self.gateway_rows)
+
+    def each_share(self) -> Iterator[ShareRow]:
+        return iter(self.share_rows)
 
     def flow(self) -> Flow:
         return self.flow_row
@@ -287,6 +326,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         return reversed(self.throttled())
+
+    def unlisted_throttled(self) -> int:
+        return self.unlisted
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         row = self.rows.get(entity)
@@ -315,7 +357,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def _with_use(self, row: QuotaRow) -> QuotaRow:
         seen = self.observed.get(row.entity, {})
-        held = [one for one in self.throttled_rows if one.entity == row.entity]
+        throttled = [one for one in self.throttled_rows if one.entity == row.entity]
         key_of = {"produce": "producer_byte_rate", "fetch": "consumer_byte_rate"}
         return replace(
             row,
@@ -323,12 +365,19 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
                 replace(
                     limit,
                     observed=seen.get(limit.key),
-                    throttled=sum(key_of.get(one.quota_type) == limit.key for one in held),
+                    throttled=sum(key_of.get(one.quota_type) == limit.key for one in throttled),
                     shadow=self.shadow_use.get((row.entity, limit.key)) if row.shadow else None,
                 )
                 for limit in row.limits
             ),
         )
+
+    def unlisted_use(self) -> int:
+        return self.unlisted_uses
+
+    async def connections_elsewhere(self, query: ConnectionQuery) -> ConnectionsElsewhere:
+        self.queries.append(query)
+        return self.rows_elsewhere
 
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)
@@ -369,7 +418,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     def each_group(self) -> Iterator[GroupRow]:
         return iter(self.groups())
 
-    def group(self, group_id: str) -> GroupDetail | None:
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        yield
         return next((each for each in self.group_rows if each.group.group_id == group_id), None)
 
     def _close(self, command: CloseConnection, actor: Actor) -> Outcome:

@@ -19,13 +19,13 @@ class Asked(NamedTuple):
 
 
 def ones(before: bytes, after: bytes) -> bytes:
-    """As many elements as there is room for."""
+    """As many elements as a body can hold."""
     return before + b"1," * ((LONGEST - len(before) - len(after)) // 2 - 1) + b"1" + after
 
 
 def filled(element: bytes, before: bytes, after: bytes) -> bytes:
-    room = LONGEST - len(before) - len(after)
-    return before + b",".join([element] * (room // (len(element) + 1))) + after
+    length = LONGEST - len(before) - len(after)
+    return before + b",".join([element] * (length // (len(element) + 1))) + after
 
 
 def bad_bodies(path: str, field: str) -> tuple[Asked, ...]:
@@ -257,7 +257,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "getBrokerQuotas": (Asked("all", "/api/v1/broker-quotas"),),
     "getOverview": (Asked("a day of history", "/api/v1/overview?history=86400"),),
     "listThrottledChannels": (Asked("5,000", "/api/v1/throttled-channels?limit=5000"),),
-    "listHeldLately": pages("/api/v1/throttled-channels:recent"),
+    "listRecentThrottles": pages("/api/v1/throttled-channels:recent"),
     "listUsage": pages("/api/v1/usage", "requests", "active"),
     "listTasks": (Asked("all", "/api/v1/tasks"),),
     "getMetrics": (Asked("all", "/metrics"),),
@@ -273,6 +273,9 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     ),
     "listGroups": pages("/api/v1/groups", "lag"),
     "getGroup": (Asked("2,000 offsets", f"/api/v1/groups/{GROUP}"), Asked("none", f"/api/v1/groups/{LONG}")),
+    "getUpstream": (Asked("none", "/api/v1/upstream"),),
+    "listGateways": (Asked("none", "/api/v1/gateways"),),
+    "listGatewayShares": pages("/api/v1/gateway-shares", "share"),
     "getDiagnosis": (Asked("all", "/api/v1/doctor"),),
     "getInsights": (Asked("all", "/api/v1/insights"),),
     "listUsageOverDays": insight("usage", f"user={TEN_THOUSAND}", "by=client"),
@@ -289,7 +292,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "listClientMetricsOverDays": insight("client-metrics"),
     "getClientMetricOverTime": insight("client-metrics:series", "metric=a", "step=day"),
     "listAdvice": insight("advice"),
-    "playWhatIf": (
+    "simulateWhatIf": (
         *bad_bodies(WHAT_IF, "quotas"),
         Asked("10,000 rules", WHAT_IF, dumped({"from": "2026-01-01", "quotas": rules(9_000)})),
         Asked("a day that is none", WHAT_IF, dumped({"from": "x" * 900, "quotas": []})),
@@ -321,7 +324,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         *short_bodies("/api/v1/tokens/token-3:password"),
         Asked("a long one", "/api/v1/tokens/token-3:password", dumped({"password": "p" * 1_024})),
     ),
-    "endSessions": (Asked("everybody's", "/api/v1/sessions?of=all"),),
+    "endSessions": (Asked("all users", "/api/v1/sessions?of=all"),),
     "streamEvents": (
         Asked("everything", "/api/v1/events?topics=overview,throttled,quotas"),
         Asked("a wide page", "/api/v1/events?topics=quotas&limit=1000&sort=used"),

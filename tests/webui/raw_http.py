@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeBroker, FakeSettings
 from webui.http import http_server
 from webui.serving import serve_console
@@ -45,7 +46,7 @@ async def served(
         host, port = await nursery.start(run)
         yield Served(host, port, shutdown, ended)
         shutdown.set()
-        with trio.fail_after(http_server.GRACE_S + 5):
+        with trio.fail_after(http_server.GRACE_S + WITHIN_S):
             await ended.wait()
 
 

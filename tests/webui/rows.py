@@ -6,12 +6,20 @@ from typing import Any
 from broker.control.commands import Actor
 from broker.control.rows.broker import Owned, TaskRow
 from broker.control.rows.topics import CommittedRow, MemberRow
+from broker.control.rows.upstream import (
+    LoopbackAdvertised,
+    NodeAddress,
+    UpstreamCondition,
+    UpstreamLatency,
+    UpstreamNodeRow,
+    UpstreamRow,
+)
 from broker.control.views import (
     AddressUse,
     AuditEntry,
+    BrokerMetrics,
     ConnectionLimitRow,
     ConnectionRow,
-    Figures,
     Flow,
     GroupDetail,
     GroupRow,
@@ -24,15 +32,15 @@ from broker.control.views import (
 NOW_MS = 1_800_000_000_000
 
 
-def calm(**changes: Any) -> Flow:
+def idle_flow(**changes: Any) -> Flow:
     """Nothing is held up."""
     selector = SelectorRow("data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0", 4, 1)
     return replace(Flow(0.0, 0.0, 0, 0, 1, None, None, 0, 0, 500, 0, (selector,)), **changes)
 
 
-def figures(**changes: Any) -> Figures:
+def broker_metrics(**changes: Any) -> BrokerMetrics:
     return replace(
-        Figures(
+        BrokerMetrics(
             uptime_ms=61_000,
             bytes_in_total=0,
             bytes_out_total=0,
@@ -123,8 +131,8 @@ def tasks() -> list[TaskRow]:
             owns=(connections, accepted),
         ),
         task(f"{network}-idle-expiry", "reaper", parent=network, depth=8),
-        task("front", "nursery", parent="processors", depth=6),
-        task(acceptor, "acceptor", parent="front", depth=7),
+        task("acceptors", "nursery", parent="processors", depth=6),
+        task(acceptor, "acceptor", parent="acceptors", depth=7),
     ]
 
 
@@ -133,7 +141,7 @@ def use(address: str, rate: float = 0.5, **changes: Any) -> AddressUse:
 
 
 def limits() -> list[ConnectionLimitRow]:
-    """Nobody is limited."""
+    """No client is limited."""
     return [
         ConnectionLimitRow("", 12, None, 1.5, None, ()),
         ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
@@ -141,7 +149,7 @@ def limits() -> list[ConnectionLimitRow]:
 
 
 def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
-    """One of the trail: a limit that somebody gave a client."""
+    """One of the trail: a limit that an editor set for a client."""
     row = AuditEntry(
         seq=seq,
         batch=seq,
@@ -177,3 +185,60 @@ def group(name: str, *clients: str, lag: int = 40, topic: str = "orders") -> Gro
     state = "Stable" if clients else "Empty"
     row = GroupRow(name, state, "consumer", len(clients), lag * len(clients))
     return GroupDetail(row, "range" if clients else "", members, offsets)
+
+
+def upstream_node(node_id: int = 1, **changes: Any) -> UpstreamNodeRow:
+    row = UpstreamNodeRow(
+        node_id=node_id,
+        address=f"kafka-{node_id}.example:9092",
+        rack="rack-a",
+        condition=UpstreamCondition.CONNECTED,
+        since_at_ms=NOW_MS - 3_600_000,
+        error="",
+        latency_ms=1.25,
+        connections=12,
+        bytes_in=4_000_000,
+        bytes_out=9_000_000,
+        bytes_in_per_s=250_000.0,
+        bytes_out_per_s=1_500_000.0,
+        addresses=(NodeAddress("PLAINTEXT", f"gateway.example:{31_000 + node_id}", is_open=True),),
+    )
+    return replace(row, **changes)
+
+
+def upstream(*nodes: UpstreamNodeRow, **changes: Any) -> UpstreamRow:
+    """A cluster where all is well, of three nodes unless they are given."""
+    row = UpstreamRow(
+        cluster_id="4L6g3nShT-eMCtK--X86sw",
+        expected_id="4L6g3nShT-eMCtK--X86sw",
+        condition=UpstreamCondition.CONNECTED,
+        since_at_ms=NOW_MS - 3_600_000,
+        error="",
+        bootstrap_servers=("kafka-1.example:9092", "kafka-2.example:9092"),
+        controller_id=1,
+        nodes=nodes or tuple(upstream_node(node_id) for node_id in (1, 2, 3)),
+        latencies=(
+            UpstreamLatency("FetchConsumer", 4_000, 480.0, 510.0, waits=True),
+            UpstreamLatency("Metadata", 12, float("nan"), float("nan"), waits=False),
+            UpstreamLatency("Produce", 9_000, 1.5, 6.25, waits=False),
+        ),
+        turn_ms=0.05,
+        loopback=(LoopbackAdvertised("PLAINTEXT", "localhost", 0),),
+    )
+    return replace(row, **changes)
+
+
+def unreachable_upstream() -> UpstreamRow:
+    """A cluster of which nothing answers, and which was never found."""
+    error = "kafka-1.example:9092: Connection refused"
+    return replace(
+        upstream(),
+        cluster_id="",
+        expected_id="",
+        condition=UpstreamCondition.UNREACHABLE,
+        error=error,
+        controller_id=-1,
+        nodes=(),
+        latencies=(),
+        turn_ms=None,
+    )

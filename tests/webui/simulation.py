@@ -179,7 +179,7 @@ class Simulation:
 
     def _trail(self) -> list[AuditEntry]:
         """As if each rule had been made at its hour, and a few other things changed since."""
-        told = [
+        changes = [
             (hours, change(0, who, kind=kind, entity=entity, key=key, old=old, new=new))
             for hours, who, kind, entity, key, old, new in OTHER_CHANGES
         ]
@@ -187,11 +187,11 @@ class Simulation:
             for key, value in limits.items():
                 old = f"{value / 2:.0f}" if hours < 100 else None
                 row = change(0, replace(ANNA, name=by), entity=json.dumps(entity), key=key)
-                told.append((hours, replace(row, old=old, new=f"{value:.0f}")))
-        told.sort(key=lambda each: -each[0])
+                changes.append((hours, replace(row, old=old, new=f"{value:.0f}")))
+        changes.sort(key=lambda each: -each[0])
         return [
             replace(row, seq=seq, batch=seq, time_ms=self.broker.now_ms - int(hours * HOUR_MS))
-            for seq, (hours, row) in enumerate(told, 1)
+            for seq, (hours, row) in enumerate(changes, 1)
         ]
 
     async def run(self) -> None:
@@ -241,9 +241,11 @@ class Simulation:
         for index, row in enumerate(self.broker.connection_rows):
             rate = 5.0 if row.address == stormy else 0.1 * (1 + index % 3)
             accepted = int(rate * self.elapsed_ms / 1000)
-            held = int(31 * self.elapsed_ms / 1000) if row.address == stormy else 0
+            throttled = int(31 * self.elapsed_ms / 1000) if row.address == stormy else 0
             uses.append(
-                AddressUse(row.address, rate, 1 + index % 2, 200, accepted, held, held - min(held, 9))
+                AddressUse(
+                    row.address, rate, 1 + index % 2, 200, accepted, throttled, throttled - min(throttled, 9)
+                )
             )
         self.broker.address_uses = uses
         self.broker.limit_rows = [
@@ -268,14 +270,14 @@ class Simulation:
         return rows
 
     def _move(self, rates: list[tuple[float, float]], seconds: float) -> None:
-        held = {row.connection_id for row in self.broker.throttled_rows}
+        throttled = {row.connection_id for row in self.broker.throttled_rows}
         self.broker.connection_rows = [
             replace(
                 row,
                 bytes_in=row.bytes_in + int(produced * seconds),
                 bytes_out=row.bytes_out + int(fetched * seconds),
                 requests=row.requests + int((produced + fetched) * seconds / 64_000) + 1,
-                mute_state="muted_and_throttled" if row.connection_id in held else "not_muted",
+                mute_state="muted_and_throttled" if row.connection_id in throttled else "not_muted",
             )
             for row, (produced, fetched) in zip(self.broker.connection_rows, rates, strict=False)
         ]
@@ -342,14 +344,19 @@ class Simulation:
             for row in self.broker.throttled_rows
             if row.remaining_ms > ms
         ]
-        held = {row.connection_id for row in rows}
+        throttled = {row.connection_id for row in rows}
         for row, (client_id, user, produced, fetched) in zip(
             self.broker.connection_rows, CLIENTS, strict=False
         ):
             kind = "produce" if produced > fetched else "fetch"
             rule = HELD_UNDER.get((client_id, kind))
             limits = self.broker.quota(rule) if rule else None
-            if rule is None or limits is None or row.connection_id in held or self.random.random() > 0.16:
+            if (
+                rule is None
+                or limits is None
+                or row.connection_id in throttled
+                or self.random.random() > 0.16
+            ):
                 continue
             key = "producer_byte_rate" if kind == "produce" else "consumer_byte_rate"
             bound = limits.value(key)

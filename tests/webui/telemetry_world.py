@@ -1,4 +1,4 @@
-"""Client telemetry behind the console of a test: the real room and the real planner, over a metadata log in
+"""Client telemetry behind the console of a test: the real telemetry state and planner, with a metadata log in
 memory.
 """
 
@@ -7,6 +7,7 @@ from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
 from broker.control.configs import plan_alter_configs
 from broker.metadata.actor import Actor
+from broker.steps import finished
 from broker.telemetry.instance import Client, ClientInstance
 from broker.telemetry.latest import Point, Reading, Shape
 from broker.telemetry.state import Telemetry
@@ -17,8 +18,8 @@ from tests.control.world import World
 class TelemetryWorld:
     def __init__(self) -> None:
         self.world = World()
-        self.room = Telemetry(TelemetryConfig())
-        self.views = ClientTelemetry(lambda: self.world.image, self.room)
+        self.state = Telemetry(TelemetryConfig())
+        self.views = ClientTelemetry(lambda: self.world.image, self.state)
 
     def configure(
         self, alteration: ConfigAlteration, actor: Actor, *, validate_only: bool = False
@@ -28,15 +29,15 @@ class TelemetryWorld:
         entry = self.world.image.client_metrics.get(alteration.resource.name)
         if outcome.ok and not validate_only:
             subscription = None if entry is None else read_subscription(entry.name, entry.configs)
-            self.room.manager.follow({alteration.resource.name: subscription})
+            self.state.manager.on_metadata_update({alteration.resource.name: subscription})
         return outcome
 
     def join(self, client_id: str, now_ms: int = 0, software: str = "apache-kafka-java") -> ClientInstance:
         """A client asks what to push."""
-        number = len(self.room.manager) + 2
+        number = len(self.state.manager) + 2
         instance_id = number.to_bytes(16, "big")
         client = Client(f"c-{number}", client_id, software, "4.1.0", f"10.0.0.{number}", 50_000, "alice")
-        _, instance = self.room.manager.get(instance_id, client, now_ms)
+        _, instance = finished(self.state.manager.get(instance_id, client, now_ms))
         return instance
 
     def say(self, instance: ClientInstance, wall_ms: int, **figures: float) -> None:
@@ -53,5 +54,5 @@ class TelemetryWorld:
             )
             for name, value in figures.items()
         ]
-        self.room.latest.take(instance.id, Reading(points, 0), wall_ms)
-        self.room.manager.exported(instance, 100, 1.0, 0, wall_ms)
+        self.state.latest.take(instance.id, Reading(points, 0), wall_ms)
+        self.state.manager.exported(instance, 100, 1.0, 0, wall_ms)

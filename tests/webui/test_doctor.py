@@ -1,4 +1,4 @@
-"""Symptoms evaluated against live figures: each figure at its threshold, and the setting beside it."""
+"""Symptoms evaluated against live metrics: each figure at its threshold, and the setting beside it."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import NOW_MS, calm, connection, figures, use
+from tests.webui.rows import NOW_MS, broker_metrics, connection, idle_flow, use
 from webui.doctor.checks import EVERY_MS, SPAN_MS, Check, Level, RecentTotals, above, idle_level, use_level
 from webui.doctor.symptoms import examine, totals_of
 from webui.rest.doctor import DOCTOR
@@ -25,7 +25,7 @@ async def check(broker: FakeBroker, symptom: str, title: str, recent: RecentTota
 )
 async def test_idle_threads(idle: float, level: str) -> None:
     assert idle_level(idle) == level
-    broker = FakeBroker(now=figures(processor_idle=idle, handler_idle=idle))
+    broker = FakeBroker(now=broker_metrics(processor_idle=idle, handler_idle=idle))
     assert (await check(broker, "io", "Network threads idle")).level == level
     assert (await check(broker, "handlers", "Request handlers idle")).level == level
 
@@ -38,7 +38,7 @@ def test_what_has_an_end(used: float | None, level: str) -> None:
     assert use_level(used) == level
 
 
-def test_a_figure_that_is_not_there_worries_nobody() -> None:
+def test_a_missing_value_is_no_problem() -> None:
     assert above(None, 1, 2) is above(float("nan"), 1, 2) is Level.GOOD
     assert [above(value, 1, 2) for value in (0.99, 1, 1.99, 2)] == ["good", "watch", "watch", "urgent"]
 
@@ -49,7 +49,7 @@ async def test_an_untouched_broker_is_well() -> None:
 
 @pytest.mark.parametrize(("offline", "level"), [(0, "good"), (1, "urgent"), (1_000, "urgent")])
 async def test_a_partition_that_is_offline_is_urgent(offline: int, level: str) -> None:
-    broker = FakeBroker(now=figures(offline_partitions=offline))
+    broker = FakeBroker(now=broker_metrics(offline_partitions=offline))
     found = await check(broker, "storage", "Partitions offline")
     assert (found.level, found.value) == (level, offline)
 
@@ -58,7 +58,7 @@ async def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
     assert (await check(FakeBroker(bootstrap=()), "connect", "Bound listeners")).level is Level.URGENT
 
 
-async def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
+async def test_places_that_are_nearly_taken_are_reported_with_the_setting() -> None:
     broker = FakeBroker(limit_rows=[ConnectionLimitRow("", 96, 100, 1.0, None, ())])
     taken = await check(broker, "connect", "Open connections")
     assert (taken.level, taken.setting, taken.more) == (Level.URGENT, "max.connections", True)
@@ -66,7 +66,7 @@ async def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
 
 async def test_what_was_refused_long_ago_is_over() -> None:
     broker, recent = FakeBroker(), RecentTotals()
-    broker.address_uses = [use("10.0.0.7", held=5)]
+    broker.address_uses = [use("10.0.0.7", throttled=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
     recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
     title = "Rejected: too many connections per address"
@@ -88,8 +88,8 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
         ConnectionLimitRow("", 96, 100, 1.0, None, rejected, "controller"),
         ConnectionLimitRow("CONTROLLER", 96, 100, 1.0, None, rejected, "controller"),
     ]
-    broker.address_uses = [use("10.0.0.7", held=5)]
-    broker.controller_uses = [use("10.0.0.7", held=4), use("10.0.0.8", held=1)]
+    broker.address_uses = [use("10.0.0.7", throttled=5)]
+    broker.controller_uses = [use("10.0.0.7", throttled=4), use("10.0.0.8", throttled=1)]
     assert await totals_of(broker) == {
         "max.connections.per.ip": 6,
         "max.connections": 0,
@@ -105,10 +105,10 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
 
 async def test_the_controllers_memory_is_looked_at_where_there_is_any() -> None:
     title = "Request memory of the controller"
-    figure = figures(controller_memory_pool_used=96, controller_memory_pool_size=100)
+    figure = broker_metrics(controller_memory_pool_used=96, controller_memory_pool_size=100)
     assert (await check(FakeBroker(now=figure), "queue", title)).level is Level.URGENT
-    overview = FakeBroker(now=figures()).overview()
-    symptoms = await examine(FakeBroker(now=overview.figures), RecentTotals(), NOW_MS)
+    overview = FakeBroker(now=broker_metrics()).overview()
+    symptoms = await examine(FakeBroker(now=overview.metrics), RecentTotals(), NOW_MS)
     assert title not in {each.title for symptom in symptoms for each in symptom.checks}
 
 
@@ -126,15 +126,15 @@ def test_totals_are_looked_at_every_ten_seconds_for_five_minutes() -> None:
 async def test_a_queue_that_fills_and_the_time_in_it() -> None:
     queue = QueueRow("requests", 480, 500, 490)
     phases = (PhaseRow("Produce", "RequestQueueTimeMs", 9, 1.0, 51.0),)
-    broker = FakeBroker(now=figures(queues=(queue,), phases=phases))
+    broker = FakeBroker(now=broker_metrics(queues=(queue,), phases=phases))
     assert (await check(broker, "queue", "Requests in the queue")).level is Level.URGENT
     waiting = await check(broker, "queue", "Longest queue time")
     assert (waiting.level, waiting.setting) == (Level.WATCH, "num.io.threads")
     assert waiting.says.startswith("Produce")
 
 
-async def test_memory_that_runs_out_and_who_waits_for_it() -> None:
-    broker = FakeBroker(now=figures(memory_pool_used=96, memory_pool_size=100))
+async def test_depleted_memory_and_the_connections_that_wait_for_it() -> None:
+    broker = FakeBroker(now=broker_metrics(memory_pool_used=96, memory_pool_size=100))
     broker.connection_rows = [connection("big", mute_state="muted_for_memory")]
     assert (await check(broker, "queue", "Request memory")).level is Level.URGENT
     assert (await check(broker, "queue", "Connections waiting for memory")).level is Level.WATCH
@@ -144,13 +144,13 @@ async def test_the_slowest_kind_of_request_is_named() -> None:
     nan = float("nan")
     rows = (("Fetch", 40.0), ("CreateTopics", 600.0), ("Metadata", nan))
     phases = tuple(PhaseRow(api, "LocalTimeMs", 1, 1.0, p99) for api, p99 in rows)
-    slow = await check(FakeBroker(now=figures(phases=phases)), "handlers", "Slowest handling")
+    slow = await check(FakeBroker(now=broker_metrics(phases=phases)), "handlers", "Slowest handling")
     assert (slow.value, slow.level) == (600.0, Level.URGENT) and slow.says.startswith("CreateTopics")
 
 
 async def test_fetches_may_wait_and_produces_may_not() -> None:
     fetches = (PhaseRow("Fetch", "RemoteTimeMs", 1, 1.0, 500.0),)
-    broker = FakeBroker(now=figures(phases=fetches))
+    broker = FakeBroker(now=broker_metrics(phases=fetches))
     assert (await check(broker, "handlers", "Delayed produce requests")).value is None
     broker.now = replace(broker.now, phases=(replace(fetches[0], api="Produce"),))
     assert (await check(broker, "handlers", "Delayed produce requests")).level is Level.URGENT
@@ -177,7 +177,7 @@ async def test_the_diagnosis_comes_with_the_setting_and_its_command(
     ("mutes", "level"), [(0.0, "good"), (49.9, "good"), (50.0, "watch"), (499.0, "watch"), (500.0, "urgent")]
 )
 async def test_connections_that_are_muted_again_and_again(mutes: float, level: str) -> None:
-    broker = FakeBroker(flow_row=calm(mutes=mutes, unmutes=mutes))
+    broker = FakeBroker(flow_row=idle_flow(mutes=mutes, unmutes=mutes))
     assert (await check(broker, "io", "Connections muted")).level == level
 
 
@@ -187,7 +187,7 @@ async def test_connections_that_are_muted_again_and_again(mutes: float, level: s
 async def test_connections_that_are_muted_and_never_read_again(
     mutes: float, unmutes: float, level: str
 ) -> None:
-    broker = FakeBroker(flow_row=calm(mutes=mutes, unmutes=unmutes))
+    broker = FakeBroker(flow_row=idle_flow(mutes=mutes, unmutes=unmutes))
     assert (await check(broker, "io", "Connections unmuted")).level == level
 
 
@@ -203,7 +203,7 @@ async def test_connections_that_are_muted_and_never_read_again(
 async def test_requests_in_hand_of_one_connection(
     deepest: int, limit: int, level: str, setting: str | None
 ) -> None:
-    broker = FakeBroker(flow_row=calm(deepest=deepest, deepest_limit=limit, in_flight=70))
+    broker = FakeBroker(flow_row=idle_flow(deepest=deepest, deepest_limit=limit, in_flight=70))
     found = await check(broker, "io", "Most requests in flight on one connection")
     assert (found.value, found.of, found.level, found.setting) == (deepest, limit, level, setting)
     assert found.says.startswith("70 on all connections")
@@ -217,14 +217,14 @@ async def test_idle_connections_of_the_network_thread_that_has_most(
 ) -> None:
     rows = (SelectorRow("a", 5_000, idle - 1), SelectorRow("b", connections, idle))
     found = await check(
-        FakeBroker(flow_row=calm(selectors=rows)), "io", "Idle connections of one network thread"
+        FakeBroker(flow_row=idle_flow(selectors=rows)), "io", "Idle connections of one network thread"
     )
     assert (found.value, found.of, found.level) == (idle, connections, level)
     assert "b" in found.says.split()
 
 
 async def test_a_broker_without_network_threads_has_no_idle_connections() -> None:
-    symptoms = await examine(FakeBroker(flow_row=calm(selectors=())), RecentTotals(), NOW_MS)
+    symptoms = await examine(FakeBroker(flow_row=idle_flow(selectors=())), RecentTotals(), NOW_MS)
     assert "Idle connections of one network thread" not in [
         each.title for symptom in symptoms for each in symptom.checks
     ]
@@ -232,7 +232,7 @@ async def test_a_broker_without_network_threads_has_no_idle_connections() -> Non
 
 @pytest.mark.parametrize(("left", "level"), [(1_000, "good"), (301, "good"), (300, "watch"), (50, "urgent")])
 async def test_available_request_size(left: int, level: str) -> None:
-    broker = FakeBroker(flow_row=calm(available_request_size=left, request_size_limit=1_000))
+    broker = FakeBroker(flow_row=idle_flow(available_request_size=left, request_size_limit=1_000))
     found = await check(broker, "queue", "Free bytes in the request queue")
     assert (found.value, found.of, found.level) == (left, 1_000, level)
     assert (found.setting, found.more) == ("queued.max.requests.size.bytes", True)
@@ -240,9 +240,9 @@ async def test_available_request_size(left: int, level: str) -> None:
 
 @pytest.mark.parametrize(("count", "level"), [(0, "good"), (1, "watch"), (999, "watch"), (1_000, "urgent")])
 async def test_oversized_requests_of_five_minutes(count: int, level: str) -> None:
-    broker, recent = FakeBroker(flow_row=calm(oversized=7, blocked_callbacks=7)), RecentTotals()
+    broker, recent = FakeBroker(flow_row=idle_flow(oversized=7, blocked_callbacks=7)), RecentTotals()
     recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
-    broker.flow_row = calm(oversized=7 + count, blocked_callbacks=7 + count)
+    broker.flow_row = idle_flow(oversized=7 + count, blocked_callbacks=7 + count)
     oversized = await check(broker, "queue", "Oversized requests", recent)
     assert (oversized.value, oversized.level, oversized.setting) == (count, level, "socket.request.max.bytes")
     blocked = await check(broker, "handlers", "Blocked callbacks", recent)
@@ -253,12 +253,12 @@ async def test_oversized_requests_of_five_minutes(count: int, level: str) -> Non
     ("callbacks", "level"), [(0, "good"), (349, "good"), (350, "watch"), (475, "urgent")]
 )
 async def test_callbacks_that_wait(callbacks: int, level: str) -> None:
-    found = await check(FakeBroker(flow_row=calm(callbacks=callbacks)), "handlers", "Queued callbacks")
+    found = await check(FakeBroker(flow_row=idle_flow(callbacks=callbacks)), "handlers", "Queued callbacks")
     assert (found.value, found.of, found.level) == (callbacks, 500, level)
 
 
 @pytest.mark.parametrize(("missing", "level"), [(0, "good"), (1, "urgent")])
 async def test_records_that_are_missing_are_urgent(missing: int, level: str) -> None:
-    broker = FakeBroker(now=figures(missing_offsets=missing))
+    broker = FakeBroker(now=broker_metrics(missing_offsets=missing))
     found = await check(broker, "storage", "Records missing")
     assert (found.level, found.value) == (level, missing)

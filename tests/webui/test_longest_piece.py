@@ -43,16 +43,16 @@ def test_every_route_and_page_has_its_worst_request() -> None:
 def test_every_route_with_a_body_is_sent_an_invalid_one_of_the_greatest_length() -> None:
     for route in ROUTES:
         if route.body is not None:
-            longest = max(len(asked.body or b"") for asked in HOSTILE[route.operation])
+            longest = max(len(hostile.body or b"") for hostile in HOSTILE[route.operation])
             assert longest > 1_000_000, route.operation
 
 
-async def longest_ms(crowd: Crowded, pieces: Pieces, operation: str, asked: Asked) -> tuple[float, int]:
+async def longest_ms(crowd: Crowded, pieces: Pieces, operation: str, hostile: Asked) -> tuple[float, int]:
     """Of the best try, and what the last was answered."""
     best, status = float("inf"), 0
     for _ in range(TRIES):
         pieces.forget()
-        status = await crowd.ask(METHODS[operation], asked.path, asked.body)
+        status = await crowd.ask(METHODS[operation], hostile.path, hostile.body)
         await trio.sleep(0.005)
         best = min(best, pieces.longest_ms)
         if best < LONGEST_MS / 2:
@@ -69,12 +69,12 @@ async def too_long(directory: Path, size: Size, operations: tuple[str, ...]) -> 
         for page in PAGES:
             assert await crowd.ask("GET", page.path) in (200, 401)
         for operation in operations:
-            for asked in HOSTILE[operation]:
-                longest, status = await longest_ms(crowd, pieces, operation, asked)
-                print(f"| {operation} | {asked.what} | {status} | {longest:.1f} |")
-                assert status not in (0, 500), (operation, asked.what)
+            for hostile in HOSTILE[operation]:
+                longest, status = await longest_ms(crowd, pieces, operation, hostile)
+                print(f"| {operation} | {hostile.what} | {status} | {longest:.1f} |")
+                assert status not in (0, 500), (operation, hostile.what)
                 if longest >= LONGEST_MS and longest >= LONGEST_MS * slowness():
-                    found.append(f"{operation}: {asked.what}: {longest:.1f} ms in {pieces.task}")
+                    found.append(f"{operation}: {hostile.what}: {longest:.1f} ms in {pieces.task}")
     return found
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webui.pages import PAGES, Renderer, StaticFiles
+from webui.pages import PAGES, UPSTREAMS, UPSTREAMS_OWN, Page, Renderer, StaticFiles, sections
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
@@ -16,13 +16,26 @@ def harmless(html: str) -> bool:
     return "<img src=x" not in html and "&lt;img src=x" in html and "{{ 7 * 7 }}" in html
 
 
+@pytest.mark.parametrize("is_gateway", [False, True], ids=["broker", "gateway"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
-def test_no_name_is_markup_on_a_page(renderer: Renderer, page: object) -> None:
+def test_no_name_is_markup_on_a_page(renderer: Renderer, page: Page, is_gateway: bool) -> None:
+    template = UPSTREAMS_OWN if is_gateway and page.key in UPSTREAMS else page.key
     values = {"csrf": HOSTILE, "who": HOSTILE, "role": HOSTILE, "quota_callback": HOSTILE}
-    html = renderer.render(f"{page.key}.html", page=page, may_edit=True, **values)  # type: ignore[attr-defined]
+    html = renderer.render(f"{template}.html", page=page, may_edit=True, is_gateway=is_gateway, **values)
     assert harmless(html)
 
 
 def test_no_refusal_is_markup(renderer: Renderer) -> None:
     assert harmless(renderer.render("error.html", status=404, title=HOSTILE, detail=HOSTILE))
     assert harmless(renderer.render("login.html", message=HOSTILE))
+
+
+def test_the_menu_lists_what_there_is() -> None:
+    broker, gateway = sections(is_gateway=False), sections(is_gateway=True)
+    keys = {page.key for pages in broker.values() for page in pages}
+    assert keys == {page.key for page in PAGES} - {"upstream"}
+    assert {page.key for pages in gateway.values() for page in pages} == keys - {"topics", "groups"} | {
+        "upstream"
+    }
+    assert list(broker) == ["Now", "Limits", "Clients", "Broker"]
+    assert list(gateway) == ["Now", "Limits", "Clients", "Gateway"]

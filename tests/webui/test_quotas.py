@@ -17,7 +17,7 @@ PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 PERCENT, MUTATIONS = "request_percentage", "controller_mutation_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
-ANYBODY: EntityPairs = (("user", None),)
+DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
 
 
@@ -67,13 +67,13 @@ async def test_a_removal_says_where_its_clients_go() -> None:
     broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
     broker.set(APP, {PRODUCE: 7.0})
-    assert await reach(broker, ALICE, None) == Reach(PRODUCE, clients=2, falls_to={7.0: 1, None: 1})
+    assert await reach(broker, ALICE, None) == Reach(PRODUCE, clients=2, new_bounds={7.0: 1, None: 1})
     assert await reach(broker, APP, None) == Reach(
-        PRODUCE, clients=1, falls_to={None: 1}, outranked={ALICE: 1}
+        PRODUCE, clients=1, new_bounds={None: 1}, outranked={ALICE: 1}
     )
 
 
-async def test_removing_what_is_not_there_reaches_nobody() -> None:
+async def test_removing_a_missing_limit_affects_no_client() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {FETCH: 5.0})
     assert await reach(broker, ALICE, None) == Reach(PRODUCE)
@@ -110,7 +110,7 @@ async def test_clients_that_would_share_a_limit_are_over_it_together(
     broker.usage_rows = [replace(row, **{figure: each}) for row in rows]  # type: ignore[arg-type]
     assert await reach(broker, ALICE, 10.0, key) == Reach(key, clients=2, over=over)
     # A default is a limit for each name that it stands for.
-    assert await reach(broker, ANYBODY, 10.0, key) == Reach(key, clients=3, over=over)
+    assert await reach(broker, DEFAULT_USER, 10.0, key) == Reach(key, clients=3, over=over)
 
 
 async def test_mutations_are_known_only_where_a_limit_measures_them() -> None:
@@ -133,18 +133,20 @@ async def test_mutations_are_known_only_where_a_limit_measures_them() -> None:
         ((("client-id", None), ("user", "alice")), 2),
     ],
 )
-async def test_defaults_reach_whom_they_stand_for(entity: EntityPairs, clients: int) -> None:
+async def test_defaults_apply_to_the_clients_without_a_rule_of_their_own(
+    entity: EntityPairs, clients: int
+) -> None:
     broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"))
     assert (await reach(broker, entity, 1.0)).clients == clients
 
 
-async def test_a_removal_says_who_is_over_the_limit_behind_it() -> None:
+async def test_a_removal_names_the_clients_over_the_next_limit() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
-    broker.set(ANYBODY, {PRODUCE: 50.0})
+    broker.set(DEFAULT_USER, {PRODUCE: 50.0})
     broker.set(APP, {PRODUCE: 7.0})
     broker.usage_rows = [usage("alice", "app", 4.0), usage("bob", "app", 4.0)]
-    removed = Reach(PRODUCE, clients=2, falls_to={7.0: 2}, over=2)
-    assert await reach(broker, ANYBODY, None) == removed
+    removed = Reach(PRODUCE, clients=2, new_bounds={7.0: 2}, over=2)
+    assert await reach(broker, DEFAULT_USER, None) == removed
 
 
 async def test_an_edit_of_the_mark_is_about_all_limits_that_it_moves() -> None:
@@ -169,20 +171,20 @@ async def test_several_removals_stand_together() -> None:
     broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"), ("carol", "third"))
     broker.set(ALICE, {PRODUCE: 5.0, FETCH: 6.0})
     broker.set(APP, {PRODUCE: 7.0})
-    broker.set(ANYBODY, {PRODUCE: 9.0})
+    broker.set(DEFAULT_USER, {PRODUCE: 9.0})
     removals = [
         QuotaAlteration(ALICE, (QuotaOp(PRODUCE, None), QuotaOp(FETCH, None))),
         QuotaAlteration(APP, (QuotaOp(PRODUCE, None),)),
     ]
     # Alone, the first leaves alice to the default.
     assert await preview(broker, removals[:1], broker.connections()) == [
-        Reach(PRODUCE, clients=2, falls_to={9.0: 2}),
-        Reach(FETCH, clients=2, falls_to={None: 2}),
+        Reach(PRODUCE, clients=2, new_bounds={9.0: 2}),
+        Reach(FETCH, clients=2, new_bounds={None: 2}),
     ]
-    removals.append(QuotaAlteration(ANYBODY, (QuotaOp(PRODUCE, None),)))
+    removals.append(QuotaAlteration(DEFAULT_USER, (QuotaOp(PRODUCE, None),)))
     assert await preview(broker, removals, broker.connections()) == [
-        Reach(PRODUCE, clients=4, falls_to={None: 4}),
-        Reach(FETCH, clients=2, falls_to={None: 2}),
+        Reach(PRODUCE, clients=4, new_bounds={None: 4}),
+        Reach(FETCH, clients=2, new_bounds={None: 2}),
     ]
 
 
@@ -252,7 +254,7 @@ def test_values_have_no_exponent_and_no_needless_fraction(value: float, text: st
     assert plain(value) == text
 
 
-def test_what_kafka_has_no_word_for_is_said_with_the_brokers_own_tool() -> None:
+def test_what_kafka_has_no_word_for_is_reported_with_the_brokers_own_tool() -> None:
     entity: EntityPairs = (("user", "al ice"), ("client-id", None))
     limit = QuotaOp("producer_byte_rate", 5.0)
     kafka = (

@@ -50,7 +50,7 @@ def topics() -> dict[str, Any]:
             "at": "2026-11-21T14:03:22.500Z",
             "software_version": "0.1.0",
             "bootstrap": ["127.0.0.1:9092"],
-            "figures": {
+            "metrics": {
                 "bytes_in_per_s": 1.0,
                 "bytes_out_per_s": 1.0,
                 "requests_per_s": 1.0,
@@ -164,7 +164,7 @@ def test_in_80_columns_what_matters_is_left() -> None:
     ]
 
 
-def test_on_a_screen_with_no_room_for_three_tables_the_one_in_focus_is_left() -> None:
+def test_on_a_screen_too_small_for_three_tables_the_focused_one_is_shown() -> None:
     shown = lines_of(draw(snapshot(), View(focus=2), 40, 8).lines)
     assert shown == [
         "weir 0.1.0  127.0.0.1:9092  14:03:22 UTC",
@@ -212,19 +212,33 @@ def test_stale_figures_say_so_and_stay() -> None:
 @pytest.mark.parametrize(("idle", "style"), [(0.6, ""), (0.59, "watch"), (0.2, "watch"), (0.19, "urgent")])
 def test_idle_threads_are_healthy_to_be_watched_or_urgent(idle: float, style: str) -> None:
     overview = topics()["overview"]
-    figures = overview["figures"] | {"handler_idle": idle}
-    line = draw(snapshot(overview=overview | {"figures": figures}), View(), 80, 24).lines[2]
+    metrics = overview["metrics"] | {"handler_idle": idle}
+    line = draw(snapshot(overview=overview | {"metrics": metrics}), View(), 80, 24).lines[2]
     at = line.plain.index(share(idle), len("Idle: network 98 %"))
     styles = [span.style for span in line.spans if span.start == at]
     assert styles == ([style] if style else [])
 
 
+def test_sums_of_several_gateways_say_so_and_their_connections_name_the_gateway() -> None:
+    overview = topics()["overview"]
+    alone = snapshot(overview=overview | {"gateways": {"gateways": 1, "connections": 17}})
+    assert lines_of(draw_all(alone, View(), 132, 5))[1].startswith("In 2.1 MB/s")
+    several = snapshot(
+        overview=overview | {"gateways": {"gateways": 3, "connections": 4_711}},
+        throttled={"items": [throttled(gateway="2-77aa")], "total": 9},
+    )
+    lines = lines_of(draw_all(several, View(), 180, 5))
+    assert lines[1].startswith("3 gateways: In 2.1 MB/s")
+    assert "Connections 4,711   Throttled 9" in lines[1]
+    assert any("greedy at 2-77aa" in line for line in lines)
+
+
 def test_a_broker_where_nothing_happens_says_so() -> None:
     empty = {"items": [], "total": 0}
     overview = topics()["overview"]
-    figures = dict.fromkeys(overview["figures"]) | {"connections": 0, "bytes_in_per_s": 0}
+    metrics = dict.fromkeys(overview["metrics"]) | {"connections": 0, "bytes_in_per_s": 0}
     quiet = snapshot(
-        overview=overview | {"sample": None, "figures": figures}, throttled=empty, quotas=empty, usage=empty
+        overview=overview | {"sample": None, "metrics": metrics}, throttled=empty, quotas=empty, usage=empty
     )
     shown = lines_of(draw(quiet, View(), 80, 24).lines)
     assert shown[1] == "In 0 B/s   Out 0 B/s   Requests 0/s   Connections 0   Throttled 0"
@@ -232,14 +246,14 @@ def test_a_broker_where_nothing_happens_says_so() -> None:
     assert {"No connection is throttled.", "No rule applies.", "No client is connected."} <= set(shown)
 
 
-def test_the_title_counts_what_the_screen_has_no_room_for() -> None:
+def test_the_title_counts_the_rows_that_do_not_fit() -> None:
     many = snapshot(throttled={"items": [throttled(f"c{number}") for number in range(9)], "total": 900})
     assert "Throttled now (4 of 900)" in lines_of(draw(many, View(), 80, 20).lines)
     assert "Throttled now (4 of 9)" in lines_of(draw(many, View(filter="c"), 80, 20).lines)
 
 
 @pytest.mark.parametrize(
-    ("room", "wants", "given"),
+    ("columns", "wants", "given"),
     [
         (10, [9, 9, 9], [0, 8, 0]),  # too few lines for a row of each: only the focused table
         (11, [9, 9, 9], [1, 1, 1]),
@@ -249,8 +263,8 @@ def test_the_title_counts_what_the_screen_has_no_room_for() -> None:
         (2, [1, 1, 1], [0, 0, 0]),
     ],
 )
-def test_rows_are_shared_out(room: int, wants: list[int], given: list[int]) -> None:
-    assert share_out(room, wants, 1) == given
+def test_rows_are_shared_out(columns: int, wants: list[int], given: list[int]) -> None:
+    assert share_out(columns, wants, 1) == given
 
 
 def pressed(*keys: str, view: View | None = None) -> View:
@@ -349,6 +363,12 @@ def test_where_a_callback_decides_its_tags_stand_for_the_rule() -> None:
     assert snapshot(throttled={"items": [row], "total": 1}).throttled.items[0].rule == "team=blue"
 
 
+@pytest.mark.parametrize(("node", "text"), [(None, "team=blue"), (2, "team=blue at node 2")])
+def test_a_limit_that_holds_at_each_upstream_node_names_it(node: int | None, text: str) -> None:
+    row = throttled(entity={}, tags=[{"name": "team", "value": "blue"}], upstream_node=node)
+    assert snapshot(throttled={"items": [row], "total": 1}).throttled.items[0].rule == text
+
+
 def test_plain_text_has_every_table_and_no_keys() -> None:
     shown = lines_of(draw_all(snapshot(), View(), 80, 1))
     assert "Busiest clients (1 of 2)" in shown and KEYS not in shown
@@ -374,7 +394,7 @@ LEFT: Column[str] = Column("", str, 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "room", "expected"),
+    ("text", "columns", "expected"),
     [
         ("abcd", 5, "abcd "),
         ("abcd", 4, "abcd"),
@@ -387,8 +407,8 @@ LEFT: Column[str] = Column("", str, 0, 0)
         ("ab\x1bc", 7, r"ab\x1bc"),
     ],
 )
-def test_a_cell_is_as_wide_as_it_is_to_be(text: str, room: int, expected: str) -> None:
-    assert cell(text, room, LEFT).plain == expected
+def test_a_cell_is_as_wide_as_it_is_to_be(text: str, columns: int, expected: str) -> None:
+    assert cell(text, columns, LEFT).plain == expected
 
 
 def test_figures_stand_on_the_right() -> None:
@@ -396,9 +416,9 @@ def test_figures_stand_on_the_right() -> None:
 
 
 @given(st.text(), st.integers(1, 40))
-def test_no_text_at_all_gets_out_of_its_cell(text: str, room: int) -> None:
-    made = cell(text, room, LEFT).plain
-    assert cell_len(made) == room
+def test_no_text_at_all_gets_out_of_its_cell(text: str, columns: int) -> None:
+    made = cell(text, columns, LEFT).plain
+    assert cell_len(made) == columns
     assert made.isprintable()
 
 

@@ -71,7 +71,7 @@ def test_a_stream_ends_as_the_console_ends_it() -> None:
         (b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", "500 Oh"),
     ],
 )
-def test_what_is_no_console_is_told_in_one_line(answer: bytes, words: str) -> None:
+def test_a_server_that_is_not_a_console_is_reported_in_one_line(answer: bytes, words: str) -> None:
     with answering(answer) as url, pytest.raises(click.ClickException) as refused:
         list(EventStream(Console(url, "t"), {"topics": "x"}))
     assert words in refused.value.message and "\n" not in refused.value.message

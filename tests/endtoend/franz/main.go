@@ -1,5 +1,5 @@
 // What a Go program does with a broker through franz-go: topics, four compressions, acks 0, 1 and all, idempotence,
-// groups with a rebalance and a restart, quotas. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
+// transactions, groups with a rebalance and a restart, quotas. Names begin with the environment's PREFIX. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
 // prints one line of JSON, or says on stderr what went wrong and exits with 1.
 package main
 
@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	topic   = "franz"
 	records = 1000
 	valueOf = "record %d of franz-go, long enough to be worth compressing, long enough to be worth compressing"
 )
+
+var prefix = os.Getenv("PREFIX")
 
 var codecs = map[string]kgo.CompressionCodec{
 	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
@@ -83,6 +84,7 @@ func read(ctx context.Context, consumer *kgo.Client, count int) map[int32]int {
 }
 
 func compressions(ctx context.Context) any {
+	topic := prefix + "franz"
 	makeTopic(ctx, topic, 1)
 	names := []string{}
 	for name, codec := range codecs {
@@ -96,21 +98,23 @@ func compressions(ctx context.Context) any {
 }
 
 func acknowledgements(ctx context.Context) any {
-	makeTopic(ctx, "acks", 1)
+	topic := prefix + "acks"
+	makeTopic(ctx, topic, 1)
 	for _, acks := range []kgo.Acks{kgo.NoAck(), kgo.LeaderAck(), kgo.AllISRAcks()} {
-		write(ctx, "acks", records, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite())
+		write(ctx, topic, records, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite())
 	}
-	consumer := client(kgo.ConsumeTopics("acks"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	consumer := client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer consumer.Close()
 	return map[string]any{"read": read(ctx, consumer, 3*records)[0]}
 }
 
 // groups has two members share a topic, then one of them go, and a third find the offsets that were committed.
 func groups(ctx context.Context) any {
-	makeTopic(ctx, "shared", 4)
-	write(ctx, "shared", records)
+	topic, name := prefix+"shared", prefix+"franz-group"
+	makeTopic(ctx, topic, 4)
+	write(ctx, topic, records)
 	member := func() *kgo.Client {
-		return client(kgo.ConsumerGroup("franz-group"), kgo.ConsumeTopics("shared"), kgo.DisableAutoCommit(),
+		return client(kgo.ConsumerGroup(name), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.CooperativeStickyBalancer()))
 	}
 	first := member()
@@ -119,10 +123,10 @@ func groups(ctx context.Context) any {
 	second := member()
 	parts := func() (int, int) {
 		admin := kadm.NewClient(first)
-		described, err := admin.DescribeGroups(ctx, "franz-group")
+		described, err := admin.DescribeGroups(ctx, name)
 		must(err)
-		group := described["franz-group"]
-		return len(group.Members), len(group.AssignedPartitions()["shared"])
+		group := described[name]
+		return len(group.Members), len(group.AssignedPartitions()[topic])
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	members, assigned := 0, 0
@@ -136,7 +140,7 @@ func groups(ctx context.Context) any {
 	first.LeaveGroup()
 	first.Close()
 	second.Close()
-	write(ctx, "shared", 10)
+	write(ctx, topic, 10)
 	third := member()
 	defer third.Close()
 	rest := read(ctx, third, 10)
@@ -147,10 +151,37 @@ func groups(ctx context.Context) any {
 	return map[string]any{"partitions": len(all), "members": members, "assigned": assigned, "rest": count}
 }
 
+// transactions commits one, aborts one and commits another, and reads what was committed and what there is.
+func transactions(ctx context.Context) any {
+	topic := prefix + "transactions"
+	makeTopic(ctx, topic, 1)
+	producer := client(kgo.TransactionalID(topic), kgo.DefaultProduceTopic(topic))
+	defer producer.Close()
+	for _, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
+		must(producer.BeginTransaction())
+		for i := range records {
+			record := &kgo.Record{Value: fmt.Appendf(nil, valueOf, i)}
+			producer.Produce(ctx, record, func(_ *kgo.Record, err error) { must(err) })
+		}
+		must(producer.Flush(ctx))
+		must(producer.EndTransaction(ctx, end))
+	}
+	found := map[string]any{}
+	for name, level := range map[string]kgo.IsolationLevel{
+		"committed": kgo.ReadCommitted(), "all": kgo.ReadUncommitted(),
+	} {
+		consumer := client(kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(level),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+		found[name] = read(ctx, consumer, map[string]int{"committed": 2, "all": 3}[name]*records)[0]
+		consumer.Close()
+	}
+	return found
+}
+
 func quotas(ctx context.Context) any {
 	admin := kadm.NewClient(client())
 	defer admin.Close()
-	name := "franz-limited"
+	name := prefix + "franz-limited"
 	entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}}
 	set := kadm.AlterClientQuotaEntry{
 		Entity: entity, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 12345}},
@@ -162,6 +193,10 @@ func quotas(ctx context.Context) any {
 	}
 	wanted := kadm.DescribeClientQuotaComponent{Type: "client-id", MatchName: &name, MatchType: 0}
 	described, err := admin.DescribeClientQuotas(ctx, true, []kadm.DescribeClientQuotaComponent{wanted})
+	for err == nil && len(described) == 0 { // another broker may learn of it later than the controller
+		time.Sleep(50 * time.Millisecond)
+		described, err = admin.DescribeClientQuotas(ctx, true, []kadm.DescribeClientQuotaComponent{wanted})
+	}
 	must(err)
 	return map[string]any{"entries": len(described), "value": described[0].Values[0].Value}
 }
@@ -171,6 +206,7 @@ func main() {
 	defer stop()
 	what := map[string]func(context.Context) any{
 		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,
+		"transactions": transactions,
 	}
 	must(json.NewEncoder(os.Stdout).Encode(what[os.Args[1]](ctx)))
 }

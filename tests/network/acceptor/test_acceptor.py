@@ -10,11 +10,13 @@ from trio.testing import MockClock
 
 from broker.config.load import load
 from broker.errors import FatalExitError
+from broker.network.acceptor.acceptor import SAME_MACHINE_SEND_BUFFER, SYSTEM_CHOICE, SocketOptions
 from broker.network.clock import TrioClock
 from broker.network.processor import NEW_CONNECTIONS
 from broker.server import BrokerServer
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import is_served
+from tests.support.machine_speed import WITHIN_S
 from tests.support.running import running_broker
 from tests.support.wire import WireClient, connect
 
@@ -57,7 +59,7 @@ async def test_connections_go_round_until_every_queue_is_full_and_wait_then_none
         clients += await clients_of(server, 2 * NEW_CONNECTIONS - 6)
         assert queued(server) == [NEW_CONNECTIONS, NEW_CONNECTIONS]
         mock_clock.jump(1)
-        assert gate.blocked.total_ns() == 0, "two full queues hold nobody up yet"
+        assert gate.blocked.total_ns() == 0, "two full queues do not block the acceptor yet"
 
         clients += await clients_of(server, 10)
         mock_clock.jump(3)
@@ -127,11 +129,37 @@ async def test_an_accepted_socket_has_the_options_of_its_keys(tmp_path: Path) ->
         assert not sock.getblocking()
 
 
+@pytest.mark.parametrize(
+    ("configured", "own", "peer", "expected"),
+    [
+        (-1, "192.0.2.1", "192.0.2.1", SAME_MACHINE_SEND_BUFFER),
+        (-1, "::ffff:192.0.2.1", "192.0.2.1", SAME_MACHINE_SEND_BUFFER),
+        (-1, "2001:DB8::1", "2001:db8::1", SAME_MACHINE_SEND_BUFFER),
+        (-1, "192.0.2.1", "192.0.2.2", SYSTEM_CHOICE),
+        (-1, "2001:db8::1", "2001:db8::2", SYSTEM_CHOICE),
+        (102_400, "192.0.2.1", "192.0.2.1", 102_400),
+        (102_400, "192.0.2.1", "192.0.2.2", 102_400),
+    ],
+)
+def test_the_system_chooses_the_send_buffer_of_connections_from_other_machines(
+    configured: int, own: str, peer: str, expected: int
+) -> None:
+    assert SocketOptions(configured, SYSTEM_CHOICE, 1).send_buffer_between(own, peer) == expected
+
+
+async def test_a_connection_within_the_machine_has_a_small_send_buffer(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await is_served(await broker.connect())
+        (channel,) = broker.server.socket_server.channels()
+        size = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert size == 2 * SAME_MACHINE_SEND_BUFFER
+
+
 async def test_a_listening_socket_that_is_gone_stops_the_broker(tmp_path: Path) -> None:
     """The kernel keeps reporting the socket as readable, and every accept fails with EINVAL."""
     with pytest.RaisesGroup(pytest.RaisesExc(FatalExitError), flatten_subgroups=True, allow_unwrapped=True):
         async with running_broker(tmp_path) as running:
             (listener,) = running.server.socket_server.listeners
             listener.acceptor._socket.shutdown(socket.SHUT_RDWR)
-            with trio.fail_after(10):
+            with trio.fail_after(WITHIN_S):
                 await trio.sleep_forever()

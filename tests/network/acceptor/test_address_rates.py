@@ -87,7 +87,7 @@ async def is_looked_at_again(broker: RunningBroker, mock_clock: MockClock) -> No
     assert gate_of(broker)._quota.rejected == {IP_RATE: 1}
 
 
-async def test_a_parked_connection_whose_client_has_left_counts_for_nobody(
+async def test_a_parked_connection_whose_client_has_left_is_not_counted(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with two_listeners(tmp_path, "ip.throttle.mode=kip") as broker:
@@ -146,17 +146,17 @@ async def test_a_rate_that_was_set_before_the_start_holds(tmp_path: Path, mock_c
 
 
 @takes_effect("max.throttled.connections")
-@pytest.mark.parametrize(("most", "held"), [(0, 0), (4, 4), (5, 5), (6, 5)])
+@pytest.mark.parametrize(("most", "delayed"), [(0, 0), (4, 4), (5, 5), (6, 5)])
 async def test_one_more_than_may_be_throttled_closes_the_earliest(
-    broker: RunningBroker, mock_clock: MockClock, most: int, held: int
+    broker: RunningBroker, mock_clock: MockClock, most: int, delayed: int
 ) -> None:
     await alter(broker, max_throttled_connections=str(most))
     await passes(mock_clock, 10)
     await set_ip_rate(broker, 1)
     gate = gate_of(broker)
     clients = await opened(broker, 6)
-    assert (served(broker, clients), len(gate.throttled_sockets)) == (1, held)
-    early = clients[1 : 6 - held]
+    assert (served(broker, clients), len(gate.throttled_sockets)) == (1, delayed)
+    early = clients[1 : 6 - delayed]
     assert [await is_closed_soon(each) for each in early] == [True] * len(early)
 
 

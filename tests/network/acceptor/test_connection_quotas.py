@@ -43,7 +43,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
         yield running
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.name == connection_gate.__name__]
 
 
@@ -84,7 +84,7 @@ async def test_with_a_maximum_of_0_only_the_overrides_get_in(
         assert await is_served(await open_to(broker))
 
 
-async def test_a_host_without_an_address_is_told_and_the_others_hold(
+async def test_a_host_without_an_address_is_reported_and_the_others_hold(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     overrides = f"max.connections.per.ip.overrides=no-such-host.invalid:9,{LOOPBACK}:1"
@@ -100,7 +100,7 @@ async def test_a_burst_of_refusals_is_one_line_with_address_rule_and_count(
     caplog.set_level(logging.INFO)
     async with two_listeners(tmp_path, "max.connections.per.ip=1") as broker:
         await opened(broker, 10)
-        assert told(caplog) == []
+        assert warnings(caplog) == []
         await passes(mock_clock, BURST_MS / 1_000)
         (line,) = [each for each in caplog.records if each.name == connection_gate.__name__]
         assert line.getMessage() == (
@@ -110,7 +110,7 @@ async def test_a_burst_of_refusals_is_one_line_with_address_rule_and_count(
         assert line.__dict__["listener"] == EXTERNAL
         await opened(broker, 2)
         await passes(mock_clock, 10)
-        assert len(told(caplog)) == 2
+        assert len(warnings(caplog)) == 2
         assert gate_of(broker)._quota.rejected == {PER_IP: 11}
 
 
@@ -159,7 +159,7 @@ async def test_a_listener_has_a_maximum_of_its_own_the_protected_one_too(
             await first.stream.aclose()
 
 
-async def test_the_protected_listener_goes_on_and_the_least_recently_used_elsewhere_make_room(
+async def test_the_protected_listener_goes_on_and_the_least_recently_used_elsewhere_are_closed(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     own = "listener.name.plaintext.max.connections=7"
@@ -219,7 +219,7 @@ async def test_connections_that_are_too_many_before_a_processor_has_them_are_clo
 
 
 @takes_effect("max.connection.creation.rate")
-async def test_accepting_waits_for_the_rate_to_the_millisecond_and_is_told_apart_by_listener(
+async def test_accepting_waits_for_the_rate_to_the_millisecond_and_is_distinguished_by_listener(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """5 a second over two windows: the sixth at once is 6, a fifth too many, which 200 ms repay."""
@@ -273,7 +273,7 @@ async def test_a_stop_ends_every_wait(tmp_path: Path, mock_clock: MockClock) -> 
 # Listeners that come and go
 
 
-async def test_a_listener_that_goes_lets_go_of_who_waits_is_parked_and_is_served(
+async def test_a_removed_listener_releases_waiting_parked_and_served_connections(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     only = f"{PLAINTEXT}://{LOOPBACK}:0"

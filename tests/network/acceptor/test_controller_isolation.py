@@ -84,8 +84,8 @@ async def test_with_max_connections_reached_and_a_storm_of_500_the_other_server_
         started = trio.current_time()
         storm = await opened(broker, STORM, stormed)
         assert served(broker, storm) == 20, "the others wait for a slot"
-        here = await opened(broker, 20, other(stormed))
-        assert [await is_answered(each) for each in here] == [True] * 20
+        admitted = await opened(broker, 20, other(stormed))
+        assert [await is_answered(each) for each in admitted] == [True] * 20
         late = await open_to(broker, other(stormed))
         await settle()
         assert channel_of(broker, late) is None, "the same limit holds here, on its own count"
@@ -103,8 +103,8 @@ async def test_a_creation_rate_that_500_clients_use_up_does_not_hold_the_other_s
         started = trio.current_time()
         storm = await opened(broker, STORM, stormed)
         assert served(broker, storm) == 10
-        here = await opened(broker, 10, other(stormed))
-        assert [await is_answered(each) for each in here] == [True] * 10
+        admitted = await opened(broker, 10, other(stormed))
+        assert [await is_answered(each) for each in admitted] == [True] * 10
         assert trio.current_time() == started
         assert gate_of(broker, other(stormed)).blocked.total_ns() == 0
         (eleventh,) = await opened(broker, 1, other(stormed))
@@ -121,9 +121,9 @@ async def test_an_address_that_storms_one_server_may_still_use_the_other(
     await set_ip_rate(broker, 5)
     storm = await opened(broker, STORM, stormed)
     assert served(broker, storm) == 5
-    here = await opened(broker, 6, other(stormed))
-    assert served(broker, here) == 5, "the rule holds here, on its own count"
-    assert await is_answered(here[0])
+    admitted = await opened(broker, 6, other(stormed))
+    assert served(broker, admitted) == 5, "the rule holds here, on its own count"
+    assert await is_answered(admitted[0])
 
 
 @pytest.mark.parametrize("stormed", [PLAINTEXT, CONTROLLER])
@@ -133,8 +133,8 @@ async def test_connections_of_an_address_are_counted_by_server(
     async with running_broker(tmp_path, *TWO_SERVERS, "max.connections.per.ip=3") as broker:
         storm = await opened(broker, STORM, stormed)
         assert served(broker, storm) == 3
-        here = await opened(broker, 3, other(stormed))
-        assert [await is_answered(each) for each in here] == [True] * 3
+        admitted = await opened(broker, 3, other(stormed))
+        assert [await is_answered(each) for each in admitted] == [True] * 3
         assert await is_closed_soon(await open_to(broker, other(stormed)))
 
 
@@ -156,10 +156,10 @@ async def error_of(client: WireClient) -> int:
 async def test_connections_of_a_user_are_counted_by_server(
     tmp_path: Path, mock_clock: MockClock, stormed: str, mode: str
 ) -> None:
-    there = CONTROLLER if stormed == "SASL_PLAINTEXT" else "SASL_PLAINTEXT"
+    other_listener = CONTROLLER if stormed == "SASL_PLAINTEXT" else "SASL_PLAINTEXT"
     limits = ("max.connections.per.user=2", f"socket.server.mode={mode}")
     async with running_broker(tmp_path, *TWO_SERVERS, *SASL, *limits) as broker:
-        for listener in (stormed, there):
+        for listener in (stormed, other_listener):
             errors = [await error_of(await log_in(broker, listener)) for _ in range(3)]
             assert errors == [0, 0, ErrorCode.SASL_AUTHENTICATION_FAILED], listener
         users = {name: each.gate.quotas.users for name, each in broker.server.socket_server.resources.items()}
@@ -181,8 +181,8 @@ async def test_a_user_that_logs_in_too_fast_is_held_on_that_server_alone(
     async with running_broker(tmp_path, *TWO_SERVERS, *SASL, rate) as broker:
         await passes(mock_clock, 10)
         storm = [await log_in(broker, "SASL_PLAINTEXT") for _ in range(3)]
-        held = {name: each.users.delayed for name, each in broker.server.socket_server.resources.items()}
-        assert held == {Server.BROKER: 1, Server.CONTROLLER: 0}
+        delayed = {name: each.users.delayed for name, each in broker.server.socket_server.resources.items()}
+        assert delayed == {Server.BROKER: 1, Server.CONTROLLER: 0}
         assert not readable(storm[2])
         administrator = await log_in(broker, CONTROLLER)
         assert await error_of(administrator) == 0
@@ -197,7 +197,7 @@ async def test_a_user_that_logs_in_too_fast_is_held_on_that_server_alone(
 
 
 @pytest.mark.parametrize("lowered_for", [PLAINTEXT, CONTROLLER])
-async def test_excess_connections_of_one_server_evict_nobody_of_the_other(
+async def test_excess_connections_of_one_server_evict_no_client_of_the_other(
     broker: RunningBroker, mock_clock: MockClock, lowered_for: str
 ) -> None:
     """The administrator is the least recently used of all, and stays."""
@@ -286,7 +286,7 @@ async def test_beside_a_control_plane_the_inter_broker_listener_is_protected(
         assert served(broker, plane) == 2, "one count for the broker's listeners together"
         clients = await opened(broker, 1, PLAINTEXT)
         assert served(broker, clients) == 1, "the protected one goes on"
-        assert served(broker, plane) == 1, "and the least recently used of the others made room"
+        assert served(broker, plane) == 1, "and the least recently used of the others was closed"
         administrators = await opened(broker, 2, CONTROLLER)
         assert served(broker, administrators) == 2
 

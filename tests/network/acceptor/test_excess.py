@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from broker.network.acceptor.excess import is_closing
+from broker.network.acceptor.connection_gate import is_closing
 from broker.quotas.entity import Entity
 from tests.network.test_pipelining import encoded, stored
 from tests.support.connections import (
@@ -25,7 +25,7 @@ from tests.support.connections import (
     settle,
     two_listeners,
 )
-from tests.support.hostile import is_served, told
+from tests.support.hostile import is_served, log_texts
 from tests.support.live import alter_through
 from tests.support.produce import batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker
@@ -89,18 +89,18 @@ async def test_a_closing_one_goes_before_the_least_recently_used(
     assert (await operator.ask(create_topic(), 5)).topics[0].error_code == 0
     clients = await opened(broker, 3)
     await passes(mock_clock, 0.001)
-    held = await held_for_a_second(broker)
-    held_channel = channel_of(broker, held)
+    delayed = await held_for_a_second(broker)
+    held_channel = channel_of(broker, delayed)
     assert held_channel is not None
     if torn_off:
-        await tear_off(held)
+        await tear_off(delayed)
     assert is_closing(held_channel) is torn_off
     assert broker.server.connections.total == 5
     await limit(operator, 4)
     assert held_channel.closed is torn_off
     assert remaining(broker, clients) == ([0, 1, 2] if torn_off else [1, 2])
     which = "closing" if torn_off else "least recently used"
-    assert told(caplog)[-1] == f"{which}, beyond max.connections"
+    assert log_texts(caplog)[-1] == f"{which}, beyond max.connections"
     await limit(operator, 3)
     assert remaining(broker, clients) == ([1, 2] if torn_off else [2])
 
@@ -110,9 +110,9 @@ async def test_a_closing_one_that_is_not_too_many_is_served_to_its_end(
 ) -> None:
     (operator,) = await opened(broker, 1, PLAINTEXT)
     assert (await operator.ask(create_topic(), 5)).topics[0].error_code == 0
-    held = await held_for_a_second(broker)
+    delayed = await held_for_a_second(broker)
     before = stored(broker)
-    await tear_off(held)
+    await tear_off(delayed)
     await limit(operator, 2)
     assert broker.server.connections.total == 2
     await passes(mock_clock, 1)

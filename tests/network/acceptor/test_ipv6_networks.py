@@ -55,7 +55,7 @@ async def test_a_flood_from_one_network_is_one_line(
         await settle()
         mock_clock.jump(BURST_MS / 1000)
         await settle()
-    told = [each.getMessage() for each in caplog.records if each.name == connection_gate.__name__]
-    assert told == [
+    records = [each.getMessage() for each in caplog.records if each.name == connection_gate.__name__]
+    assert records == [
         f"Rejected connection from {NETWORK}, address already has the configured maximum of 2 connections"
     ]

@@ -69,9 +69,9 @@ def test_none_may_be_parked(stack: ExitStack) -> None:
 
 def test_closing_it_closes_them(stack: ExitStack) -> None:
     sockets = ThrottledSockets()
-    held = [parked_until(1_000, stack) for _ in range(3)]
-    for each in held:
+    three = [parked_until(1_000, stack) for _ in range(3)]
+    for each in three:
         sockets.add(each, 9)
     sockets.close()
-    assert [each.sock.fileno() for each in held] == [-1] * 3
+    assert [each.sock.fileno() for each in three] == [-1] * 3
     assert len(sockets) == 0

@@ -86,8 +86,8 @@ async def begin(broker: RunningBroker, user: str = "alice", password: str = "sec
 
 
 async def answer(client: WireClient) -> tuple[int, str | None]:
-    _, told = await client.receive(36, 2)
-    return told.error_code, told.error_message
+    _, response = await client.receive(36, 2)
+    return response.error_code, response.error_message
 
 
 async def log_in(
@@ -108,14 +108,14 @@ def is_held(client: WireClient) -> bool:
 
 
 @takes_effect("max.connections.per.user", "max.connections.per.user.overrides")
-async def test_one_more_than_the_maximum_is_told_so_and_closed(
+async def test_one_more_than_the_maximum_is_refused_and_closed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, max_connections_per_user="2")
     clients = []
     for refusal in (None, None, TOO_MANY, TOO_MANY):
-        client, told = await log_in(broker)
-        assert told == refusal
+        client, response = await log_in(broker)
+        assert response == refusal
         clients.append(client)
     assert counts(broker) == {"alice": 2}
     assert await is_served(clients[1])
@@ -136,7 +136,7 @@ async def test_one_more_than_the_maximum_is_told_so_and_closed(
     assert (await log_in(broker))[1] is None
 
 
-async def test_a_wrong_password_and_a_second_login_count_for_nobody(
+async def test_a_wrong_password_and_a_second_login_are_not_counted(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, max_connections_per_user="2")
@@ -150,9 +150,7 @@ async def test_a_wrong_password_and_a_second_login_count_for_nobody(
     assert counts(broker) == {"alice": 1}
 
 
-async def test_who_does_not_say_who_it_is_is_not_counted(
-    broker: RunningBroker, mock_clock: MockClock
-) -> None:
+async def test_a_client_without_a_name_is_not_counted(broker: RunningBroker, mock_clock: MockClock) -> None:
     await limit(broker, max_connections_per_user="0")
     client = await connect(port_of(broker, "PLAINTEXT"))
     broker.clients.append(client)
@@ -184,7 +182,7 @@ async def test_a_listener_that_is_removed_takes_its_connections_with_it(
 
 
 @takes_effect("max.connection.creation.rate.per.user", "max.connection.creation.rate.per.user.overrides")
-async def test_who_comes_too_fast_is_held_and_served_when_its_rate_is_down(
+async def test_a_client_that_comes_too_fast_is_held_and_served_when_its_rate_is_down(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """Two at once are two a second; a third waits half a second."""
@@ -207,19 +205,19 @@ async def test_who_comes_too_fast_is_held_and_served_when_its_rate_is_down(
         assert (await log_in(broker))[1] is None
 
 
-@pytest.mark.parametrize(("most", "held"), [(17, 17), (18, 18), (19, 18)])
+@pytest.mark.parametrize(("most", "delayed"), [(17, 17), (18, 18), (19, 18)])
 async def test_one_more_login_than_may_be_throttled_is_refused_at_once(
-    broker: RunningBroker, mock_clock: MockClock, most: int, held: int
+    broker: RunningBroker, mock_clock: MockClock, most: int, delayed: int
 ) -> None:
     await limit(broker, max_connection_creation_rate_per_user="2", max_throttled_connections=str(most))
     storm = [await begin(broker) for _ in range(20)]
     assert counts(broker) == {"alice": 2}
-    assert broker.server.socket_server.users.delayed == held
+    assert broker.server.socket_server.users.delayed == delayed
     refused = [each for each in storm if not is_held(each)][2:]
-    assert [await answer(each) for each in refused] == [(58, TOO_FAST)] * (18 - held)
+    assert [await answer(each) for each in refused] == [(58, TOO_FAST)] * (18 - delayed)
 
 
-async def test_who_is_too_fast_a_second_time_is_told_so_and_closed(
+async def test_a_client_that_is_too_fast_a_second_time_is_refused_and_closed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, max_connection_creation_rate_per_user="2")
@@ -237,7 +235,7 @@ async def test_who_is_too_fast_a_second_time_is_told_so_and_closed(
     assert await is_closed_soon(storm[-1])
 
 
-async def test_who_leaves_while_it_is_held_is_not_counted(
+async def test_a_client_that_leaves_while_it_is_held_is_not_counted(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, max_connection_creation_rate_per_user="2")
@@ -264,12 +262,12 @@ async def test_refusals_are_one_line_and_figures(
     await passes(mock_clock, BURST_MS / 1_000)
     await until(lambda: users.delayed == 0)
     await passes(mock_clock, BURST_MS / 1_000)
-    told = {
+    records = {
         each.getMessage(): each.__dict__["connections"]
         for each in caplog.records
         if each.name == connection_gate.__name__
     }
-    assert told == {
+    assert records == {
         "Rejected connection from user alice, which already has the configured maximum of 2 connections": 3,
         "Rejected connection from user bob, which makes more than the configured maximum of 1 connections "
         "per second": 2,

@@ -9,6 +9,7 @@ from broker.protocol import codec
 from broker.protocol.codec import parse_response_header
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import framed
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of, produce_request
 from tests.support.running import RunningBroker
 from tests.support.wire import CLIENT_ID, WireClient
@@ -52,5 +53,5 @@ def channel_of(broker: RunningBroker, client: WireClient) -> PipelinedChannel:
 
 
 async def correlation_ids(client: WireClient, count: int) -> list[int]:
-    with trio.fail_after(5):
+    with trio.fail_after(WITHIN_S):
         return [parse_response_header(await client.receive_frame(), 0)[0] for _ in range(count)]

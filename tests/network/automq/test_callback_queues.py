@@ -8,6 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.context import RequestContext
 from broker.api.outcome import NoResponse, Outcome
+from broker.compiled import COMPILED
 from broker.network.automq.handler_queues import CallbackQueues
 from broker.network.handling.request_channel import Request
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, produced, waiting_fetch
@@ -26,7 +27,7 @@ async def wirings() -> Iterator[list[Wiring]]:  # type: ignore[misc]
 
 
 class Posted:
-    """Two queues of three; `concluded` are those that had to make room."""
+    """Two queues of three; `concluded` has the callbacks that full queues completed early."""
 
     def __init__(self, wirings: list[Wiring]) -> None:
         self.queues = CallbackQueues(6, 2)
@@ -47,7 +48,7 @@ class Posted:
         self.concluded.append(context)
 
 
-async def test_a_full_queue_makes_room_in_itself_and_leaves_the_other_alone(wirings: list[Wiring]) -> None:
+async def test_a_full_queue_drops_from_itself_and_leaves_the_other_alone(wirings: list[Wiring]) -> None:
     posted = Posted(wirings)
     other = posted.post(1)
     own = [posted.post(0) for _ in range(3)]
@@ -96,6 +97,8 @@ async def test_fetches_that_end_together_are_answered_of_every_handler_in_turn(
         await until(lambda: broker.server.fetches.delayed == len(clients))
         answered: list[int] = []
         pool = broker.server.socket_server.handlers
+        if COMPILED:
+            pytest.skip("a method of a compiled class cannot be replaced")
         conclude = pool._conclude
 
         def note(request: Request, outcome: Outcome) -> None:

@@ -21,7 +21,7 @@ from tests.support.wire import WireClient
 LIST_GROUPS = 16
 
 
-def asked(correlation_id: int) -> bytes:
+def request(correlation_id: int) -> bytes:
     return numbered(LIST_GROUPS, 0, correlation_id, b"")
 
 
@@ -73,7 +73,7 @@ async def test_requests_begin_and_end_in_their_order_whatever_handlers_do(
             delays = Delays(broker, nursery, rng)
 
             async def converse(client: WireClient) -> None:
-                stream = b"".join(map(asked, range(count)))
+                stream = b"".join(map(request, range(count)))
                 async with trio.open_nursery() as both:
                     both.start_soon(client.stream.send_all, stream)
                     with trio.fail_after(100_000):
@@ -111,10 +111,10 @@ async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
             return Response(ListGroupsResponse())
 
         route.handle = wait
-        await slow.stream.send_all(asked(1))
+        await slow.stream.send_all(request(1))
         await wait_all_tasks_blocked(0.02)
-        await beside.stream.send_all(asked(2))
-        await other.stream.send_all(asked(3))
+        await beside.stream.send_all(request(2))
+        await other.stream.send_all(request(3))
         assert await correlation_ids(other, 1) == [3]
         await wait_all_tasks_blocked(0.02)
         assert channel_of(broker, beside).requests_in_flight

@@ -9,16 +9,17 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.network.automq.handler_queues import RequestQueues, SizeSemaphore
+from broker.network.connection.channel import NewConnection
 from broker.network.handling.request_channel import Request
 from tests.network.automq.wiring import Wiring, wired
 
 
-@pytest.mark.parametrize(("held", "fits"), [(69, True), (70, True), (71, False)])
-def test_permits_are_granted_up_to_the_limit(held: int, fits: bool) -> None:
+@pytest.mark.parametrize(("granted", "fits"), [(69, True), (70, True), (71, False)])
+def test_permits_are_granted_up_to_the_limit(granted: int, fits: bool) -> None:
     sizes = SizeSemaphore(100)
-    assert sizes.acquire_nowait(held)
+    assert sizes.acquire_nowait(granted)
     assert sizes.acquire_nowait(30) is fits
-    assert sizes.available == 100 - held - 30 * fits
+    assert sizes.available == 100 - granted - 30 * fits
 
 
 @pytest.mark.parametrize(("size", "left"), [(99, 1), (100, 0), (101, 0), (10_000, 0)])
@@ -138,13 +139,15 @@ async def test_the_hash_is_of_the_connection_id_and_spreads_connections(wiring: 
         made = kind(
             wiring.far,
             wiring.responder,
-            connection_id=f"127.0.0.1:9092-127.0.0.1:{port}-0-{port - 40_000}",
-            listener="PLAINTEXT",
-            peer=("127.0.0.1", port),
-            receive=wiring.channel.receive,
-            authenticated=True,
-            now_ms=0,
-            wall_ms=0,
+            wiring.channel.receive,
+            NewConnection(
+                f"127.0.0.1:9092-127.0.0.1:{port}-0-{port - 40_000}",
+                "PLAINTEXT",
+                ("127.0.0.1", port),
+                authenticated=True,
+                now_ms=0,
+                wall_ms=0,
+            ),
         )
         found[made.hash % 8] += 1
     assert min(found) > 25 and max(found) < 75

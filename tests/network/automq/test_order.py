@@ -62,7 +62,7 @@ async def test_an_early_answer_waits_for_its_turn() -> None:
         assert not wiring.channel.requests_in_flight
 
 
-async def test_requests_with_the_same_correlation_id_are_told_apart() -> None:
+async def test_requests_with_the_same_correlation_id_are_distinguished() -> None:
     with wired() as wiring:
         first, second = wiring.admit(7), wiring.admit(7)
         wiring.finish(second, numbered(2))

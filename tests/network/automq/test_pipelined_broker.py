@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.compiled import COMPILED
 from broker.network import unsendable
 from broker.network.automq.channel import QUEUE_FULL
 from broker.network.automq.handler_queues import RequestQueues
@@ -24,8 +25,9 @@ from tests.network.automq.frames import (
     stored,
     waiting_fetch,
 )
-from tests.support.hostile import is_served, request, told, until
+from tests.support.hostile import is_served, log_texts, request, until
 from tests.support.live import alter_through
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -143,7 +145,7 @@ async def test_ten_requests_and_then_the_end_are_all_stored_and_answered(
     await leaving.stream.send_eof()
     if acks:
         assert await correlation_ids(leaving, 10) == list(range(10))
-    with trio.fail_after(1):
+    with trio.fail_after(WITHIN_S):
         assert await leaving.is_closed()
     assert stored(broker) == 10
     assert await is_served(client)
@@ -174,10 +176,10 @@ async def test_an_unknown_request_ends_its_connection_in_turn(
     await client.ask(produce_request(batch_of(b"one")), 9)
     assert await correlation_ids(hostile, 1) == [1]
     assert await hostile.is_closed()
-    assert told(caplog) == ["API key 999 version 0 is not served"]
+    assert log_texts(caplog) == ["API key 999 version 0 is not served"]
 
 
-async def test_connections_that_are_torn_off_leave_nothing_behind(
+async def test_connections_that_are_reset_leave_nothing_behind(
     broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """RST in every state: idle, within a frame, with answers on their way, with fetches that wait, with more
@@ -216,7 +218,7 @@ async def test_the_stop_answers_all_that_is_in_hand(broker: RunningBroker, clien
     broker.stop.set()
     assert await correlation_ids(client, 60) == list(range(1, 61))
     assert await client.is_closed()
-    with trio.fail_after(1):
+    with trio.fail_after(WITHIN_S):
         await broker.started.stopped.wait()
 
 
@@ -278,7 +280,7 @@ async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
         assert broker.server.fetches.delayed == 0
 
 
-async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: RunningBroker) -> None:
+async def test_floods_of_tiny_requests_take_turns_with_all_others(broker: RunningBroker) -> None:
     """Ten connections with 4,000 in one read of 64 KiB each, which need no handler."""
     (processor,) = broker.server.socket_server.processors()
     floods = [await broker.connect() for _ in range(10)]
@@ -295,6 +297,8 @@ async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: Ru
     async def read(flood: WireClient) -> None:
         assert await correlation_ids(flood, 4_000) == list(range(1, 4_001))
 
+    if COMPILED:
+        pytest.skip("a compiled method cannot be replaced")
     processor._buffered_events = counted  # type: ignore[method-assign]
     stream = b"".join(numbered(18, 0, number, b"") for number in range(1, 4_001))
     async with trio.open_nursery() as nursery:

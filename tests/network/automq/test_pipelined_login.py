@@ -12,6 +12,7 @@ from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, encoded, numbered
 from tests.support.hostile import is_served
+from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -67,5 +68,5 @@ async def test_a_request_before_the_login_ends_the_connection_and_what_is_behind
     client = await broker.connect()
     await client.stream.send_all(numbered(18, 0, 1, b"") + metadata(2) + login(b"secret"))
     assert await correlation_ids(client, 1) == [1]
-    with trio.fail_after(5):
+    with trio.fail_after(WITHIN_S):
         assert await client.is_closed()

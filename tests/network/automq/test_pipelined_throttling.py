@@ -42,7 +42,7 @@ def over(correlation_id: int, acks: int = 1, topic: str = "events") -> bytes:
     return encoded(message, PRODUCE_VERSION, correlation_id, GREEDY)
 
 
-def asked(correlation_id: int) -> bytes:
+def request(correlation_id: int) -> bytes:
     """ApiVersions."""
     return numbered(18, 0, correlation_id, b"")
 
@@ -58,7 +58,7 @@ async def test_the_connection_is_held_although_its_answer_still_waits_for_its_tu
     assert (await maker.ask(create_topic("own"), 5)).topics[0].error_code == 0
     await greedy.stream.send_all(waiting_fetch(1) + over(2, topic="own"))
     await wait_all_tasks_blocked(0.02)
-    await greedy.stream.send_all(asked(3))
+    await greedy.stream.send_all(request(3))
     await wait_all_tasks_blocked(0.02)
     assert in_hand(broker, greedy) == 2  # the third is not read
     assert len(broker.server.views.throttled()) == 1
@@ -77,13 +77,13 @@ async def test_two_throttles_are_one_hold_until_the_later_end(
     broker: RunningBroker, mock_clock: MockClock, acks: int
 ) -> None:
     greedy = await broker.connect(GREEDY)
-    await greedy.stream.send_all(over(1, acks) + over(2, acks) + asked(3))
+    await greedy.stream.send_all(over(1, acks) + over(2, acks) + request(3))
     await wait_all_tasks_blocked(0.02)
     (row,) = broker.server.views.throttled()
     assert row.throttle_ms > 1_000 and row.times == 1
     answers = await correlation_ids(greedy, 2 * acks + 1)
     assert answers[-1] == 3  # all three were here before the hold began
-    await greedy.stream.send_all(asked(4))
+    await greedy.stream.send_all(request(4))
     await wait_all_tasks_blocked(0.02)
     mock_clock.jump((row.throttle_ms - 1) / 1_000)
     await wait_all_tasks_blocked(0.02)
@@ -100,7 +100,9 @@ async def test_the_end_of_a_hold_serves_what_was_read_already(
     greedy = await broker.connect(GREEDY)
     # 64 fetches fill the pipeline, so what is behind them stays in the buffer; the produce that wakes them
     # breaks the quota.
-    await greedy.stream.send_all(b"".join(map(waiting_fetch, range(63))) + over(63) + asked(64) + asked(65))
+    await greedy.stream.send_all(
+        b"".join(map(waiting_fetch, range(63))) + over(63) + request(64) + request(65)
+    )
     assert await correlation_ids(greedy, 64) == list(range(64))
     await wait_all_tasks_blocked(0.02)
     assert channel_of(broker, greedy).receive.has_buffered
@@ -131,7 +133,7 @@ async def test_a_limit_that_is_removed_frees_the_connection_at_once(
     greedy = await broker.connect(GREEDY)
     await greedy.stream.send_all(over(1) + over(2))
     await correlation_ids(greedy, 2)
-    await greedy.stream.send_all(asked(3))
+    await greedy.stream.send_all(request(3))
     broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
     broker.server.socket_server.throttling.poke()
     assert await correlation_ids(greedy, 1) == [3]

@@ -4,16 +4,16 @@ from broker.network.automq.server_mode import IndependentHandlers
 
 
 async def test_every_handler_leads_at_once_and_again_after_a_wait() -> None:
-    crew = IndependentHandlers()
-    assert crew.resize(3) == [0, 1, 2]
+    handlers = IndependentHandlers()
+    assert handlers.resize(3) == [0, 1, 2]
     for number in (0, 1, 2, 1):
-        assert await crew.take_the_lead(number)
-        crew.promote_follower()
+        assert await handlers.take_the_lead(number)
+        handlers.promote_follower()
 
 
 async def test_the_end_of_one_queue_leaves_the_others_to_their_handlers() -> None:
     """A handler that waited for a slow request continues with its own queue."""
-    crew = IndependentHandlers()
-    crew.resize(2)
-    crew.dismiss()
-    assert await crew.take_the_lead(1)
+    handlers = IndependentHandlers()
+    handlers.resize(2)
+    handlers.dismiss()
+    assert await handlers.take_the_lead(1)

@@ -6,42 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from broker.network.automq.channel import PipelinedChannel
-from broker.network.automq.responder import PipelinedResponder, Watermarks
+from broker.network.automq.processor import PipelinedResponder, Watermarks
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins
+from broker.network.connection.channel import NewConnection
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.connection.send import Part
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Reply, Request
-from broker.network.handling.routes import Route
-from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import Selector
-
-
-def _unused(*_: object) -> object:
-    raise AssertionError
-
-
-def route() -> Route:
-    """Return a route that is never used to decode or handle."""
-
-    class Api:
-        key = 18
-        before_login = False
-        request_cache = None
-
-    return Route(
-        Api,  # type: ignore[arg-type]
-        0,
-        RequestMetrics,
-        decode=_unused,  # type: ignore[arg-type]
-        encode=_unused,  # type: ignore[arg-type]
-        handle=_unused,
-        services=None,
-        flexible=False,
-        error_codes=_unused,  # type: ignore[arg-type]
-    )
+from tests.support.rig import unused_route
 
 
 class Wiring:
@@ -57,20 +32,19 @@ class Wiring:
         self.failures = Failures()
         self.selector = Selector(lambda channel, _reason: channel.abandon(), self.failures)
         failed = FailedLogins("test", self.selector, 100, clock)
-        self.responder = PipelinedResponder(self.selector, clock, failed, 1_000, self.failures, watermarks)
+        self.responder = PipelinedResponder(
+            self.selector, clock, failed, 1_000, self.failures, watermarks=watermarks
+        )
         self.channel = PipelinedChannel(
             near,
             self.responder,
-            connection_id="near-far-0-0",
-            listener="PLAINTEXT",
-            peer=("127.0.0.1", 1),
-            receive=Receive(1_000, memoryview(bytearray(SCRATCH_BYTES)), FramePool()),
-            authenticated=True,
-            now_ms=0,
-            wall_ms=0,
+            Receive(1_000, memoryview(bytearray(SCRATCH_BYTES)), FramePool()),
+            NewConnection(
+                "near-far-0-0", "PLAINTEXT", ("127.0.0.1", 1), authenticated=True, now_ms=0, wall_ms=0
+            ),
         )
         self.selector.register(self.channel)
-        self.route = route()
+        self.route = unused_route()
 
     def admit(self, correlation_id: int = 0) -> Request:
         request = Request(self.responder, self.channel, self.route, b"", correlation_id, 0)

@@ -13,12 +13,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.errors import BrokerBug
 from broker.network.connection.send import Send
+from broker.network.handling.request_channel import Request, ResponseSend
 from broker.protocol import codec
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
 from tests.network.test_pipelining import encoded, stored
 from tests.support.hostile import is_served
 from tests.support.produce import batch_of, create_topic, produce_request, produce_request_of
+from tests.support.rig import unused_route
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
@@ -54,7 +56,7 @@ def open_connections(broker: RunningBroker) -> int:
     return len(list(broker.server.socket_server.channels()))
 
 
-async def test_silent_requests_of_a_peer_that_was_torn_off_are_stored_when_its_throttle_ends(
+async def test_silent_requests_of_a_peer_that_was_reset_are_stored_when_its_throttle_ends(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await held_client(broker)
@@ -83,7 +85,7 @@ async def test_silent_requests_that_were_read_already_are_stored_too(
     assert (stored(broker), open_connections(broker)) == (before + 5, 1)
 
 
-async def test_an_answer_that_nobody_takes_ends_the_connection_and_what_is_behind_it(
+async def test_an_undeliverable_answer_closes_the_connection_and_drops_later_requests(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """As in Kafka, a failed send closes at once (CloseMode.NOTIFY_ONLY)."""
@@ -116,7 +118,7 @@ async def test_half_a_request_behind_whole_ones_is_dropped(
     assert (stored(broker), open_connections(broker)) == (before + 1, 1)
 
 
-async def test_a_torn_off_connection_that_is_held_costs_no_turns(
+async def test_a_reset_connection_that_is_held_costs_no_turns(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """Otherwise epoll would report the connection in every turn."""
@@ -128,7 +130,7 @@ async def test_a_torn_off_connection_that_is_held_costs_no_turns(
     assert await is_served(broker.clients[0])
 
 
-async def test_a_stop_does_not_wait_for_torn_off_connections(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_stop_does_not_wait_for_reset_connections(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as running:
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
@@ -145,6 +147,7 @@ async def test_a_response_is_never_begun_while_another_is_being_written(broker: 
     """Kafka raises IllegalStateException; in AutoMQ's mode the second response waits for its turn."""
     (channel,) = broker.server.socket_server.channels()
     channel.send = Send([b"first"])
+    second = ResponseSend(Request(channel.responder, channel, unused_route(), b"", 0, 0), [b"second"])
     with pytest.raises(BrokerBug, match="a send is already in progress"):
-        channel.responder._start_send(channel, Send([b"second"]), 0)
+        channel.responder._start_send(channel, second, 0)
     channel.send = None

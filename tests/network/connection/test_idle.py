@@ -147,9 +147,12 @@ async def test_a_request_that_never_becomes_whole_does_not_count(
 async def test_a_request_that_waits_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     await client.ask(create_topic(), 5)
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
     waiting = FetchRequest(
-        max_wait_ms=17_000, min_bytes=1, max_bytes=1_000, topics=[FetchTopic("events", partitions=[asked])]
+        max_wait_ms=17_000,
+        min_bytes=1,
+        max_bytes=1_000,
+        topics=[FetchTopic("events", partitions=[partition])],
     )
     await client.send(waiting, 11)
     await wait_all_tasks_blocked(0.02)
@@ -179,9 +182,9 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_idle(
     await client.ask(create_topic(), 5)
     for _ in range(16):
         await client.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=16_000_000)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=16_000_000)
     await client.send(
-        FetchRequest(max_bytes=16_000_000, topics=[FetchTopic("events", partitions=[asked])]), 11
+        FetchRequest(max_bytes=16_000_000, topics=[FetchTopic("events", partitions=[partition])]), 11
     )
     (channel,) = broker.server.socket_server.channels()
     written = -1
@@ -194,7 +197,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_idle(
     assert not await is_open(client, broker)
 
 
-async def test_what_was_sent_while_nobody_looked_is_served_first(
+async def test_bytes_that_arrived_while_unwatched_are_served_first(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """As after SIGSTOP: when the broker continues, the idle time has passed and the request has arrived."""

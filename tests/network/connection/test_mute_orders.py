@@ -3,7 +3,6 @@
 import itertools
 import socket
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +10,9 @@ from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.handling.request_channel import Reply, Request
-from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import READ
 from tests.support.hostile import framed
-from tests.support.rig import Rig
+from tests.support.rig import Rig, unused_route
 
 S, E = MuteState, MuteEvent
 ORDERS = list(itertools.permutations(("answer", "throttle", "memory")))
@@ -39,8 +37,7 @@ def throttled(rig: Rig) -> tuple[Channel, socket.socket]:
 
 
 def answer(rig: Rig, channel: Channel, reply: Reply) -> None:
-    route = SimpleNamespace(metrics=RequestMetrics("Test", 0))
-    request = Request(rig.responder, channel, route, b"", 0, rig.clock.ns())
+    request = Request(rig.responder, channel, unused_route(), b"", 0, rig.clock.ns())
     request.dequeued = request.completed = request.received
     request.reply = reply
     rig.responder.responses.append(request)
@@ -94,7 +91,7 @@ def test_a_slow_reader_is_not_read_before_both_are_over(rig: Rig, throttle_first
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_memory_and_the_table_each_hold_a_channel_by_themselves(rig: Rig, order: tuple[str, ...]) -> None:
     """As where a connection may have several requests: one is in hand and throttled, the next in line."""
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     channel, peer = rig.connect()
     peer.sendall(framed(bytes(10)))
     assert channel.read(channel.sock) is None and rig.frames.waiting == 1
@@ -103,7 +100,7 @@ def test_memory_and_the_table_each_hold_a_channel_by_themselves(rig: Rig, order:
     ends = {
         "answer": lambda: answer(rig, channel, b"x"),
         "throttle": lambda: rig.responder.end_throttling(channel),
-        "memory": lambda: rig.frames.release(held),
+        "memory": lambda: rig.frames.release(holder),
     }
     for what in order:
         assert channel.mute_state is not S.NOT_MUTED or channel.read(channel.sock) is None

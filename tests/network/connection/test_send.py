@@ -1,5 +1,6 @@
 """Responses of buffers and file regions leave whole and in order, however little a socket takes."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -10,7 +11,7 @@ from typing import cast
 import pytest
 
 from broker.errors import UnreadableRegion
-from broker.network.connection.send import Part, Send, send_at_once
+from broker.network.connection.send import MAX_AT_ONCE, TOGETHER_BYTES, Part, Send, send_at_once
 
 
 class Region:
@@ -108,16 +109,45 @@ def test_a_send_goes_on_where_one_call_stopped(
     assert received == WHOLE[already:]
 
 
-def test_one_call_takes_a_head_a_region_and_a_tail_and_nothing_else(
-    pair: tuple[socket.socket, socket.socket],
+def test_one_call_takes_a_response_whose_regions_all_offer_whole_pieces(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = pair
-    assert send_at_once(ours, [b"head", Region(b"x" * 10, 100), b"tail"]) == 18
+
+    def at_once(*response: Part) -> int:
+        return send_at_once(ours, list(response), sum(map(len, response)))
+
+    assert at_once(b"head", Region(b"x" * 10, 100), b"tail") == 18
     assert theirs.recv(100) == b"headxxxxxxxxxxtail"
-    assert send_at_once(ours, [b"head", Region(b"x" * 10, 9), b"tail"]) == -1
-    assert send_at_once(ours, [b"head", Region(b"x" * 10, 0)]) == -1
-    assert send_at_once(ours, [b"head", b"no region"]) == -1
-    assert send_at_once(ours, parts(100_000)) == -1
+    assert at_once(b"head", Region(b"x" * 10, 9), b"tail") == -1
+    assert at_once(b"head", Region(b"x" * 10, 0)) == -1
+    assert at_once(*parts(100_000)) == -1
+    two = [Region(b"x" * 10, 100), Region(b"y" * 10, 100)]
+    assert at_once(b"1", two[0], b"2", two[1]) == -1
+    monkeypatch.setattr(Region, "most_used", 10)
+    assert at_once(b"1", two[0], b"2", two[1]) == 22
+    assert theirs.recv(100) == b"1xxxxxxxxxx2yyyyyyyyyy"
+
+
+def test_one_call_takes_no_more_parts_and_bytes_than_its_limits(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pair
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+    monkeypatch.setattr(Region, "most_used", 1_000_000)
+    for count, sent in (
+        (MAX_AT_ONCE - 1, MAX_AT_ONCE - 1),
+        (MAX_AT_ONCE, MAX_AT_ONCE),
+        (MAX_AT_ONCE + 1, -1),
+    ):
+        assert send_at_once(ours, [b"x"] * count, count) == sent
+    for size, fits in ((TOGETHER_BYTES - 1, True), (TOGETHER_BYTES, True), (TOGETHER_BYTES + 1, False)):
+        response: list[Part] = [b"x", Region(b"x" * (size - 3), size), b"x", b"x"]
+        assert (send_at_once(ours, response, size) == size) is fits
+        assert (send_at_once(Recording(), response[:3], size) == size - 1) is True  # type: ignore[arg-type]
+        with contextlib.suppress(BlockingIOError):
+            while theirs.recv(1_000_000):
+                pass
     with pytest.raises(BlockingIOError):
         theirs.recv(1)
 
@@ -160,13 +190,13 @@ class Refusing:
 
 @pytest.mark.parametrize(("number", "is_told"), [(errno.EFAULT, True), (errno.EPIPE, False)])
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_region_is_told_when_the_kernel_cannot_read_its_pages(
+def test_a_region_is_reported_when_the_kernel_cannot_read_its_pages(
     number: int, is_told: bool, at_once: bool
 ) -> None:
     region, sock = Region(b"abc", 3), cast("socket.socket", Refusing(number))
     write: Callable[[], object]
     write = (
-        partial(send_at_once, sock, [b"head", region])
+        partial(send_at_once, sock, [b"head", region], 7)
         if at_once
         else partial(Send([b"head", region]).write, sock)
     )

@@ -110,7 +110,9 @@ async def test_a_login_that_has_begun_has_eight_requests_in_any_case(
     assert await is_open(client, broker) is (frames == LOGIN_FRAMES)
 
 
-async def test_who_has_logged_in_sends_what_it_likes(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_a_client_that_has_logged_in_sends_what_it_likes(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     client = await logged_in(broker)
     for _ in range(3 * BURST_S + 10):
         assert await is_served(client)
@@ -149,7 +151,7 @@ async def test_time_pays_for_bytes(broker: RunningBroker, mock_clock: MockClock)
 
 
 @pytest.mark.parametrize(("count", "first_is_open"), [(3, True), (4, True), (5, False)])
-async def test_of_too_many_that_say_nothing_the_eldest_makes_room(
+async def test_of_too_many_that_say_nothing_the_eldest_is_evicted(
     broker: RunningBroker, count: int, first_is_open: bool, mock_clock: MockClock
 ) -> None:
     other = await connected(broker, OTHER)
@@ -160,7 +162,7 @@ async def test_of_too_many_that_say_nothing_the_eldest_makes_room(
     assert await log_in(silent[-1], b"secret") == 0
 
 
-async def test_who_has_logged_in_is_not_counted_and_makes_no_room(
+async def test_a_client_that_has_logged_in_is_not_counted_and_is_not_evicted(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = [await logged_in(broker) for _ in range(10)]

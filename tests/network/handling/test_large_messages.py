@@ -7,7 +7,6 @@ import pytest
 import trio
 
 from broker.network.handling.handler_pool import LARGE
-from broker.network.handling.routes import Route
 from broker.protocol import codec
 from broker.protocol.emitter import SLICE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -15,6 +14,7 @@ from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.network.handling.test_request_time import limit
 from tests.network.handling.test_sliced_requests import Looks
+from tests.support.machine_speed import WITHIN_S
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
@@ -70,13 +70,18 @@ async def test_a_large_answer_to_a_small_request_is_written_in_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     written: list[str] = []
-    encode = Route.encode_in_slices
+    encoder_of = codec.encode_response_in_slices
 
-    def watched(self: Route, reply: Any, correlation_id: int) -> Any:
-        written.append(type(reply).__name__)
-        return encode(self, reply, correlation_id)
+    def watched(key: int, version: int) -> Any:
+        encode = encoder_of(key, version)
 
-    monkeypatch.setattr(Route, "encode_in_slices", watched)
+        def watched_encode(reply: Any, correlation_id: int) -> Any:
+            written.append(type(reply).__name__)
+            return encode(reply, correlation_id)
+
+        return watched_encode
+
+    monkeypatch.setattr(codec, "encode_response_in_slices", watched)
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         client = await broker.connect()
         topics = [CreatableTopic(f"events-{at}", 1, 1) for at in range(600)]
@@ -92,18 +97,23 @@ async def test_from_which_size_on_a_request_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: int, in_slices: bool
 ) -> None:
     decoded: list[int] = []
-    decode = Route.decode_in_slices
+    decoder_of = codec.decode_request_in_slices
 
-    def watched(self: Route, frame: Any, offset: int) -> Any:
-        decoded.append(len(frame))
-        return decode(self, frame, offset)
+    def watched(key: int, version: int) -> Any:
+        decode = decoder_of(key, version)
 
-    monkeypatch.setattr(Route, "decode_in_slices", watched)
+        def watched_decode(frame: Any, offset: int) -> Any:
+            decoded.append(len(frame))
+            return decode(frame, offset)
+
+        return watched_decode
+
+    monkeypatch.setattr(codec, "decode_request_in_slices", watched)
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         empty = len(b"".join(map(bytes, codec.encode_request(3, 8)(metadata_of(1, ""), 1, "tester")))) - 4  # type: ignore[arg-type]
-        asked = metadata_of(1, "x" * (LARGE + over - empty))
-        await client.ask(asked, 8)
+        request = metadata_of(1, "x" * (LARGE + over - empty))
+        await client.ask(request, 8)
         assert decoded == ([LARGE + over] if in_slices else [])
 
 
@@ -121,7 +131,7 @@ async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(tmp_path: 
         await other.ask(ApiVersionsRequest(), 0)
         await trio.aclose_forcefully(client.stream)
         sliced = broker.server.socket_server.handlers.sliced
-        with trio.fail_after(10):
+        with trio.fail_after(WITHIN_S):
             while len(sliced):
                 await trio.lowlevel.checkpoint()
         assert (await other.ask(metadata_of(1), VERSION)).topics[0].error_code == 3

@@ -16,7 +16,6 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.routes import Route
-from broker.network.responder import Responder
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -63,7 +62,7 @@ def take(
             clock.jump(ms / 1000)
         return handle(message, context, of)
 
-    route.handle = slow
+    route.handle, route.fast_path = slow, None
 
 
 def charged_ms(broker: RunningBroker, client_id: str = CLIENT) -> float:
@@ -97,10 +96,28 @@ async def test_what_is_over_is_waited_for_and_told_and_never_longer_than_a_windo
     answer = await client.ask(MetadataRequest([]), 9)
     assert answer.throttle_time_ms == throttle_ms
     assert charged_ms(broker) == took_ms
-    held = broker.server.quotas.rows(broker.server.clock.ms())
-    assert [(row.quota_type, row.remaining_ms) for row in held] == (
+    rows = broker.server.quotas.rows(broker.server.clock.ms())
+    assert [(row.quota_type, row.remaining_ms) for row in rows] == (
         [(QuotaKind.REQUEST, throttle_ms)] if throttle_ms else []
     )
+
+
+@pytest.mark.parametrize(("upstream_ms", "told_ms"), [(49, 50), (50, 50), (51, 51)])
+async def test_a_longer_time_in_the_answer_stays_and_is_not_waited_for(
+    broker: RunningBroker, mock_clock: MockClock, upstream_ms: int, told_ms: int
+) -> None:
+    await limit(broker, "request_percentage", 2)
+
+    def handle(_message: Any, _context: Any, _of: Any) -> Response:
+        mock_clock.jump(0.201)
+        return Response(MetadataResponse(upstream_ms))
+
+    route = route_of(broker, ApiKey.METADATA, 9)
+    route.handle = handle
+    client = await broker.connect(CLIENT)
+    assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == told_ms
+    (row,) = broker.server.quotas.rows(broker.server.clock.ms())
+    assert row.remaining_ms == 50
 
 
 async def test_the_connection_opens_again_on_its_millisecond(
@@ -151,18 +168,28 @@ async def test_every_slice_of_a_request_is_charged(broker: RunningBroker, mock_c
     assert charged_ms(broker) == 350
 
 
-async def test_writing_the_answer_is_charged_to_who_gets_it(
-    broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+class SlowSocket:
+    """Writes several buffers in 0.1 s."""
+
+    def __init__(self, sock: Any, clock: MockClock) -> None:
+        self._sock = sock
+        self._clock = clock
+
+    def sendmsg(self, *args: Any) -> int:
+        self._clock.jump(0.1)
+        return self._sock.sendmsg(*args)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+async def test_writing_the_answer_is_charged_to_its_client(
+    broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, "request_percentage", 1_000)
     client, other = await broker.connect(CLIENT), await broker.connect("other")
-    send = Responder._send_list
-
-    def slow(responder: Responder, *args: Any) -> int:
-        mock_clock.jump(0.1)
-        return send(responder, *args)
-
-    monkeypatch.setattr(Responder, "_send_list", slow)
+    for channel in broker.server.socket_server.channels():
+        channel.sock = SlowSocket(channel.sock, mock_clock)  # type: ignore[assignment]
     encode = route_of(broker, ApiKey.METADATA, 9).encode
     route_of(broker, ApiKey.METADATA, 9).encode = lambda reply, number: [*encode(reply, number), b""]
     await client.ask(MetadataRequest([]), 9)
@@ -175,8 +202,8 @@ async def test_waiting_is_not_charged(broker: RunningBroker, mock_clock: MockClo
     await limit(broker, "request_percentage", 1_000)
     take(broker, mock_clock, ApiKey.FETCH, 12, 50)
     client = await broker.connect(CLIENT)
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
-    topics = [FetchTopic(topic="events", partitions=[asked])]
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    topics = [FetchTopic(topic="events", partitions=[partition])]
     await client.send(FetchRequest(max_wait_ms=700, min_bytes=1, topics=topics, session_epoch=-1), 12)
     await trio.testing.wait_all_tasks_blocked(0.02)
     mock_clock.jump(0.7)
@@ -184,7 +211,7 @@ async def test_waiting_is_not_charged(broker: RunningBroker, mock_clock: MockClo
     assert charged_ms(broker) == 50
 
 
-async def test_without_an_answer_nobody_is_asked_to_wait(
+async def test_without_an_answer_no_client_is_asked_to_wait(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await limit(broker, "request_percentage", 2)
@@ -221,7 +248,7 @@ async def test_the_longer_wait_counts_and_of_equal_ones_the_request_quotas(
         (23, 220, 1_000, QuotaKind.REQUEST),
     ],
 )
-async def test_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kept(
+async def test_of_a_mutations_wait_and_a_requests_the_longer_is_reported_and_kept(
     broker: RunningBroker,
     mock_clock: MockClock,
     partitions: int,
@@ -236,11 +263,11 @@ async def test_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kept(
     client = await broker.connect(CLIENT)
     answer = await client.ask(create_topic("made", partitions), 5)
     assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, throttle_ms)
-    held = broker.server.quotas.rows(broker.server.clock.ms())
-    assert [(row.quota_type, row.remaining_ms) for row in held] == [(kind, throttle_ms)]
+    rows = broker.server.quotas.rows(broker.server.clock.ms())
+    assert [(row.quota_type, row.remaining_ms) for row in rows] == [(kind, throttle_ms)]
 
 
-async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
+async def test_answers_are_cached_only_while_nothing_is_timed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect("anybody")
@@ -251,7 +278,7 @@ async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
         for _ in range(3):
             await client.ask(MetadataRequest([]), 9)
         kept.append(route.metrics.cached)
-        assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).request_cache is None) is (rule is not None)
+        assert (route_of(broker, ApiKey.FETCH, 12).fast_path is None) is (rule is not None)
     assert kept == [2, 2, 4]
 
 

@@ -69,8 +69,8 @@ async def test_from_half_rounded_down_to_double(
                 f"Dynamic thread count update validation failed for {key}={new}, value should {words}",
             )
             config = broker.server.config.network
-        held = {"num.io.threads": config.num_io_threads, "num.network.threads": config.num_network_threads}
-        assert held[key] == (new if words is None else old)
+        sizes = {"num.io.threads": config.num_io_threads, "num.network.threads": config.num_network_threads}
+        assert sizes[key] == (new if words is None else old)
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "none"])

@@ -220,11 +220,11 @@ async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nurse
         return NO_RESPONSE
 
     freed: set[int] = set()
-    held = [Made() for _ in range(2 * AT_ONCE)]
+    objects = [Made() for _ in range(2 * AT_ONCE)]
     local = work()
     next(local)
-    rig.put_sliced("a", Sliced(local, None, held), fd=-1)
-    del held, local
+    rig.put_sliced("a", Sliced(local, None, objects), fd=-1)
+    del objects, local
     trio.lowlevel.add_instrument(looks)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
@@ -309,26 +309,26 @@ async def test_a_message_is_freed_after_its_request_has_its_answer(nursery: trio
     request = rig.put("a", pauses(2))
     rig.queue.drop_after(request, message)
     nursery.start_soon(rig.queue.run)
-    held = sys.getrefcount(message)
+    references = sys.getrefcount(message)
     await wait_all_tasks_blocked()
-    assert rig.seen[-1] is NO_RESPONSE and sys.getrefcount(message) == held
+    assert rig.seen[-1] is NO_RESPONSE and sys.getrefcount(message) == references
     request.frame = None
     rig.queue.check_answered()
     await wait_all_tasks_blocked()
-    assert sys.getrefcount(message) == held - 1
+    assert sys.getrefcount(message) == references - 1
 
 
 async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_in_slices(
     nursery: trio.Nursery,
 ) -> None:
     rig = Rig()
-    told: list[str] = []
+    reported: list[str] = []
 
     def large() -> Slices[Outcome]:
         try:
             yield None
         except ProtocolViolation as gone:
-            told.append(str(gone))
+            reported.append(str(gone))
             raise
         return NO_RESPONSE
 
@@ -337,7 +337,7 @@ async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_
     rig.put("a", work, fd=-1)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert told == ["the client has gone"] and isinstance(rig.seen[0], Hangup)
+    assert reported == ["the client has gone"] and isinstance(rig.seen[0], Hangup)
 
 
 def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
@@ -369,8 +369,8 @@ async def test_large_batches_are_inspected_and_searched(tmp_path: Path, mode: st
             _, answer = await client.receive(0, PRODUCE_VERSION)
             assert answer.responses[0].partition_responses[0].error_code == error
         for at, offset in ((0, 0), (2_500, 2_500), (2_999, 2_999), (3_000, -1)):
-            asked = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW + at)])
-            answer = await client.ask(ListOffsetsRequest(-1, 0, [asked]), 4)
+            requested = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW + at)])
+            answer = await client.ask(ListOffsetsRequest(-1, 0, [requested]), 4)
             assert answer.topics[0].partitions[0].offset == offset
         assert len(sizes) == 0
 

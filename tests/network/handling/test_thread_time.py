@@ -22,12 +22,12 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
-from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.throttled import Throttle
 from tests.support.clock import ManualClock
+from tests.support.rig import Rig
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
@@ -212,7 +212,7 @@ async def test_every_interleaving_of_three_clients_is_charged_to_the_nanosecond(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
     """All 125 ways in which three requests can end, sent at once and in each order, and parked ones woken by
-    the broker while everybody is idle.
+    the broker while all clients are idle.
     """
     async with scene_of(tmp_path, mock_clock, mode) as scene:
         for number, kinds in enumerate(itertools.product(KINDS, repeat=len(CLIENTS))):
@@ -221,7 +221,7 @@ async def test_every_interleaving_of_three_clients_is_charged_to_the_nanosecond(
             for name, kind in requests.items():
                 await scene.send(name, kind)
             await scene.settle()
-            mock_clock.jump(5)  # nobody is charged for waiting
+            mock_clock.jump(5)  # waiting is not charged
             scene.wake()
             scene.deliver()
             for name, kind in requests.items():
@@ -232,7 +232,7 @@ async def test_every_interleaving_of_three_clients_is_charged_to_the_nanosecond(
 
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
 @pytest.mark.parametrize("waker", ["ann", "bob", "cid"])
-async def test_who_wakes_a_parked_request_is_not_charged_for_its_answer(
+async def test_a_client_that_wakes_a_parked_request_is_not_charged_for_its_answer(
     tmp_path: Path, mock_clock: MockClock, waker: str, mode: str
 ) -> None:
     async with scene_of(tmp_path, mock_clock, mode) as scene:
@@ -464,5 +464,7 @@ def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
 
 
 def test_a_request_starts_without_charges() -> None:
-    request = Request(None, None, None, b"", 0, 0)  # type: ignore[arg-type]
+    rig = Rig(1_000, 1_000)
+    request = rig.request()
     assert (request.handler_ns, request.exempt) == (0, False)
+    rig.close()

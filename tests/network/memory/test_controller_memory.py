@@ -44,15 +44,15 @@ async def test_memory_that_one_server_has_used_up_is_not_missing_in_the_other(
         pools = {name: each.memory for name, each in broker.server.socket_server.resources.items()}
         of = {PLAINTEXT: Server.BROKER, CONTROLLER: Server.CONTROLLER}
         free_one = CONTROLLER if emptied == PLAINTEXT else PLAINTEXT
-        here, there = pools[of[emptied]], pools[of[free_one]]
-        assert here is not None and there is not None
-        assert (here.memory.used, here.waiting) == (POOL, 1)
+        emptied_pool, other_pool = pools[of[emptied]], pools[of[free_one]]
+        assert emptied_pool is not None and other_pool is not None
+        assert (emptied_pool.memory.used, emptied_pool.waiting) == (POOL, 1)
         free = await open_to(broker, free_one)
         assert (await free.ask(ApiVersionsRequest(), 0)).error_code == 0
-        assert (there.memory.size, there.memory.used, there.waiting) == (POOL, 0, 0)
+        assert (other_pool.memory.size, other_pool.memory.used, other_pool.waiting) == (POOL, 0, 0)
         await taker.stream.aclose()
         await waiting.receive(ApiKey.API_VERSIONS, 0)
-        assert (here.memory.used, here.waiting) == (0, 0)
+        assert (emptied_pool.memory.used, emptied_pool.waiting) == (0, 0)
 
 
 async def test_the_control_plane_shares_the_brokers_memory(tmp_path: Path, mock_clock: MockClock) -> None:

@@ -13,11 +13,11 @@ from trio.testing import MockClock
 from broker.config.sections import NetworkConfig
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.memory.leased_receive import LargeReceive
-from broker.network.memory.memory_limit import memory_limit
+from broker.network.memory.memory_pool import memory_limit
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
 from tests.support.certificates import certificates, tls_settings
-from tests.support.hostile import is_served, told
+from tests.support.hostile import is_served, log_texts
 from tests.support.memory import BEGUN, POOL, readable, settled, taker_of_all, used, waiting
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -124,7 +124,7 @@ async def test_only_what_is_larger_than_64_kib_with_its_size_waits(
     assert broker.server.socket_server.frames.outstanding == 0
 
 
-async def test_who_waits_is_served_as_soon_as_memory_is_back(
+async def test_a_client_that_waits_is_served_as_soon_as_memory_is_back(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     taker = await taker_of_all(broker)
@@ -180,7 +180,7 @@ async def test_a_request_that_stands_still_is_given_up_when_others_have_waited_f
         mock_clock.jump(passed)
         await settled()
         assert readable(client) is closed
-        assert len(told(caplog)) == closed
+        assert len(log_texts(caplog)) == closed
         nursery.cancel_scope.cancel()
 
 

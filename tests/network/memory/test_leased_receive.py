@@ -59,7 +59,7 @@ def test_the_second_of_two_is_read_when_the_first_is_released(rigs: type[Rig]) -
     for peer in (first_peer, second_peer):
         peer.sendall(framed(bytes(900)))
     frame = first.read(first.sock)
-    assert (rig.memory.available, rig.memory.is_out_of_memory) == (0, True)
+    assert rig.memory.available == 0
     assert second.read(second.sock) is None
     assert rig.reported() == set(), "it would be a tight loop"
     assert second.receive.waits_for_memory and second.mute_state is MuteState.NOT_MUTED
@@ -73,12 +73,12 @@ def test_the_second_of_two_is_read_when_the_first_is_released(rigs: type[Rig]) -
 @pytest.mark.parametrize(("used", "granted"), [(998, True), (999, True), (1_000, False), (1_001, False)])
 def test_one_free_byte_is_enough_for_the_largest(rigs: type[Rig], used: int, granted: bool) -> None:
     rig = rigs(1_000, 600)
-    held = [rig.holder(500), rig.holder(used - 500)]
+    holder = [rig.holder(500), rig.holder(used - 500)]
     channel, theirs = rig.connect()
     theirs.sendall(framed(bytes(600)))
     assert (channel.read(channel.sock) is not None) is granted
     assert rig.memory.used == used + 600 * granted
-    for frame in held:
+    for frame in holder:
         rig.frames.release(frame)
 
 
@@ -93,32 +93,32 @@ def test_outstanding_never_exceeds_pool_and_largest_less_a_byte(rigs: type[Rig],
         channel, theirs = rig.connect()
         unsent[channel] = theirs, bytearray(b"".join(framed(bytes(rng.randint(1, 600))) for _ in range(4)))
         missing[channel] = 4
-    held: list[memoryview] = []
+    buffers: list[memoryview] = []
     most = 0
-    while missing or held:
+    while missing or buffers:
         for channel in list(missing):
             theirs, rest = unsent[channel]
             size = rng.randint(0, 700)
             theirs.sendall(rest[:size])
             del rest[:size]
             if is_read(channel) and (frame := channel.read(channel.sock)) is not None:
-                held.append(frame)
+                buffers.append(frame)
                 missing[channel] -= 1
             if not missing[channel] or rng.random() < 0.005:
                 rig.selector.close_channel(channel, "leaves")
                 del missing[channel]
             most = max(most, rig.memory.used)
             assert rig.memory.used <= 1_000 + 600 - 1
-        rng.shuffle(held)
-        for _ in range(rng.randint(0, len(held))):
-            rig.frames.release(held.pop())
+        rng.shuffle(buffers)
+        for _ in range(rng.randint(0, len(buffers))):
+            rig.frames.release(buffers.pop())
     assert most > 1_000
     assert (rig.memory.used, rig.frames.waiting, rig.frames.outstanding) == (0, 0, 0)
 
 
-def test_those_who_wait_are_granted_in_their_order_as_far_as_it_goes(rigs: type[Rig]) -> None:
+def test_waiters_are_granted_in_order_as_far_as_memory_lasts(rigs: type[Rig]) -> None:
     rig = rigs(1_000, 1_000)
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     line = []
     for size in (300, 800, 10):
         channel, theirs = rig.connect()
@@ -126,13 +126,13 @@ def test_those_who_wait_are_granted_in_their_order_as_far_as_it_goes(rigs: type[
         assert channel.read(channel.sock) is None
         line.append(channel)
     assert rig.frames.waiting == 3
-    rig.frames.release(held)
+    rig.frames.release(holder)
     # 300 leave 700, of which 800 may be overdrawn; the third must wait, however little it asks for.
     assert rig.responder.buffered == line[:2]
     assert (rig.memory.available, rig.frames.waiting) == (-100, 1)
     newcomer, theirs = rig.connect()
     theirs.sendall(framed(b"x"))
-    assert newcomer.read(newcomer.sock) is None, "nobody overtakes"
+    assert newcomer.read(newcomer.sock) is None, "a later request does not overtake"
     rig.frames.release(line[0].receive.next_buffered())
     assert rig.responder.buffered == [*line, newcomer]
 
@@ -143,7 +143,7 @@ def test_a_frame_that_has_memory_is_received_while_there_is_none(rigs: type[Rig]
     channel, theirs = rig.connect()
     theirs.sendall(framed(bytes(1_000))[:500])
     assert channel.read(channel.sock) is None
-    assert rig.memory.is_out_of_memory and is_read(channel)
+    assert rig.memory.available <= 0 and is_read(channel)
     theirs.sendall(bytes(504))
     assert len(channel.read(channel.sock)) == 1_000
 
@@ -156,25 +156,25 @@ def test_an_announcement_holds_nothing_until_its_first_byte(rigs: type[Rig]) -> 
         assert channel.read(channel.sock) is None
         assert is_read(channel)
     assert (rig.memory.used, rig.frames.outstanding) == (0, 0)
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     for channel, theirs in liars:
         theirs.sendall(b"x")
         assert channel.read(channel.sock) is None
     assert rig.frames.waiting == 20
-    rig.frames.release(held)
+    rig.frames.release(holder)
     assert (rig.memory.used, rig.frames.waiting) == (1_000, 19)
 
 
 def test_one_in_line_that_has_nothing_to_show_lets_the_next_pass(rigs: type[Rig]) -> None:
     rig = rigs(1_000, 1_000)
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     liar, theirs = rig.connect()
     theirs.sendall(struct.pack(">i", 1_000))
     assert liar.read(liar.sock) is None
     honest, theirs = rig.connect()
     theirs.sendall(framed(bytes(1_000)))
     assert honest.read(honest.sock) is None
-    rig.frames.release(held)
+    rig.frames.release(holder)
     assert rig.responder.buffered == [liar]
     assert liar.receive.has_buffered
     assert liar.receive.next_buffered() is None
@@ -186,18 +186,18 @@ def test_one_in_line_that_has_nothing_to_show_lets_the_next_pass(rigs: type[Rig]
 @pytest.mark.parametrize("when", ["within the size", "announced", "begun", "in line", "granted"])
 def test_a_connection_that_ends_leaves_no_memory_behind(rigs: type[Rig], when: str) -> None:
     rig = rigs(1_000, 1_000)
-    held = rig.holder(1_000) if when in ("in line", "granted") else None
+    holder = rig.holder(1_000) if when in ("in line", "granted") else None
     channel, theirs = rig.connect()
     sent = {"within the size": 3, "announced": 4, "begun": 700}
     theirs.sendall(framed(bytes(1_000))[: sent.get(when, 1_004)])
     assert channel.read(channel.sock) is None
     if when == "granted":
-        rig.frames.release(held)
+        rig.frames.release(holder)
         assert rig.memory.used == 1_000
     rig.selector.close_channel(channel, "the end")
     if when == "in line":
         assert rig.frames.waiting == 0
-        rig.frames.release(held)
+        rig.frames.release(holder)
     assert (rig.memory.used, rig.frames.waiting, rig.frames.outstanding) == (0, 0, 0)
 
 
@@ -206,12 +206,12 @@ def test_memory_opens_no_channel_that_is_muted_for_its_order_or_by_a_throttle(
     rigs: type[Rig], state: MuteState
 ) -> None:
     rig = rigs(1_000, 1_000)
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     channel, theirs = rig.connect()
     theirs.sendall(framed(bytes(10)))
     assert channel.read(channel.sock) is None
     channel.mute_state = state
-    rig.frames.release(held)
+    rig.frames.release(holder)
     assert not is_read(channel) and rig.responder.buffered == []
     # The memory is kept for it, and it is looked at when its own mute ends.
     assert rig.memory.used == 10 and channel.receive.has_buffered
@@ -220,7 +220,7 @@ def test_memory_opens_no_channel_that_is_muted_for_its_order_or_by_a_throttle(
 def test_reading_again_while_in_line_keeps_the_place(rigs: type[Rig]) -> None:
     """As happens when a response is written meanwhile, where a connection may have several requests."""
     rig = rigs(1_000, 1_000)
-    held = rig.holder(1_000)
+    holder = rig.holder(1_000)
     line = []
     for _ in range(2):
         channel, theirs = rig.connect()
@@ -230,11 +230,11 @@ def test_reading_again_while_in_line_keeps_the_place(rigs: type[Rig]) -> None:
     rig.selector.set_interest(line[0], READ)
     assert line[0].read(line[0].sock) is None
     assert not is_read(line[0]) and rig.frames.waiting == 2
-    rig.frames.release(held)
+    rig.frames.release(holder)
     assert rig.responder.buffered == line[:1]
 
 
-def test_who_has_not_logged_in_needs_no_memory_of_the_pool(rigs: type[Rig]) -> None:
+def test_a_client_that_has_not_logged_in_needs_no_memory_of_the_pool(rigs: type[Rig]) -> None:
     rig = rigs(1_000, 1_000)
     rig.holder(1_000)
     channel, theirs = rig.connect(authenticated=False)

@@ -17,9 +17,10 @@ from broker.prometheus.handlers import memory_families
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
-from tests.support.hostile import is_served, told, until
+from tests.support.hostile import is_served, log_texts, until
 from tests.support.memory import BEGUN, BOUNDED, KIB, POOL, readable, settled, taker_of_all, used, waiting
 from tests.support.produce import batch_of, create_topic, produce_request
+from tests.support.replacing import replace_method
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import connect
 
@@ -88,13 +89,15 @@ async def test_requests_of_one_connection_keep_their_order_under_pressure(tmp_pa
         assert broker.server.socket_server.frames.outstanding == 0
 
 
-async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_waiting_connections_are_shown_with_the_used_memory(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     await taker_of_all(broker)
     waits = await broker.connect()
     await waits.send(MetadataRequest([]), 9)
     await settled()
     views = broker.server.views
-    figures = views.overview().figures
+    figures = views.overview().metrics
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
     states = {row.address + row.connection_id: row.mute_state for row in views.connections()}
     assert sorted(states.values()) == ["muted_for_memory", "not_muted", "not_muted"]
@@ -124,11 +127,11 @@ async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: Moc
     await waits.send(MetadataRequest([]), 9)
     await settled()
     mock_clock.jump(3)
-    told = figures()
-    assert (told["memorypoolavailable"], told["memorypoolused"], told["waiting"]) == (0, POOL, 1)
+    values = figures()
+    assert (values["memorypoolavailable"], values["memorypoolused"], values["waiting"]) == (0, POOL, 1)
     # From the first refusal on, and while it lasts: 3 s of these 4 and the half minute before.
-    assert told["memorypooldepletedtimetotal"] == 3_000
-    assert told["memorypoolavgdepletedpercent"] == 3_000 / 34_000
+    assert values["memorypooldepletedtimetotal"] == 3_000
+    assert values["memorypoolavgdepletedpercent"] == 3_000 / 34_000
     mock_clock.jump(1)
     await taker.stream.aclose()
     await waits.receive(3, 9)
@@ -194,16 +197,18 @@ async def test_a_request_that_stands_still_is_given_up_when_others_have_waited_f
     await taker_of_all(broker)
     mock_clock.jump(60)
     await settled()
-    assert used(broker) == POOL, "nobody waits for it"
+    assert used(broker) == POOL, "no connection waits for it"
     polite = await broker.connect()
     await polite.send(MetadataRequest([]), 9)
     await settled()
     mock_clock.jump(passed)
     await settled()
     assert readable(polite) is closed
-    assert len(told(caplog)) == closed
+    assert len(log_texts(caplog)) == closed
     if closed:
-        assert told(caplog) == ["a request made no progress for 5000 ms while others waited for its memory"]
+        assert log_texts(caplog) == [
+            "a request made no progress for 5000 ms while others waited for its memory"
+        ]
 
 
 @pytest.mark.parametrize(("more", "closed"), [(64 * KIB - 1, True), (64 * KIB, False)])
@@ -246,7 +251,7 @@ async def test_the_one_that_has_stood_still_the_longest_is_given_up_first(
         assert used(broker) == POOL and not readable(goes_on)
 
 
-async def test_twenty_that_announce_and_send_nothing_stop_nobody(
+async def test_twenty_that_announce_and_send_nothing_delay_no_other(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     for _ in range(20):
@@ -287,10 +292,10 @@ async def test_twenty_in_a_pool_that_holds_twenty_cost_five_seconds_in_all(
         await settled()
         mock_clock.jump(5)
         await polite.receive(3, 9)
-        assert used(broker) == 19 * POOL, "as soon as nobody waits, nobody is hung up on"
+        assert used(broker) == 19 * POOL, "without waiting connections, none is closed"
 
 
-async def test_who_logs_in_needs_no_memory_of_the_pool(tmp_path: Path) -> None:
+async def test_a_client_that_logs_in_needs_no_memory_of_the_pool(tmp_path: Path) -> None:
     """As in Kafka, requests before login have their own limit and take no memory of the pool."""
     settings = (
         "listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
@@ -316,7 +321,7 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
             raise ZeroDivisionError
         original(selector, channel, reason, *level)
 
-    monkeypatch.setattr(Selector, "close_channel", broken)
+    replace_method(monkeypatch, Selector, "close_channel", broken)
     await taker_of_all(broker)
     polite = await broker.connect()
     await polite.send(MetadataRequest([]), 9)

@@ -17,6 +17,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
 from tests.network.test_pipelining import encoded
 from tests.support.hostile import is_closed_soon, is_served, request, until
+from tests.support.machine_speed import WITHIN_S
 from tests.support.memory import BEGUN, BOUNDED, POOL, settled, taker_of_all, used, waiting
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -41,12 +42,12 @@ def metadata_route(broker: RunningBroker) -> Route:
 
 
 def fetch(max_wait_ms: int) -> FetchRequest:
-    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1_000,
-        topics=[FetchTopic("events", partitions=[asked])],
+        topics=[FetchTopic("events", partitions=[partition])],
     )
 
 
@@ -174,7 +175,7 @@ async def test_a_broker_that_stops_holds_nothing(tmp_path: Path) -> None:
         await settled()
         assert waiting(broker) == 3
         broker.stop.set()
-        with trio.fail_after(2):
+        with trio.fail_after(WITHIN_S):
             await broker.started.stopped.wait()
         assert (used(broker), waiting(broker)) == (0, 0)
 
@@ -205,13 +206,14 @@ async def test_a_request_that_stands_before_a_full_queue_at_the_end_holds_nothin
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     """One is with the handler and one in the queue; the processor that has the third is cancelled."""
-    held = trio.Event()
+    occupied = trio.Event()
 
     async def waits(*_: object) -> Outcome:
-        await held.wait()
+        await occupied.wait()
         return Hangup("enough")
 
-    async with running_broker(tmp_path, *BOUNDED, "queued.max.requests=1", "num.io.threads=1") as broker:
+    settings = (*BOUNDED, "queued.max.requests=1", "num.io.threads=1", "shutdown.drain.timeout.ms=3000")
+    async with running_broker(tmp_path, *settings) as broker:
         metadata_route(broker).handle = waits
         for _ in range(3):
             await (await broker.connect()).send(MetadataRequest([]), 9)
@@ -224,7 +226,7 @@ async def test_a_request_that_stands_before_a_full_queue_at_the_end_holds_nothin
         mock_clock.jump(3)
         await settled()
         assert used(broker) == 2 * size
-        held.set()
+        occupied.set()
         await broker.started.stopped.wait()
         assert used(broker) == 0
 
@@ -242,8 +244,8 @@ async def test_whenever_a_broker_stops_nothing_is_left(tmp_path: Path, seed: int
             while True:
                 client = await connect(port)
                 for _ in range(rng.randint(1, 6)):
-                    said = rng.choice(spoken)
-                    await client.stream.send_all(said[: rng.choice((len(said), rng.randint(1, len(said))))])
+                    data = rng.choice(spoken)
+                    await client.stream.send_all(data[: rng.choice((len(data), rng.randint(1, len(data))))])
                     await trio.sleep(rng.random() / 100)
                 await trio.aclose_forcefully(client.stream)
 
@@ -254,7 +256,7 @@ async def test_whenever_a_broker_stops_nothing_is_left(tmp_path: Path, seed: int
                 nursery.start_soon(talk, broker.port)
             await trio.sleep(rng.random() / 3)
             broker.stop.set()
-            with trio.fail_after(5):
+            with trio.fail_after(WITHIN_S):
                 await broker.started.stopped.wait()
             nursery.cancel_scope.cancel()
         assert (used(broker), waiting(broker), broker.server.socket_server.frames.outstanding) == (0, 0, 0)

@@ -9,6 +9,7 @@ import trio
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
 from tests.support.certificates import certificates, tls_settings
+from tests.support.machine_speed import WITHIN_S
 from tests.support.memory import BEGUN, BOUNDED, POOL, settled, used, waiting
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -34,7 +35,7 @@ async def taker_of_all(broker: RunningBroker) -> WireClient:
 
 async def test_a_handshake_is_not_muted(broker: RunningBroker) -> None:
     await taker_of_all(broker)
-    with trio.fail_after(2):
+    with trio.fail_after(WITHIN_S):
         client = await broker.connect_tls(certificates().client_context())
     await client.send(MetadataRequest([]), 9)
     await settled()
@@ -54,7 +55,7 @@ async def test_requests_that_have_left_the_kernel_are_served_when_memory_is_back
         await settled()
         assert (waiting(broker), stored(broker)) == (1, 0)
         await trio.aclose_forcefully(taker.stream)
-        with trio.fail_after(2):
+        with trio.fail_after(WITHIN_S):
             assert await correlation_ids(client, 5) == list(range(5))
     await settled()
     assert (used(broker), waiting(broker), broker.server.socket_server.frames.outstanding) == (0, 0, 0)

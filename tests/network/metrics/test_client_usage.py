@@ -49,7 +49,7 @@ def counted(usage: ClientUsage, api: str, channel: Any, times: int = 1, **marks:
 @pytest.fixture
 def usage() -> ClientUsage:
     made = ClientUsage()
-    made.is_enabled = True
+    made.enable(True)
     return made
 
 
@@ -60,7 +60,7 @@ def test_off_there_is_nothing_to_hear_with() -> None:
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
 def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, requests: int) -> None:
     counted(usage, "Produce", Channel("a"), requests)
-    ((client, use),) = usage.take(10)
+    ((client, use),) = usage.drain(10)
     assert client == ApiClient("alice", "a", "Produce")
     assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
     assert use.timed == min(requests, TIMED)
@@ -69,9 +69,24 @@ def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, re
 
 def test_a_wait_is_remote_time(usage: ClientUsage) -> None:
     counted(usage, "Fetch", Channel("a"), local_complete=6_000)
-    ((_, use),) = usage.take(10)
+    ((_, use),) = usage.drain(10)
     _, local, remote, *_ = use.phases
     assert local == {0: 1} and remote == {13: 1}  # under 1,024 ns; 14 us are 13 ticks
+
+
+@pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
+def test_the_time_of_a_forwarded_request_is_remote(usage: ClientUsage, requests: int) -> None:
+    tap = usage.tap("Produce")
+    assert tap is not None
+    forwarded: Any = Request(Channel("a"))
+    for _ in range(requests):
+        tap.forwarded(forwarded, 13, 50)
+    ((client, use),) = usage.drain(10)
+    assert client == ApiClient("alice", "a", "Produce")
+    assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
+    timed = min(requests, TIMED)
+    assert use.timed == timed
+    assert use.phases == ({0: timed}, {0: timed}, {13: timed}, {0: timed}, {}, {13: timed})
 
 
 def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUsage) -> None:
@@ -80,7 +95,7 @@ def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUs
         counted(usage, api, Channel("a"), 2)
     counted(usage, "Produce", Channel("a", principal="bob"))
     counted(usage, "Produce", Channel(None))
-    found = {client: use.requests for client, use in usage.take(10)}
+    found = {client: use.requests for client, use in usage.drain(10)}
     assert found == {
         ApiClient("alice", "a", "Produce"): 3,
         ApiClient("alice", "a", "Fetch"): 3,
@@ -95,7 +110,7 @@ def test_more_askers_than_rows_are_one_row_without_a_name(
 ) -> None:
     for number in range(clients):
         counted(usage, "Produce", Channel(f"client-{number}"))
-    rows = dict(usage.take(3))
+    rows = dict(usage.drain(3))
     assert sum(use.requests for use in rows.values()) == clients
     assert (rows[None].requests if None in rows else 0) == others
 
@@ -109,9 +124,9 @@ def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
     tap.errors_counted(request, {6: 1})
     tap.throttled(request, 200)
     tap.throttled(request, 300)
-    ((_, use),) = usage.take(10)
+    ((_, use),) = usage.drain(10)
     assert use.errors == {3: 2, 6: 2} and use.throttle_ms == 500
-    assert list(usage.take(10)) == []
+    assert list(usage.drain(10)) == []
 
 
 BUSY = "busy"
@@ -165,7 +180,7 @@ async def test_the_rate_is_over_the_last_seconds_and_the_history_over_minutes(
     assert row(broker).bytes_in_per_s == 0
 
 
-async def test_which_limits_govern_a_client_is_said_and_time_is_known_while_it_is_measured(
+async def test_which_limits_govern_a_client_is_reported_and_time_is_known_while_it_is_measured(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect(BUSY)
@@ -179,9 +194,7 @@ async def test_which_limits_govern_a_client_is_said_and_time_is_known_while_it_i
     assert row(broker).request_percentage is not None
 
 
-async def test_accounts_are_brought_up_to_date_though_nobody_looks(
-    broker: RunningBroker, mock_clock: MockClock
-) -> None:
+async def test_accounts_are_updated_without_readers(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect(BUSY)
     await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
     accounts = broker.server.socket_server.accounts._accounts
@@ -202,7 +215,7 @@ async def test_the_page_for_prometheus_has_them(broker: RunningBroker, mock_cloc
     assert f"kafka_server_client_connections{labels} 1\n" in page
 
 
-async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_together(
+async def test_a_rule_that_does_not_exist_is_judged_by_the_sum_of_its_clients(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = [await broker.connect(BUSY), await broker.connect(BUSY)]

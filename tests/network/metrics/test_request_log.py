@@ -66,7 +66,7 @@ async def test_nothing_is_logged_unless_it_is_asked_for(
     assert not any(part.wants_all for api in broker.server.socket_server.metrics for part in api.parts)
 
 
-async def test_a_line_has_who_what_how_long_and_how_it_ended(
+async def test_a_line_has_the_client_the_request_its_time_and_its_outcome(
     broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await change(broker, apis="Produce")
@@ -109,7 +109,7 @@ async def test_it_is_switched_on_and_off_while_clients_are_there(
         assert len(lines(caplog)) == logged
 
 
-async def test_no_answer_is_given_by_heart_while_it_is_logged(
+async def test_no_answer_is_given_from_the_cache_while_it_is_logged(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await broker.connect()
@@ -126,7 +126,7 @@ async def test_no_answer_is_given_by_heart_while_it_is_logged(
 
 
 @takes_effect("request.log.client.ids")
-async def test_a_client_id_has_all_its_requests_logged_and_nobody_else_any(
+async def test_a_client_id_has_all_its_requests_logged_and_no_other_client_any(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await change(broker, client_ids="watched,other")
@@ -150,19 +150,23 @@ async def test_fetch_stands_for_consumers_and_followers(broker: RunningBroker) -
 
 
 @takes_effect("request.log.max.per.second")
-@pytest.mark.parametrize(("asked", "written"), [(2, 2), (3, 3), (4, 3)])
+@pytest.mark.parametrize(("requests", "written"), [(2, 2), (3, 3), (4, 3)])
 async def test_a_second_has_no_more_lines_than_it_may(
-    broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, asked: int, written: int
+    broker: RunningBroker,
+    mock_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+    requests: int,
+    written: int,
 ) -> None:
     await change(broker, apis="ApiVersions", max_per_second="3")
     client = await broker.connect()
-    for _ in range(asked):
+    for _ in range(requests):
         await client.ask(ApiVersionsRequest("x", "1"), 3)
     log = broker.server.socket_server.request_log
-    assert (len(lines(caplog)), log.written, log.left_out) == (written, written, asked - written)
+    assert (len(lines(caplog)), log.written, log.left_out) == (written, written, requests - written)
     mock_clock.jump(1)
     await client.ask(ApiVersionsRequest("x", "1"), 3)
-    assert lines(caplog)[-1].get("left_out", 0) == asked - written
+    assert lines(caplog)[-1].get("left_out", 0) == requests - written
     mock_clock.jump(1)
     await client.ask(ApiVersionsRequest("x", "1"), 3)
     assert "left_out" not in lines(caplog)[-1]

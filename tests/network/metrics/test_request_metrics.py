@@ -24,7 +24,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import batch_of, create_topic, produce_request, produce_request_of
-from tests.support.rig import Rig
+from tests.support.rig import Rig, unused_route
 from tests.support.running import RunningBroker, running_broker
 
 
@@ -114,11 +114,11 @@ def test_the_clock_is_looked_at_once_for_a_burst_of_answers(answers: int, looks:
     """Each look is a millisecond later than the one before: so many answers lay that much longer."""
     rig = Rig(1_000_000, 100_000)
     metrics = RequestMetrics("Produce", 9)
-    route = SimpleNamespace(metrics=metrics)
+    route = unused_route(metrics)
     for _ in range(answers):
         channel, _ = rig.connect()
         channel.mute_state = PENDING
-        request = Request(rig.responder, channel, route, b"", 0, 0)  # type: ignore[arg-type]
+        request = Request(rig.responder, channel, route, b"", 0, 0)
         request.dequeued = request.completed = 0
         request.reply = b"answer"
         rig.responder.responses.append(request)
@@ -252,7 +252,7 @@ async def test_an_append_without_an_answer_has_its_error_counted(
         assert api(broker, "Produce").by_error() == {0: 0, 3: 1}
 
 
-async def test_answers_by_heart_are_counted_and_have_no_phases(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_cached_answers_are_counted_and_have_no_phases(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         for _ in range(3):

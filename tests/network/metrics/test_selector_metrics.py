@@ -32,12 +32,12 @@ def totals(broker: RunningBroker) -> SelectorTotals:
 async def test_requests_and_answers_are_counted_whole(broker: RunningBroker) -> None:
     client = await broker.connect()
     for _ in range(3):
-        await client.ask(ApiVersionsRequest("x", "1"), 3)  # two of them by heart
-    told = totals(broker)
-    assert (told.opened, told.closed, told.received, told.sent) == (1, 0, 3, 3)
+        await client.ask(ApiVersionsRequest("x", "1"), 3)  # two of them from the cache
+    counted = totals(broker)
+    assert (counted.opened, counted.closed, counted.received, counted.sent) == (1, 0, 3, 3)
     (channel,) = broker.server.socket_server.channels()
-    assert (told.bytes_in, told.bytes_out) == (channel.bytes_in, channel.bytes_out)
-    assert told.bytes_in == 3 * (4 + 10 + len(client.client_id or "") + 1 + 2 + 2 + 1)
+    assert (counted.bytes_in, counted.bytes_out) == (channel.bytes_in, channel.bytes_out)
+    assert counted.bytes_in == 3 * (4 + 10 + len(client.client_id or "") + 1 + 2 + 2 + 1)
 
 
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
@@ -50,8 +50,8 @@ async def test_requests_that_came_together_are_all_received_and_sent(tmp_path: P
         await client.send(ApiVersionsRequest("x", "1"), 3)
         for key, version in ((0, 9), (0, 9), (18, 3)):
             await client.receive(key, version)
-        told = totals(broker)
-        assert (told.received, told.sent) == (5, 4)
+        counted = totals(broker)
+        assert (counted.received, counted.sent) == (5, 4)
         metrics = broker.server.socket_server.metrics.by_name
         assert (metrics["Produce"].requests, metrics["ApiVersions"].requests) == (3, 1)
 
@@ -117,11 +117,11 @@ async def test_logins_are_counted_by_how_they_ended(tmp_path: Path, mock_clock: 
             await client.ask(SaslAuthenticateRequest(b"\0alice\0" + password), version)
         mock_clock.jump(1)  # lets the failed one go
         await wait_all_tasks_blocked(0.02)
-        told = totals(broker)
-        assert (told.logins, told.failed_logins, told.logins_without_reauth) == (2, 1, 1)
+        counted = totals(broker)
+        assert (counted.logins, counted.failed_logins, counted.logins_without_reauth) == (2, 1, 1)
 
 
-async def test_connections_are_told_apart_by_their_software(broker: RunningBroker) -> None:
+async def test_connections_are_distinguished_by_their_software(broker: RunningBroker) -> None:
     for name in ("java", "java", "franz"):
         client = await broker.connect()
         await client.ask(ApiVersionsRequest(name, "4.1"), 3)
@@ -136,7 +136,7 @@ async def test_connections_are_told_apart_by_their_software(broker: RunningBroke
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-async def test_no_more_than_a_hundred_kinds_of_software_are_told_apart(
+async def test_no_more_than_a_hundred_kinds_of_software_are_distinguished(
     broker: RunningBroker, more: int
 ) -> None:
     for number in range(MAX_CLIENTS + more):

@@ -97,7 +97,7 @@ async def test_keys_in_the_settings_themselves(tmp_path: Path) -> None:
 
 
 @takes_effect("ssl.client.auth", "ssl.truststore.location", "ssl.truststore.certificates")
-async def test_who_is_trusted_and_whether_anybody_must_be(broker: RunningBroker) -> None:
+async def test_trusted_certificates_and_whether_one_is_required(broker: RunningBroker) -> None:
     known = certificates()
     assert (await alter_tls(broker, client_auth="required"))[0] == ErrorCode.INVALID_REQUEST
     trust = known.authority.certificate
@@ -164,7 +164,7 @@ def test_the_client_of_these_tests_checks_what_it_is_shown() -> None:
     assert certificates().client_context().verify_mode is ssl.CERT_REQUIRED
 
 
-async def test_many_handshakes_at_once_leave_everybody_else_a_turn(
+async def test_many_handshakes_at_once_leave_all_others_a_turn(
     broker: RunningBroker,
 ) -> None:
     """A step of a handshake is worth a hundred requests, and after a restart all clients come at once."""

@@ -21,7 +21,8 @@ from broker.quotas.entity import Entity
 from tests.network.test_login import MODULE, log_in
 from tests.network.test_pipelining import encoded, stored
 from tests.support.certificates import certificates, tls_settings
-from tests.support.hostile import framed, is_served, told, until
+from tests.support.hostile import framed, is_served, log_texts, until
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import OPENED, WireClient
@@ -59,15 +60,15 @@ def channels(broker: RunningBroker) -> list[Channel]:
     return list(broker.server.socket_server.channels())
 
 
-async def raw(broker: RunningBroker, said: bytes = b"") -> trio.SocketStream:
+async def raw(broker: RunningBroker, sent: bytes = b"") -> trio.SocketStream:
     stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
     OPENED.append(stream)
-    await stream.send_all(said)
+    await stream.send_all(sent)
     return stream
 
 
-async def ends(stream: trio.SocketStream, seconds: float = 1) -> bool:
-    with trio.move_on_after(seconds), contextlib.suppress(trio.BrokenResourceError):
+async def ends(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(WITHIN_S), contextlib.suppress(trio.BrokenResourceError):
         while await stream.receive_some(4_096):
             pass
         return True
@@ -93,7 +94,7 @@ async def test_a_request_in_the_same_packet_as_the_end_of_the_handshake_is_answe
     with contextlib.suppress(ssl.SSLWantReadError):
         tls.do_handshake()
     await stream.send_all(outgoing.read())
-    with trio.fail_after(5):
+    with trio.fail_after(WITHIN_S):
         while True:
             incoming.write(await stream.receive_some(65_536))
             try:
@@ -116,7 +117,7 @@ async def test_a_thousand_requests_in_a_few_records_are_all_answered(
     stream = b"".join(encoded(ApiVersionsRequest("test", "1"), 3, number) for number in range(1_000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.stream.send_all, stream)
-        with trio.fail_after(5):
+        with trio.fail_after(WITHIN_S):
             for number in range(1_000):
                 assert (await client.receive_frame())[:4] == struct.pack(">i", number)
 
@@ -140,7 +141,7 @@ async def test_large_batches_come_back_as_they_went(tmp_path: Path, size: int, t
             max_bytes=1 << 30,
             topics=[FetchTopic("events", partitions=[partition])],
         )
-        with trio.fail_after(10):
+        with trio.fail_after(WITHIN_S):
             answer = await client.ask(wanted, 11)
         records = bytes(answer.responses[0].partitions[0].records)
         assert all(value in records for value in values)
@@ -162,7 +163,7 @@ async def test_a_reader_that_stops_gets_the_rest_when_it_goes_on(
     assert channel.send is not None
     other = await broker.connect_tls(certificates().client_context())
     assert await is_served(other)
-    with trio.fail_after(10):
+    with trio.fail_after(WITHIN_S):
         _, answer = await client.receive(1, 11)
     assert len(answer.responses[0].partitions[0].records) > 5_000_000
     await until(lambda: channel.send is None)
@@ -181,7 +182,7 @@ async def test_silent_requests_and_then_the_end_are_all_stored(
     assert await is_served(client)
 
 
-async def test_connections_that_are_torn_off_leave_nothing_behind(
+async def test_connections_that_are_reset_leave_nothing_behind(
     broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(60):
@@ -195,7 +196,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
     await until(lambda: len(channels(broker)) == 1)
-    assert told(caplog) == []
+    assert log_texts(caplog) == []
     assert broker.server.socket_server.frames.outstanding == 0
     assert await is_served(client)
 
@@ -204,15 +205,15 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    "said", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", framed(b"\0\x12\0\3" + bytes(20)), bytes(range(256)) * 100]
+    "sent", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", framed(b"\0\x12\0\3" + bytes(20)), bytes(range(256)) * 100]
 )
 async def test_what_is_not_tls_ends_with_one_line(
-    broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, said: bytes
+    broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     """Plaintext on the TLS port."""
     caplog.set_level(logging.INFO)
-    assert await ends(await raw(broker, said))
-    (line,) = told(caplog)
+    assert await ends(await raw(broker, sent))
+    (line,) = log_texts(caplog)
     assert line.startswith("the TLS handshake failed: ")
     assert await is_served(client)
 
@@ -226,11 +227,11 @@ async def test_tls_on_a_port_without_it_ends_with_one_line(
         caplog.clear()
         with pytest.raises(trio.BrokenResourceError):
             await running.connect_tls(certificates().client_context())
-        (line,) = told(caplog)
+        (line,) = log_texts(caplog)
         assert line.startswith("Invalid receive (size = 369")
 
 
-async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
+async def test_an_abandoned_handshake_is_closed_in_time(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half a ClientHello, and no bytes at all."""
@@ -239,14 +240,14 @@ async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
         tmp_path, *tls_settings(), "connection.authentication.timeout.ms=5000"
     ) as running:
         caplog.clear()
-        streams = [await raw(running, said) for said in (b"", b"\x16\3\1\2\0\1\0") for _ in range(25)]
+        streams = [await raw(running, first) for first in (b"", b"\x16\3\1\2\0\1\0") for _ in range(25)]
         await until(lambda: len(channels(running)) == 50)
         begun = trio.current_time()
         await trio.sleep(4.9 - (trio.current_time() - begun))
         assert len(channels(running)) == 50
         await trio.sleep(0.2)
         assert channels(running) == []
-        assert told(caplog) == ["not authenticated within 5000 ms"] * 50
+        assert log_texts(caplog) == ["not authenticated within 5000 ms"] * 50
         assert all([await ends(stream) for stream in streams])
 
 
@@ -256,7 +257,7 @@ async def test_a_client_hello_of_16_mb_is_refused_at_once(
     caplog.set_level(logging.INFO)
     hello = b"\1\xff\xff\xff\3\3" + bytes(58)
     assert await ends(await raw(broker, b"\x16\3\1" + struct.pack(">H", len(hello)) + hello))
-    assert told(caplog) == ["the TLS handshake failed: excessive message size"]
+    assert log_texts(caplog) == ["the TLS handshake failed: excessive message size"]
 
 
 # Names
@@ -276,7 +277,7 @@ async def test_the_subject_of_a_certificate_is_the_user_that_quotas_bind(
         assert answer.throttle_time_ms == 1_000
 
 
-async def test_without_a_certificate_nobody_gets_in_where_one_is_required(
+async def test_without_a_certificate_no_client_gets_in_where_one_is_required(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -288,7 +289,7 @@ async def test_without_a_certificate_nobody_gets_in_where_one_is_required(
             client = await running.connect_tls(context)
             assert await client.is_closed()
         await until(lambda: channels(running) == [])
-        assert [line.partition(": ")[2] for line in told(caplog)] == [
+        assert [line.partition(": ")[2] for line in log_texts(caplog)] == [
             "peer did not return a certificate",
             "certificate verify failed",
         ]
@@ -305,7 +306,7 @@ async def test_rules_make_short_names_of_subjects(tmp_path: Path, caplog: pytest
         caplog.clear()
         unnamed = await running.connect_tls(known.client_context(known.server))
         assert await unnamed.is_closed()
-        assert told(caplog) == ["no rule of ssl.principal.mapping.rules matches CN=broker"]
+        assert log_texts(caplog) == ["no rule of ssl.principal.mapping.rules matches CN=broker"]
 
 
 # SASL_SSL
@@ -331,7 +332,7 @@ async def test_the_login_names_the_user_and_not_the_certificate(
     assert await is_served(client)
 
 
-async def test_a_failed_login_over_tls_is_told_at_once_and_closed_after_the_delay(
+async def test_a_failed_login_over_tls_is_reported_at_once_and_closed_after_the_delay(
     sasl_broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await sasl_broker.connect_tls(certificates().client_context())
@@ -345,7 +346,7 @@ async def test_a_failed_login_over_tls_is_told_at_once_and_closed_after_the_dela
     assert await client.stream.receive_some(1) == b""  # close_notify
 
 
-async def test_who_does_not_log_in_is_closed_in_time_and_who_has_is_not(
+async def test_a_client_that_does_not_log_in_is_closed_in_time_and_who_has_is_not(
     sasl_broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     silent, client = [await sasl_broker.connect_tls(certificates().client_context()) for _ in "ab"]
@@ -360,14 +361,12 @@ async def test_who_does_not_log_in_is_closed_in_time_and_who_has_is_not(
     assert await is_served(client)
 
 
-async def test_a_key_that_everybody_can_read_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_world_readable_key_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = tmp_path / "store.pem"
     store.write_text(certificates().server.text())
     store.chmod(0o644)
     async with running_broker(tmp_path, *tls_settings(keystore_location=str(store))):
-        assert told(caplog) == ["the private key is readable by all users of this machine"]
+        assert log_texts(caplog) == ["the private key is readable by all users of this machine"]
 
 
 async def test_a_renewed_certificate_is_shown_to_new_connections_and_a_broken_one_is_told_of_once(

@@ -17,8 +17,8 @@ from tests.support.running import RunningBroker, running_broker
 def logins(broker: RunningBroker) -> tuple[float, float, float]:
     """Succeeded, failed, without re-authentication."""
     (processor,) = broker.server.socket_server.processors()
-    told = totals_of(processor, broker.server.clock.ns())
-    return told.logins, told.failed_logins, told.logins_without_reauth
+    totals = totals_of(processor, broker.server.clock.ns())
+    return totals.logins, totals.failed_logins, totals.logins_without_reauth
 
 
 def connections(broker: RunningBroker) -> list[Channel]:
@@ -33,7 +33,7 @@ async def test_handshakes_are_logins_where_no_other_follows(tmp_path: Path) -> N
         assert await stranger.is_closed()
         gone = await trio.open_tcp_stream("127.0.0.1", broker.port)
         await until(lambda: len(connections(broker)) == 2)
-        await gone.aclose()  # no failure: nobody has tried anything
+        await gone.aclose()  # no failure: no handshake began
         await until(lambda: len(connections(broker)) == 1)
         assert logins(broker) == (1, 1, 1)
 
@@ -50,7 +50,7 @@ async def test_before_a_login_only_a_handshake_that_fails_is_counted(tmp_path: P
             await until(lambda: logins(broker) == (1, 1, 0))
 
 
-async def test_connections_are_told_apart_by_their_cipher(tmp_path: Path) -> None:
+async def test_connections_are_distinguished_by_their_cipher(tmp_path: Path) -> None:
     async with running_broker(tmp_path, *tls_settings()) as broker:
         old = certificates().client_context()
         old.maximum_version = old.minimum_version.TLSv1_2
@@ -71,7 +71,7 @@ async def test_connections_are_told_apart_by_their_cipher(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-async def test_no_more_than_a_hundred_ciphers_are_told_apart(tmp_path: Path, more: int) -> None:
+async def test_no_more_than_a_hundred_ciphers_are_distinguished(tmp_path: Path, more: int) -> None:
     async with running_broker(tmp_path) as broker:
         for number in range(MAX_CLIENTS + more):
             await broker.connect()

@@ -18,7 +18,7 @@ from broker.network.connection.send import Part, Send
 from broker.network.tls.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsReceive, TlsSocket
 from tests.network.connection.test_send import Region
 from tests.support.hostile import framed
-from tests.support.tls_peer import connected, fill_kernel
+from tests.support.tls_peer import connected, facing, fill_kernel
 
 
 def new_receive(tls: TlsSocket, limit: int = 1 << 24) -> TlsReceive:
@@ -131,7 +131,7 @@ def test_close_notify_is_the_end_and_comes_after_what_is_before_it() -> None:
             receive.next_buffered() if receive.has_buffered else receive.read(tls)
 
 
-def test_an_end_without_close_notify_is_told_apart() -> None:
+def test_an_end_without_close_notify_is_distinguished() -> None:
     with connected() as (tls, peer):
         peer.sock.shutdown(socket.SHUT_WR)
         with pytest.raises(EndOfStream, match="without close_notify"):
@@ -258,3 +258,55 @@ def unasked(waiting: int) -> type[OSError]:
         except OSError as error:
             return type(error)
     raise AssertionError("nothing was there to be read")
+
+
+# The client's side
+
+
+def shaken(client: TlsSocket, server: TlsSocket) -> bool:
+    """Whether both sides finish their handshake."""
+    done = [False, False]
+    for _ in range(10):
+        done = [client.handshake() or done[0], server.handshake() or done[1]]
+        if all(done):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_the_clients_side_carries_the_same_frames_both_ways(version: str) -> None:
+    stream = b"".join(map(framed, BODIES))
+    with facing(ssl_enabled_protocols=(version,)) as (client, server):
+        assert shaken(client, server) and client.cipher() == server.cipher()
+        assert client.cipher()[1] == version
+        for sender, receiver in ((client, server), (server, client)):
+            receive, found, at = new_receive(receiver), [], 0
+            for _ in range(100):
+                with contextlib.suppress(BlockingIOError):
+                    at += sender.send(stream[at : at + 100_000]) if at < len(stream) else 0
+                found += frames_of(receive, receiver)
+            assert found == BODIES
+
+
+def test_the_clients_side_refuses_a_certificate_for_another_host() -> None:
+    with facing("kafka.example") as (client, server):
+        with pytest.raises(TlsError, match="certificate verify failed"):
+            shaken(client, server)
+        # The server learns why by an alert.
+        with pytest.raises(TlsError, match="alert"):
+            server.handshake()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_the_clients_side_accepts_names_and_addresses_of_the_certificate(host: str) -> None:
+    with facing(host) as (client, server):
+        assert shaken(client, server)
+
+
+def test_the_clients_side_ends_with_a_server_that_closes_in_the_handshake() -> None:
+    with facing() as (client, server):
+        assert not client.handshake()
+        server._sock.recv(65_536)
+        server._sock.close()
+        with pytest.raises(EndOfStream):
+            client.handshake()

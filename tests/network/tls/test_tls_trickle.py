@@ -17,6 +17,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from tests.network.test_live_listeners import ports
 from tests.support.certificates import certificates
 from tests.support.hostile import is_served
+from tests.support.machine_speed import WITHIN_S
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect_tls
@@ -71,7 +72,7 @@ async def tls_client(broker: RunningBroker) -> WireClient:
 
 
 async def test_everything_leaves_whole(broker: RunningBroker) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(WITHIN_S):
         client = await tls_client(broker)
         assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0
         values = [bytes([number]) * 90_000 for number in range(5)]

@@ -31,7 +31,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 """How long a page may take for what it shows at once on a machine that does nothing else."""
 
 JSON: Final = {"Content-Type": "application/json"}

@@ -131,7 +131,7 @@ def test_signing_out_everywhere_ends_every_browser_of_the_token_and_their_live_s
     page.troubles.clear()
 
 
-def test_an_administrator_signs_everybody_out(
+def test_an_administrator_signs_all_users_out(
     browser: Any, served: ServedConsole, page: Watched, expect: Any
 ) -> None:
     page.sign_in()
@@ -147,7 +147,7 @@ def test_an_administrator_signs_everybody_out(
     page.troubles.clear()
 
 
-def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect: Any) -> None:
+def test_the_last_administrator_cannot_be_removed(page: Watched, expect: Any) -> None:
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_label("Revoke root").click()
@@ -159,7 +159,9 @@ def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect:
 
 
 @pytest.mark.parametrize("token", ["viewer-token", "editor-token"])
-def test_who_may_not_make_tokens_is_told_so_before_he_tries(page: Watched, expect: Any, token: str) -> None:
+def test_a_user_that_may_not_make_tokens_is_told_before_trying(
+    page: Watched, expect: Any, token: str
+) -> None:
     page.sign_in(token)
     opened = page.go("/access")
     expect(opened.locator("tbody tr")).to_have_count(3)
@@ -188,7 +190,7 @@ def test_the_page_says_until_when_a_token_is_good(page: Watched, expect: Any, br
     expect(row.locator('[data-label="Expires"]')).to_have_text(re.compile("in (29|30) days"))
 
 
-def test_a_token_that_somebody_else_changed_shows_both_versions(
+def test_a_token_with_a_concurrent_change_shows_both_versions(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     page.sign_in()

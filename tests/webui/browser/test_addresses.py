@@ -16,7 +16,7 @@ ONE = (("ip", "10.0.0.7"),)
 def addresses(page: Watched, broker: FakeBroker) -> Any:
     broker.version = 5
     broker.set(ONE, {IP_KEY: 20.0})
-    broker.address_uses = [use("10.0.0.7", 12.0, held=3, max_connections=5), use("10.0.0.9", 9.0)]
+    broker.address_uses = [use("10.0.0.7", 12.0, throttled=3, max_connections=5), use("10.0.0.9", 9.0)]
     page.sign_in()
     return page.go("/ip-quotas")
 
@@ -85,6 +85,7 @@ def test_the_default_is_chosen_and_not_typed(addresses: Any, expect: Any, broker
     addresses.get_by_label("Limited addresses").select_option("default")
     expect(addresses.get_by_label("Address", exact=True)).to_be_hidden()
     addresses.get_by_label("New connections per second").fill("30")
+    expect(addresses.get_by_text("matches this limit")).to_be_visible()  # the preview moves the button
     addresses.get_by_role("button", name="Save limit").click()
     expect(row(addresses, "Every other address")).to_contain_text("30/s")
     expect(row(addresses, "10.0.0.9")).to_contain_text("default")
@@ -103,7 +104,7 @@ def test_a_rate_that_makes_no_sense_stands_beside_its_field(addresses: Any, expe
     expect(addresses.get_by_label("Edit the limit of 10.0.0.7")).to_be_focused()
 
 
-def test_both_versions_are_shown_where_somebody_was_quicker(
+def test_both_versions_are_shown_after_a_concurrent_edit(
     addresses: Any, expect: Any, broker: FakeBroker
 ) -> None:
     addresses.get_by_label("Edit the limit of 10.0.0.7").click()

@@ -28,7 +28,7 @@ def audit(page: Watched, broker: FakeBroker) -> Any:
     return page.go("/audit")
 
 
-def test_a_change_says_who_from_where_and_from_what_to_what(audit: Any, expect: Any) -> None:
+def test_a_change_names_its_author_and_address_and_both_values(audit: Any, expect: Any) -> None:
     rows = audit.locator("tbody tr")
     expect(rows).to_have_count(3)
     for words in ("<b>bob</b>", "REST", "10.0.0.1", "client id", "app", "1 MB/s", "2 MB/s"):
@@ -50,7 +50,7 @@ def test_an_undo_says_first_what_it_does(audit: Any, expect: Any, broker: FakeBr
     assert broker.rows[APP].value("producer_byte_rate") == 1e6
 
 
-def test_an_undo_that_came_too_late_is_told(audit: Any, expect: Any, broker: FakeBroker) -> None:
+def test_an_undo_that_came_too_late_is_reported(audit: Any, expect: Any, broker: FakeBroker) -> None:
     audit.get_by_label("Undo change 3").click()
     expect(audit.get_by_role("button", name="Undo this change")).to_be_enabled()
     broker.set(APP, {"producer_byte_rate": 9e6})
@@ -71,7 +71,7 @@ def test_the_filters_are_kept_in_the_address_and_in_the_export(audit: Any, expec
     audit.reload()
     expect(audit.locator("tbody tr")).to_have_count(1)
     expect(audit.locator("#export-csv")).to_have_attribute(
-        "href", "/api/v1/audit:export?kind=topic&people=true&format=csv"
+        "href", "/api/v1/audit:export?kind=topic&without_broker=true&format=csv"
     )
     with audit.expect_download() as download:
         audit.locator("#export-csv").click()

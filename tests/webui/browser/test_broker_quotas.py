@@ -90,7 +90,7 @@ def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: F
         ("Users", "a,,b", "Empty name"),
     ],
 )
-def test_what_makes_no_sense_is_said_beside_the_field(
+def test_invalid_input_is_reported_beside_the_field(
     limits: Any, expect: Any, label: str, typed: str, trouble: str
 ) -> None:
     editor = edit(limits, label)
@@ -105,7 +105,7 @@ def test_the_brokers_own_refusal_is_shown_in_its_words(limits: Any, expect: Any)
     expect(editor.locator(".field-error")).to_contain_text("must be a number from 0.01 to")
 
 
-def test_the_effect_of_each_kind_of_setting_is_told(limits: Any, expect: Any) -> None:
+def test_the_effect_of_each_kind_of_setting_is_reported(limits: Any, expect: Any) -> None:
     for label, typed, words in (
         ("Topics", "9", "There are 9 now: no further topics can be created."),
         ("Topics", "12", "There are 9 now; 3 more can be created."),
@@ -122,9 +122,7 @@ def test_the_effect_of_each_kind_of_setting_is_told(limits: Any, expect: Any) ->
     expect(editor.locator(".reach")).to_contain_text("unmuted at once")
 
 
-def test_a_change_of_somebody_else_is_not_overwritten_unseen(
-    limits: Any, expect: Any, broker: FakeBroker
-) -> None:
+def test_a_concurrent_change_is_not_overwritten_unseen(limits: Any, expect: Any, broker: FakeBroker) -> None:
     editor = edit(limits, "Produce")
     editor.locator("input").fill("3 MB")
     broker.configs[PRODUCE] = "2000000"
@@ -147,8 +145,23 @@ def test_a_held_connection_names_the_brokers_quota_as_its_rule(
         throttled(quota_type="broker_produce", entity=(), tags=(("broker quota", "produce bytes"),))
     ]
     page.sign_in()
-    held = page.go("/throttled").locator("#table tbody tr")
-    expect(held.locator("a.rule")).to_have_text("broker quota:produce bytes")
-    expect(held.locator("a.rule")).to_have_attribute("href", "/broker-quotas")
+    rows = page.go("/throttled").locator("#table tbody tr")
+    expect(rows.locator("a.rule")).to_have_text("broker quota:produce bytes")
+    expect(rows.locator("a.rule")).to_have_attribute("href", "/broker-quotas")
     page.page.locator("#filter").fill("broker quota: produce")
-    expect(held).to_have_count(1)
+    expect(rows).to_have_count(1)
+
+
+def test_a_held_connection_names_the_upstream_node_where_the_limit_holds(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.throttled_rows = [throttled("a", upstream_node=2), throttled("b", connection_id="b")]
+    page.sign_in()
+    opened = page.go("/throttled")
+    rows = opened.locator("#table tbody tr")
+    expect(rows.filter(has_text="at node")).to_have_count(1)
+    expect(rows.filter(has_text="at node 2")).to_contain_text("client ida")
+    recent = opened.locator("#recent-throttles li")
+    expect(recent.filter(has_text="at node 2")).to_have_count(1)
+    page.page.locator("#filter").fill("at node 2")
+    expect(rows).to_have_count(1)

@@ -108,5 +108,5 @@ def test_the_last_hour_of_throttles_stands_below_them(page: Watched, expect: Any
     remember(page)
     page.sign_in()
     opened = page.go("/throttled")
-    expect(opened.locator("#hour path.line.held")).to_have_count(1)
+    expect(opened.locator("#hour path.line.throttled")).to_have_count(1)
     expect(opened.locator("#hour text.axis", has_text="60 min")).to_be_visible()

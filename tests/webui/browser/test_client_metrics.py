@@ -48,7 +48,7 @@ def write(page: Any, name: str, match: str = "") -> None:
 
 
 def alter(broker: FakeBroker, name: str, wanted: dict[str, str]) -> None:
-    """Somebody else does."""
+    """Another user does."""
     ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
     alteration = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, name), ops)
     assert broker.telemetry.configure(
@@ -72,7 +72,7 @@ def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
     assert broker.telemetry.world.image.client_metrics == {}
 
 
-def test_an_expression_that_is_none_is_told_before_it_is_saved(telemetry: Any, expect: Any) -> None:
+def test_an_expression_that_is_none_is_reported_before_it_is_saved(telemetry: Any, expect: Any) -> None:
     write(telemetry, "queues", "client_id=(")
     expect(telemetry.get_by_role("alert")).to_contain_text("missing )")
     telemetry.get_by_label("Client match").fill("client_id=nobody")
@@ -103,7 +103,7 @@ def test_a_subscription_is_removed_and_comes_back(telemetry: Any, expect: Any, b
     expect(subscription(telemetry, "queues")).to_contain_text("client_id=orders-1")
 
 
-def test_both_versions_are_shown_where_somebody_was_quicker(
+def test_both_versions_are_shown_after_a_concurrent_edit(
     telemetry: Any, expect: Any, broker: FakeBroker
 ) -> None:
     write(telemetry, "queues")
@@ -152,7 +152,7 @@ def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker
     expect(figure.locator("path.line")).to_have_attribute(
         "d", "M0.00 26.00L25.00 24.56L50.00 20.25L75.00 13.06L100.00 3.00"
     )
-    first, *_ = broker.telemetry.room.manager
+    first, *_ = broker.telemetry.state.manager
     broker.telemetry.say(first, NOW_MS + 6_000, queue=25.0)
     expect(figure).to_contain_text("25")
     telemetry.get_by_label("Search metrics").fill("LATENCY")

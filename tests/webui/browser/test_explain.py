@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.views import NodeUse
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import connection
@@ -34,6 +35,18 @@ def test_whoever_is_connected_is_a_click_away(ruled: Watched, expect: Any) -> No
     expect(verdict(opened, "Produce")).to_contain_text("No limit")
     expect(verdict(opened, "New connections")).to_contain_text("20/s")
     expect(opened).to_have_url(f"{ruled.console.pages}/explain?user=alice&client_id=app&ip=10.0.0.7")
+
+
+def test_a_limit_at_each_upstream_node_shows_the_use_there(
+    ruled: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.at_nodes[FETCH] = (NodeUse(1, 5e5, 0), NodeUse(2, 3e6, 1_000), NodeUse(-1, 0.0, 0))
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    nodes = verdict(opened, "Fetch").locator("[data-node]")
+    expect(nodes).to_have_count(3)
+    expect(nodes.nth(0)).to_have_text("at node 1500 kB/s")
+    expect(nodes.nth(1)).to_have_text("at node 23 MB/s, 1\u202f000 ms")
+    expect(nodes.nth(2)).to_contain_text("before its node is known")
 
 
 def test_the_eight_rules_stand_in_order_with_the_one_that_governs(ruled: Watched, expect: Any) -> None:

@@ -171,7 +171,7 @@ def test_a_page_on_another_port_changes_nothing_and_reads_nothing(
 
 
 def test_the_session_is_not_sent_to_other_services_of_this_machine(page: Watched, broker: FakeBroker) -> None:
-    """Cookies ignore ports: whoever else listens on 127.0.0.1 would be sent those of 127.0.0.1."""
+    """Cookies ignore ports: browsers send those of 127.0.0.1 to every server on 127.0.0.1."""
     opened = page.page
     opened.goto(f"{page.console.address}/?code={broker.links.make(monotonic_ms())}")
     assert opened.title() == "Overview · Weir"

@@ -1,4 +1,4 @@
-"""Insights in a browser: what the tables say, and what is said where there are none."""
+"""Insights in a browser: the tables, and the messages without tables."""
 
 import json
 import re
@@ -130,7 +130,7 @@ def test_other_days_and_another_order_are_asked_for(insights: Any, expect: Any) 
     expect(insights.locator("#range")).to_have_text("2026-01-03 to 2026-01-09, in UTC")
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_there(
+def test_what_cannot_be_read_is_reported_and_the_rest_is_there(
     page: Watched, expect: Any, warehouse: Path
 ) -> None:
     shutil.rmtree(warehouse / "gold" / "connection_storms")
@@ -164,7 +164,7 @@ def test_without_tables_it_says_what_fills_them(page: Watched, expect: Any, ware
     expect(insights.locator("#usage")).to_be_visible()
 
 
-def test_tables_that_are_old_are_said_to_be(page: Watched, expect: Any, warehouse: Path) -> None:
+def test_tables_that_are_old_are_reported_to_be(page: Watched, expect: Any, warehouse: Path) -> None:
     log = log_of(warehouse, "usage_per_minute")
     written_ms = deltalake.DeltaTable(log.parents[1]).history()[0]["timestamp"]
     log.write_text(log.read_text().replace(str(written_ms), str(written_ms - 2 * 86_400_000)))

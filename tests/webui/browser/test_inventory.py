@@ -21,7 +21,7 @@ def busy(page: Watched, broker: FakeBroker) -> Watched:
     return page
 
 
-def test_a_connection_says_who_it_is_and_whether_it_is_read(busy: Watched, expect: Any) -> None:
+def test_a_connection_row_has_its_client_and_its_mute_state(busy: Watched, expect: Any) -> None:
     opened = busy.go("/connections")
     row = opened.locator("tbody tr", has_text="alice")
     for words in ("app", "10.0.0.7", "PLAINTEXT", "apache-kafka-java", "4.1.1", "4\u202f321", "throttled"):

@@ -1,4 +1,4 @@
-"""What an operator sees: figures that live, throttles that count down, states that are drawn."""
+"""The pages in a browser: live values, throttles that count down, states as drawings."""
 
 import re
 import time
@@ -59,7 +59,7 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
         broker.throttled_rows = [throttled(connection_id=str(index)) for index in range(count)]
         expect(opened.locator("#nav-throttled")).to_have_text(str(count))
         expect(opened.locator(".tile", has_text="Throttled now").locator(".figure")).to_have_text(str(count))
-    expect(opened.locator("#held li")).to_have_count(2)
+    expect(opened.locator("#throttled-now li")).to_have_count(2)
     broker.throttled_rows = []
     expect(opened.locator("#nav-throttled")).to_be_hidden()
 
@@ -134,7 +134,7 @@ def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any
     broker.throttled_rows = []
     expect(row.locator(".left b")).to_have_text("released")
     expect(opened.locator("#table")).to_contain_text("No client is throttled")
-    expect(opened.locator("#lately li")).to_contain_text("1 time, longest 6\u202f000 ms")
+    expect(opened.locator("#recent-throttles li")).to_contain_text("1 time, longest 6\u202f000 ms")
 
 
 def test_a_client_that_is_throttled_again_stays_one_row(
@@ -275,7 +275,7 @@ def test_every_page_says_that_its_figures_are_stale(page: Watched, expect: Any) 
         expect(opened.locator("body")).to_have_attribute("data-stale", "yes")
 
 
-def test_a_session_that_ended_is_said_on_the_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
+def test_a_session_that_ended_is_reported_on_the_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/")
     expect(opened.locator("#live")).to_have_text("Live")

@@ -1,4 +1,4 @@
-"""Editing quotas in the browser: add, change, remove, undo, and what is said before."""
+"""Editing quotas in the browser: add, change, remove, undo, and the preview."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ def test_what_was_typed_is_kept_and_can_be_saved_after_signing_in(
     assert broker.rows[APP].value(PRODUCE) == 7e6
 
 
-def test_a_wrong_token_is_said_beside_its_field(typing: Any, expect: Any) -> None:
+def test_a_wrong_token_is_reported_beside_its_field(typing: Any, expect: Any) -> None:
     for given, words in (("", "Enter a token."), ("nonsense", "Unknown token.")):
         typing.get_by_label("Token").fill(given)
         typing.get_by_role("dialog").get_by_role("button", name="Log in").click()

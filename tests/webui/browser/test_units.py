@@ -1,4 +1,4 @@
-"""Figures for people, and what people type, as the pages' own script has them."""
+"""Formatted values, and parsed input, by the pages' own script."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,14 +25,14 @@ def call(browser: Any) -> Iterator[Call]:
 
 
 def test_sizes_have_three_digits_and_the_family_in_which_they_are_round(call: Call) -> None:
-    said = [
+    output = [
         call("bytes", value, binary)
         for value, binary in (
             (0, False), (999, False), (1_000, False), (1_049_000, False), (31_460_000, False),
             (999_500, False), (123_456_789_000, False), (1_048_576, True), (1_536, True), (1023, True),
         )
     ]  # fmt: skip
-    assert said == [
+    assert output == [
         "0 B", "999 B", "1 kB", "1.05 MB", "31.5 MB", "1 MB", "123 GB", "1 MiB", "1.5 KiB", "1\u202f023 B",
     ]  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_what_is_typed_is_read(call: Call) -> None:
     assert {text: call("readLimit", "producer_byte_rate", text).get("value") for text in typed} == typed
 
 
-def test_what_makes_no_sense_is_said(call: Call) -> None:
+def test_invalid_input_is_reported(call: Call) -> None:
     for text in (
         "0",
         "0 MB",
@@ -105,5 +105,7 @@ def test_a_rate_is_shown_in_the_unit_of_its_limit(call: Call) -> None:
 
 
 def test_durations_have_two_parts_at_most(call: Call) -> None:
-    said = [call("duration", ms) for ms in (0, 59_999, 60_000, 3_600_000, 5_400_000, 86_400_000, 100_000_000)]
-    assert said == ["0 s", "59 s", "1 min", "1 h 0 min", "1 h 30 min", "1 d 0 h", "1 d 3 h"]
+    output = [
+        call("duration", ms) for ms in (0, 59_999, 60_000, 3_600_000, 5_400_000, 86_400_000, 100_000_000)
+    ]
+    assert output == ["0 s", "59 s", "1 min", "1 h 0 min", "1 h 30 min", "1 d 0 h", "1 d 3 h"]

@@ -72,16 +72,16 @@ async def test_a_flood_that_never_ends_is_told_to_come_back(
     assert all(answer.headers[name] == value for name, value in SECURITY_HEADERS.items())
 
 
-async def test_who_asks_is_told_by_session_token_and_address(
+async def test_clients_are_identified_by_session_token_and_address(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret, _ = console.authenticator.sign_in("viewer-token", "10.0.0.1", None)
     other, _ = console.authenticator.sign_in("viewer-token", "10.0.0.1", None)
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
     turn_of = FairQueue.turn
 
     def turn(lines: FairQueue, identity: str) -> Turn:
-        asked[identity] += 1
+        requests[identity] += 1
         return turn_of(lines, identity)
 
     monkeypatch.setattr(FairQueue, "turn", turn)
@@ -97,7 +97,7 @@ async def test_who_asks_is_told_by_session_token_and_address(
         [(b"cookie", b"weir-8080=made-up")],
     ):
         await _ask(app, "/api/v1/overview", headers)
-    by_kind = sorted((identity.partition(" ")[0], count) for identity, count in asked.items())
+    by_kind = sorted((identity.partition(" ")[0], count) for identity, count in requests.items())
     assert by_kind == [("address", 4), ("session", 1), ("session", 1), ("token", 1), ("token", 1)]
 
 
@@ -133,9 +133,9 @@ async def test_a_websocket_waits_for_its_turn_like_any_request(
         assert start["status"] == 400  # type: ignore[typeddict-item]
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(BURST - 1, []), (BURST, [True, False])])
+@pytest.mark.parametrize(("ahead", "expected"), [(BURST - 1, []), (BURST, [True, False])])
 async def test_a_connection_whose_request_waits_counts_as_idle(
-    autojump_clock: MockClock, console: Console, ahead: int, told: list[bool]
+    autojump_clock: MockClock, console: Console, ahead: int, expected: list[bool]
 ) -> None:
     heard: list[bool] = []
 
@@ -146,7 +146,7 @@ async def test_a_connection_whose_request_waits_counts_as_idle(
     for number in range(ahead):
         console.fair_queue.turn(f"visitor {number}")
     await _ask(build_app(console), "/", [], state={ENTRY: Entry()})
-    assert heard == told
+    assert heard == expected
 
 
 async def test_a_health_check_waits_behind_no_other_request(

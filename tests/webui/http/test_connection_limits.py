@@ -27,7 +27,7 @@ class Opened:
 
 
 @pytest.mark.parametrize(("count", "closed"), [(2, []), (3, []), (4, ["0"]), (5, ["0", "1"])])
-def test_at_the_limit_of_an_address_its_longest_idle_one_makes_room(count: int, closed: list[str]) -> None:
+def test_at_the_limit_of_an_address_its_longest_idle_one_is_evicted(count: int, closed: list[str]) -> None:
     opened = Opened(per_address=3)
     opened.open("other", OTHER)
     assert all(opened.open(str(index)) for index in range(count))
@@ -35,7 +35,7 @@ def test_at_the_limit_of_an_address_its_longest_idle_one_makes_room(count: int, 
 
 
 @pytest.mark.parametrize(("count", "closed"), [(3, []), (4, []), (5, ["0"])])
-def test_at_the_limit_of_all_the_address_with_the_most_idle_ones_makes_room(
+def test_at_the_limit_of_all_the_address_with_the_most_idle_ones_is_evicted(
     count: int, closed: list[str]
 ) -> None:
     opened = Opened(maximum=5)
@@ -55,7 +55,7 @@ def test_what_was_idle_again_lately_is_not_the_longest_idle() -> None:
     assert opened.closed == ["second"]
 
 
-def test_one_with_a_request_in_hand_makes_no_room() -> None:
+def test_one_with_a_request_in_hand_is_not_evicted() -> None:
     opened = Opened(per_address=2)
     assert opened.open("first", busy=True) and opened.open("second", busy=True)
     assert not opened.open("third") and opened.closed == []
@@ -64,7 +64,7 @@ def test_one_with_a_request_in_hand_makes_no_room() -> None:
 
 
 @pytest.mark.parametrize("limits", [{"maximum": 1}, {"per_address": 1}])
-def test_the_reserve_is_bounded_and_its_eldest_idle_one_makes_room(limits: dict[str, int]) -> None:
+def test_the_reserve_is_bounded_and_its_eldest_idle_one_is_evicted(limits: dict[str, int]) -> None:
     opened = Opened(**limits)
     opened.open("busy", busy=True)
     for index in range(RESERVE):
@@ -94,7 +94,7 @@ def test_what_has_left_is_not_counted_and_not_closed() -> None:
     assert opened.closed == [] and len(opened.limits) == 0
 
 
-def test_what_was_closed_to_make_room_leaves_once() -> None:
+def test_an_evicted_connection_is_removed_once() -> None:
     opened = Opened(per_address=1)
     opened.open("first"), opened.open("second")
     opened.entries["first"].leave()

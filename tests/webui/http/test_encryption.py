@@ -10,6 +10,7 @@ import trio
 from broker.config.sections.console import ConsoleTls
 from broker.security.tls import server_context
 from tests.support.certificates import certificates
+from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
@@ -37,7 +38,7 @@ async def open_tls(server: Served, trust: ssl.SSLContext | None = None) -> trio.
     raw = await server.open()
     stream = trio.SSLStream(raw, trusted, server_hostname="localhost", https_compatible=True)
     try:
-        with trio.fail_after(10):
+        with trio.fail_after(WITHIN_S):
             await stream.do_handshake()
     except BaseException:
         await trio.aclose_forcefully(raw)
@@ -102,7 +103,7 @@ async def test_live_events_arrive_encrypted_and_the_shutdown_ends_them(
 
 
 @pytest.mark.parametrize("body", [b"", b"x" * 60_000], ids=["none", "unread"])
-async def test_who_speaks_without_tls_is_told_so(server: Served, body: bytes) -> None:
+async def test_a_client_without_tls_is_refused_with_the_reason(server: Served, body: bytes) -> None:
     stream = await server.open()
     await stream.send_all(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + body)
     received = await until(stream, b"https://")
@@ -114,7 +115,7 @@ async def test_who_speaks_without_tls_is_told_so(server: Served, body: bytes) ->
 @pytest.mark.parametrize(
     "sent", [b"", b"\x16", CLIENT_HELLO, b"GET"], ids=["nothing", "byte", "half", "http"]
 )
-async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
+async def test_an_abandoned_handshake_is_closed_in_time(
     server: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(encryption, "HANDSHAKE_S", 0.2)
@@ -126,7 +127,7 @@ async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
     assert trio.current_time() - before < 5
 
 
-async def test_of_too_many_handshakes_the_eldest_makes_room(
+async def test_of_too_many_handshakes_the_eldest_is_evicted(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encryption, "MAX_AT_ONCE", 3)
@@ -147,7 +148,7 @@ async def test_of_too_many_handshakes_the_eldest_makes_room(
 
 
 @pytest.mark.slow
-async def test_two_hundred_half_handshakes_hold_nobody(server: Served) -> None:
+async def test_two_hundred_half_handshakes_delay_no_client(server: Served) -> None:
     halves = []
     for _ in range(200):
         halves.append(await server.open())
@@ -163,7 +164,7 @@ async def test_two_hundred_half_handshakes_hold_nobody(server: Served) -> None:
     [b"\x16\x03\x01\xff\xff" + b"\x01\xff\xff\xff" + bytes(100), b"\x16\x03\x01\x00\x05hello", b"\x16" * 500],
     ids=["16 MB announced", "no hello", "noise"],
 )
-async def test_bytes_that_are_no_handshake_are_hung_up_on_and_hurt_nobody(
+async def test_bytes_that_are_no_handshake_close_their_connection_only(
     server: Served, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = await server.open()

@@ -38,7 +38,7 @@ async def test_quiet_earns_the_burst_again_and_no_more(mock_clock: MockClock) ->
     assert pace.take() == pytest.approx(1 / TURNS_PER_S)
 
 
-async def test_who_would_wait_too_long_gets_no_turn_and_takes_none(mock_clock: MockClock) -> None:
+async def test_a_client_that_would_wait_too_long_gets_no_turn_and_takes_none(mock_clock: MockClock) -> None:
     pace = RateLimit()
     within = BURST + LONGEST_WAIT_S * TURNS_PER_S
     waits = taken(pace, within + 7)
@@ -65,7 +65,7 @@ async def test_more_at_once_than_a_browser_asks_for_is_a_flood(
     assert [lines.turn("one") for _ in range(at_once)][-1].wait_s == wait_s
 
 
-async def test_a_flood_gets_one_turn_a_second_and_nobody_else_notices(mock_clock: MockClock) -> None:
+async def test_a_flood_gets_one_turn_a_second_and_no_other_client_notices(mock_clock: MockClock) -> None:
     lines = FairQueue()
     waits = [lines.turn("flood").wait_s for _ in range(MAX_AT_ONCE + 4)]
     assert waits[MAX_AT_ONCE:] == [1.0, 2.0, 3.0, 4.0]
@@ -123,7 +123,7 @@ async def test_whoever_has_left_is_forgotten(mock_clock: MockClock) -> None:
     assert len(lines) == 0
 
 
-async def test_who_gets_no_turn_is_refused_and_not_early(mock_clock: MockClock) -> None:
+async def test_a_client_that_gets_no_turn_is_refused_and_not_early(mock_clock: MockClock) -> None:
     lines = FairQueue()
     turns = [lines.turn(f"visitor {number}") for number in range(BURST + LONGEST_WAIT_S * TURNS_PER_S + 1)]
     assert turns[-2].granted

@@ -133,7 +133,7 @@ async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
     broker.compared.clear()
     # With so many requests in progress, a request in the queue of its address waits and one in the queue of a
     # token does not: without the rule under test the wait would reveal the right token.
-    held = [await unfinished_login(server) for _ in range(MAX_AT_ONCE)]
+    logins = [await unfinished_login(server) for _ in range(MAX_AT_ONCE)]
     for index in range(ATTACKS):
         stream = await server.ask("/api/v1/tasks", bearer(f"guess{index}"))
         await trio.aclose_forcefully(stream)
@@ -142,7 +142,7 @@ async def test_six_hundred_unfinished_requests_get_no_guess_through_a_lock(
         await right.receive_some()
     assert quickly.cancelled_caught
     assert broker.compared == []
-    await close(*held, right)
+    await close(*logins, right)
 
 
 async def close(*streams: trio.SocketStream) -> None:
@@ -170,12 +170,12 @@ async def test_six_hundred_unfinished_requests_are_five_guesses(server: Served, 
 async def test_a_sign_in_is_counted_before_its_body_comes(
     server: Served, unfinished: int, answer: int
 ) -> None:
-    held = []
+    connections = []
     for _ in range(unfinished):
-        held.append(await unfinished_login(server))
+        connections.append(await unfinished_login(server))
         await trio.testing.wait_all_tasks_blocked(0.02)
     assert status(await by_form(server, "viewer-token")) == answer
-    await close(*held)
+    await close(*connections)
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert status(await by_form(server, "viewer-token")) == 200
 
@@ -185,14 +185,14 @@ async def test_a_lock_holds_no_other_address_and_no_session(server: Served) -> N
     cookie = cookie.split(b";")[0]
     for index in range(FREE_GUESSES + 1):
         await by_bearer(server, f"guess{index}")
-    here = await server.ask("/api/v1/tasks", b"Cookie: " + cookie + b"\r\n" + CLOSE)
-    assert status(await rest_of(here)) == 200
-    there = await server.ask("/api/v1/tasks", bearer("viewer-token") + CLOSE, source="127.0.0.2")
-    assert status(await rest_of(there)) == 200
+    own_address = await server.ask("/api/v1/tasks", b"Cookie: " + cookie + b"\r\n" + CLOSE)
+    assert status(await rest_of(own_address)) == 200
+    other_address = await server.ask("/api/v1/tasks", bearer("viewer-token") + CLOSE, source="127.0.0.2")
+    assert status(await rest_of(other_address)) == 200
     assert status(await by_bearer(server, "viewer-token")) == 429
 
 
-async def test_a_program_with_a_token_goes_on_while_somebody_guesses_behind_its_address(
+async def test_a_program_with_a_token_goes_on_while_a_client_guesses_behind_its_address(
     server: Served,
 ) -> None:
     assert status(await by_bearer(server, "viewer-token")) == 200
@@ -205,17 +205,17 @@ async def test_a_program_with_a_token_goes_on_while_somebody_guesses_behind_its_
 async def test_a_token_that_is_revoked_while_its_request_waits_opens_nothing(
     server: Served, broker: Comparing
 ) -> None:
-    held = []
+    connections = []
     for _ in range(MAX_AT_ONCE):
         stream = await server.open()
         body = b"Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
         head = b"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: localhost\r\n"
         await stream.send_all(head + bearer("viewer-token") + body)
-        held.append(stream)
+        connections.append(stream)
     await trio.testing.wait_all_tasks_blocked(0.05)
     waiting = await server.ask("/api/v1/tasks", bearer("viewer-token") + CLOSE)
     await trio.testing.wait_all_tasks_blocked(0.05)
     broker.token_rows.pop(2)
     broker.version += 1
     assert status(await rest_of(waiting)) == 401
-    await close(*held)
+    await close(*connections)

@@ -12,6 +12,7 @@ import trio
 
 from broker.control.rows.broker import TaskRow
 from broker.errors import ConfigError
+from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
@@ -57,7 +58,7 @@ async def test_http_1_0_is_closed_after_its_answer(server: Served) -> None:
      b"\r\n\r\n\r\n", b"A" * 20_000],
     ids=["kafka", "tls", "version", "nothing", "long"],
 )  # fmt: skip
-async def test_bytes_that_are_not_http_are_hung_up_on_and_hurt_nobody(server: Served, sent: bytes) -> None:
+async def test_bytes_that_are_not_http_close_their_connection_only(server: Served, sent: bytes) -> None:
     stream = await server.open()
     await stream.send_all(sent)
     await stream.send_eof()
@@ -94,10 +95,12 @@ async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
         stream = await server.ask("/api/v1/events?topics=tasks", BEARER)
         await until(stream, b"event: tasks")
         await stream.aclose()
-        await trio.sleep(2 * BROADCAST_EVERY_S)
-        before = broker.looks
-        await trio.sleep(3 * BROADCAST_EVERY_S)
-        assert broker.looks == before > 0
+        before = 0
+        with trio.fail_after(WITHIN_S):
+            while broker.looks > before:
+                before = broker.looks
+                await trio.sleep(3 * BROADCAST_EVERY_S)
+        assert before > 0
 
 
 async def test_a_peer_that_does_not_read_does_not_hold_the_shutdown(
@@ -110,9 +113,9 @@ async def test_a_peer_that_does_not_read_does_not_hold_the_shutdown(
         await trio.sleep(0.6)
         before = trio.current_time()
         server.shutdown.set()
-        with trio.fail_after(10):
+        with trio.fail_after(WITHIN_S):
             await server.ended.wait()
-        assert trio.current_time() - before < http_server.GRACE_S + 1
+        assert trio.current_time() - before < http_server.GRACE_S + 6
         await trio.aclose_forcefully(stream)
 
 
@@ -160,7 +163,7 @@ async def is_open(stream: trio.SocketStream) -> bool:
 
 
 @pytest.mark.parametrize(("count", "first_is_open"), [(2, True), (3, True), (4, False)])
-async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idle_one_makes_room(
+async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idle_one_is_evicted(
     broker: FakeBroker, count: int, first_is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered = trio.Event()
@@ -176,12 +179,12 @@ async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idl
         for _ in range(count):
             entered = trio.Event()
             streams.append(await server.open())
-            with trio.fail_after(10):
+            with trio.fail_after(WITHIN_S):
                 await entered.wait()
         other = await server.open(source="127.0.0.2")
         if not first_is_open:
             first = streams.pop(0)
-            with trio.fail_after(10):
+            with trio.fail_after(WITHIN_S):
                 assert await first.receive_some() == b""
             await first.aclose()
         for stream in (*streams, other):
@@ -190,7 +193,7 @@ async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idl
             await stream.aclose()
 
 
-async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: FakeBroker) -> None:
+async def test_a_connection_with_a_request_in_hand_makes_space_for_none(broker: FakeBroker) -> None:
     async with served(broker, max_connections=2) as server:
         busy = [await server.ask("/api/v1/events?topics=tasks", BEARER) for _ in range(2)]
         for stream in busy:
@@ -222,7 +225,7 @@ async def test_a_websocket_is_refused_before_the_framework(
     assert 1 <= len(lines) <= 2 and not any(record.exc_info for record in caplog.records)
 
 
-async def test_headers_that_never_end_are_hung_up_on(
+async def test_headers_that_never_end_close_the_connection(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = hypercorn_connection.hypercorn_config

@@ -7,9 +7,10 @@ from quart import Response
 
 from tests.webui.conftest import OWN_HOST, Browserless, Clock
 from tests.webui.fakes import FakeBroker
+from tests.webui.rows import upstream
 from webui.console import Console
 from webui.http.app import build_app
-from webui.pages import PAGES, Page, StaticFiles
+from webui.pages import PAGES, Page, StaticFiles, sections
 from webui.rest.routes import ROUTES
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
@@ -92,7 +93,7 @@ async def test_asking_for_the_head_of_a_link_does_not_use_it_up(
 
 
 @pytest.mark.parametrize("token", ["admin-token", "wrong"])
-async def test_a_token_in_an_address_signs_nobody_in_and_is_not_looked_at(
+async def test_a_token_in_an_address_signs_no_user_in_and_is_not_looked_at(
     http: Browserless, broker: FakeBroker, token: str
 ) -> None:
     for _ in range(10):
@@ -102,13 +103,18 @@ async def test_a_token_in_an_address_signs_nobody_in_and_is_not_looked_at(
     assert (await http.get("/api/v1/overview")).status_code == 200
 
 
-async def test_every_page_is_shown_to_whoever_is_signed_in(http: Browserless) -> None:
+@pytest.mark.parametrize("is_gateway", [False, True], ids=["broker", "gateway"])
+async def test_every_page_is_shown_to_whoever_is_signed_in(
+    http: Browserless, broker: FakeBroker, is_gateway: bool
+) -> None:
+    broker.upstream_row = upstream() if is_gateway else None
     cookie = await sign_in(http)
     for page in PAGES:
         answer = await http.get(page.path, token=None, Cookie=cookie)
         text = await text_of(answer)
         assert answer.status_code == 200 and f"<h1>{page.title}</h1>" in text
-        assert 'aria-current="page"' in text
+        is_in_menu = any(page in pages for pages in sections(is_gateway=is_gateway).values())
+        assert ('aria-current="page"' in text) is is_in_menu
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
@@ -161,7 +167,7 @@ async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browser
         assert answer.status_code == 401 and "Log in" in text and "csrf" not in text
 
 
-async def test_a_wrong_code_in_the_link_is_said_so(http: Browserless) -> None:
+async def test_a_wrong_code_in_the_link_is_refused_with_the_reason(http: Browserless) -> None:
     for code in ("wrong", "", "x" * 75, "%C3%A9" * 75):
         answer = await by_link(http, code)
         assert answer.status_code == 401 and "weir console-link for a new one" in await text_of(answer)
@@ -169,7 +175,7 @@ async def test_a_wrong_code_in_the_link_is_said_so(http: Browserless) -> None:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_sites_link_signs_nobody_in(
+async def test_another_sites_link_signs_no_user_in(
     http: Browserless, broker: FakeBroker, clock: Clock, site: str
 ) -> None:
     code = broker.links.make(clock.ms)
@@ -187,13 +193,13 @@ async def test_a_browser_that_does_not_say_where_a_link_comes_from_is_believed_o
 ) -> None:
     client = build_app(console).test_client(use_cookies=False)
     code = broker.links.make(clock.ms)
-    asked = {"headers": {"Host": OWN_HOST}, "scope_base": {"client": (address, 50_000)}}
-    answer = await client.get(f"/?code={code}", **asked)
+    arguments = {"headers": {"Host": OWN_HOST}, "scope_base": {"client": (address, 50_000)}}
+    answer = await client.get(f"/?code={code}", **arguments)
     assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
     if status == 403:
         assert "so links cannot log in" in await text_of(answer)
-        asked["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
-        assert (await client.get(f"/?code={code}", **asked)).status_code == 303
+        arguments["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
+        assert (await client.get(f"/?code={code}", **arguments)).status_code == 303
 
 
 # The host name of the pages
@@ -269,9 +275,9 @@ async def test_a_new_sign_in_ends_the_session_that_the_browser_had(http: Browser
 
 async def test_signing_in_again_hands_an_open_page_what_it_goes_on_with(http: Browserless) -> None:
     answer = await http.ask("POST", "/login", token=None, body={"token": "admin-token"})
-    told = await answer.get_json()
+    body = await answer.get_json()
     cookie = cookie_of(answer)
-    assert told == {"name": "root", "role": "admin", "csrf": await csrf_of(http, cookie)}
+    assert body == {"name": "root", "role": "admin", "csrf": await csrf_of(http, cookie)}
     assert answer.headers["Cache-Control"] == "no-store"
 
 

@@ -28,7 +28,7 @@ from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
         ("PATCH", "/api/v1/broker-configs", Role.ADMIN, False),
     ],
 )
-def test_who_may_change_quotas_and_does_takes_a_turn_for_changes(
+def test_a_user_that_may_change_quotas_and_does_takes_a_turn_for_changes(
     method: str, path: str, role: Role, is_change: bool
 ) -> None:
     scope: Any = {"method": method, "path": path}
@@ -171,7 +171,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-async def test_who_has_guessed_too_often_is_told_so_before_his_body_is_parsed(
+async def test_a_client_that_has_guessed_too_often_is_refused_before_its_body_is_parsed(
     http: Browserless, parsed: list[int]
 ) -> None:
     for guess in range(5):
@@ -187,7 +187,7 @@ async def test_who_has_guessed_too_often_is_told_so_before_his_body_is_parsed(
 
 
 @pytest.mark.parametrize(("method", "path"), ADDRESSES[:-1], ids=lambda text: text)
-async def test_nothing_is_parsed_of_who_is_not_known(
+async def test_nothing_is_parsed_before_authentication(
     http: Browserless, parsed: list[int], method: str, path: str
 ) -> None:
     where = path.replace("{", "").replace("}", "")

@@ -60,7 +60,7 @@ async def slow_body(stream: trio.SocketStream) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", [slow_headers, slow_body])
-async def test_two_hundred_slow_clients_hold_nobody_and_are_hung_up_on(
+async def test_two_hundred_slow_clients_delay_no_other_and_are_disconnected(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, attack: Attack
 ) -> None:
     ended: list[float] = []

@@ -12,11 +12,11 @@ from pathlib import Path
 
 
 def main() -> None:
-    asked = Path(sys.argv[1]) / "asked"
+    request_file = Path(sys.argv[1]) / "asked"
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
         question = json.loads(line)
-        with asked.open("a") as file:
+        with request_file.open("a") as file:
             file.write(f"{os.getpid()} {question['sql']}\n")
         word, _, text = question["sql"].partition(" ")
         body = json.dumps(text).encode()

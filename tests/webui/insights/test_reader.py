@@ -33,16 +33,16 @@ async def ask(reader: Reader, sql: str, **more: Any) -> bytes:
 
 
 async def refused(reader: Reader, sql: str) -> Problem:
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as raised:
         await ask(reader, sql)
-    return told.value
+    return raised.value
 
 
 async def test_without_a_warehouse_no_process_is_started() -> None:
     reader = Reader("", ("/nowhere",))
-    with pytest.raises(InsightsUnavailable) as told:
+    with pytest.raises(InsightsUnavailable) as raised:
         await reader.rows({})
-    assert told.value.status == 404 and told.value.members == {"code": "INSIGHTS_OFF"}
+    assert raised.value.status == 404 and raised.value.members == {"code": "INSIGHTS_OFF"}
 
 
 async def test_an_answer_is_kept_for_ten_seconds(reader: Reader, mock_clock: trio.testing.MockClock) -> None:
@@ -64,7 +64,7 @@ async def test_after_that_only_the_version_is_asked_for(
     assert len(questions(reader)) == 3 and len({process for process, _ in questions(reader)}) == 1
 
 
-async def test_fifty_who_ask_the_same_cost_one_reading(reader: Reader) -> None:
+async def test_fifty_equal_questions_cost_one_read(reader: Reader) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(50):
             nursery.start_soon(ask, reader, "twice hello")
@@ -125,7 +125,7 @@ async def test_a_program_that_cannot_be_started_is_a_refusal(tmp_path: Path) -> 
     assert problem.status == 502
 
 
-async def asked(reader: Reader, count: int) -> None:
+async def ask_times(reader: Reader, count: int) -> None:
     while len(questions(reader)) < count:
         await trio.lowlevel.checkpoint()
 
@@ -140,7 +140,7 @@ async def test_what_takes_too_long_is_ended_and_the_next_question_answered(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(too_slow)
-        await asked(reader, 1)
+        await ask_times(reader, 1)
         process = reader._process
         mock_clock.jump(LONGEST_S)
     assert process is not None and process.returncode == -9
@@ -150,13 +150,13 @@ async def test_what_takes_too_long_is_ended_and_the_next_question_answered(
 async def test_whoever_goes_away_takes_the_process_along(reader: Reader) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, reader, "hang")
-        await asked(reader, 1)
+        await ask_times(reader, 1)
         process = reader._process
         nursery.cancel_scope.cancel()
     assert process is not None and process.returncode == -9 and reader._process is None
 
 
-async def test_a_process_that_nobody_asks_for_a_minute_ends(
+async def test_a_process_without_questions_for_a_minute_ends(
     reader: Reader, mock_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Recorded days under other quotas: which records are played, and what is said of who would be held."""
+"""Recorded days under other quotas: which records are simulated, and the clients that would be throttled."""
 
 import errno
 import json
@@ -33,10 +33,15 @@ def ask(root: Path, **more: Any) -> dict[str, Any]:
 
 def test_a_limit_below_the_use_holds_and_the_rules_of_now_do_not(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
-    told = ask(tmp_path)
-    assert told["outcome"] == "played"
-    assert (told["seconds"], told["clients"], told["held_now"], told["held_proposed"]) == (60, 1, 0, 1)
-    (row,) = told["items"]
+    result = ask(tmp_path)
+    assert result["outcome"] == "simulated"
+    assert (result["seconds"], result["clients"], result["throttled_now"], result["throttled_proposed"]) == (
+        60,
+        1,
+        0,
+        1,
+    )
+    (row,) = result["items"]
     assert (row["user"], row["client_id"], row["key"]) == ("alice", "a", "producer_byte_rate")
     assert row["now"]["throttles"] == 0 and row["now"]["rule"] == {} and row["now"]["limit"] is None
     # A thousand bytes a second for a minute, and the request that broke the limit.
@@ -47,20 +52,20 @@ def test_a_limit_below_the_use_holds_and_the_rules_of_now_do_not(tmp_path: Path)
 
 def test_the_rules_of_now_are_played_as_well(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
-    told = ask(tmp_path, now=[ALICE], proposed=[])
-    assert (told["held_now"], told["held_proposed"]) == (1, 0)
+    result = ask(tmp_path, now=[ALICE], proposed=[])
+    assert (result["throttled_now"], result["throttled_proposed"]) == (1, 0)
 
 
-def test_who_is_held_by_neither_is_only_counted(tmp_path: Path) -> None:
+def test_a_client_throttled_by_neither_is_only_counted(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY), event(1, DAY, principal="bob", api="FetchConsumer")])
-    told = ask(tmp_path, proposed=[])
-    assert (told["clients"], told["items"]) == (2, [])
+    result = ask(tmp_path, proposed=[])
+    assert (result["clients"], result["items"]) == (2, [])
 
 
-def test_a_limit_that_is_not_simulated_is_said(tmp_path: Path) -> None:
+def test_a_limit_that_is_not_simulated_is_reported(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
     rule = {"entity": {"user": "alice"}, "limits": {"controller_mutation_rate": 5}}
-    assert ask(tmp_path, proposed=[rule])["not_played"]
+    assert ask(tmp_path, proposed=[rule])["not_simulated"]
 
 
 def test_records_are_played_in_the_order_of_time_however_they_lie(tmp_path: Path) -> None:
@@ -86,7 +91,7 @@ def test_what_is_in_quarantine_or_of_others_is_not_played(tmp_path: Path) -> Non
     assert len(lines(tmp_path)) == 1
 
 
-def test_time_begins_with_the_first_request_of_anybody(tmp_path: Path) -> None:
+def test_time_begins_with_the_first_request_of_any_client(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(10, DAY, api="Metadata"), event(19, DAY)])
     assert ask(tmp_path)["seconds"] == 10
 
@@ -94,8 +99,8 @@ def test_time_begins_with_the_first_request_of_anybody(tmp_path: Path) -> None:
 def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)], node="1")
     record(tmp_path, DAY, [event(1, DAY)], node="12", first=1)
-    told = ask(tmp_path)
-    assert told["outcome"] == "nodes" and told["message"].endswith("choose one of 1, 12.")
+    result = ask(tmp_path)
+    assert result["outcome"] == "nodes" and result["message"].endswith("choose one of 1, 12.")
     assert ask(tmp_path, node=12)["clients"] == 1
 
 
@@ -114,7 +119,9 @@ def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
         ({"node": 7}, f"No client produced or fetched at node 7 on {DAY}."),
     ],
 )
-def test_a_day_without_requests_is_said_to_be_one(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+def test_a_day_without_requests_is_reported_to_be_one(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
     assert ask(tmp_path, **more) == {"outcome": "empty", "message": words}
 
@@ -123,7 +130,7 @@ def test_without_a_table_there_is_nothing_to_play(tmp_path: Path) -> None:
     assert ask(tmp_path) == {"outcome": "none", "message": "There is no table bronze/events yet."}
 
 
-def test_a_file_that_is_gone_and_a_log_that_is_damaged_are_said(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_and_a_log_that_is_damaged_are_reported(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
     shutil.rmtree(tmp_path / f"bronze/events/date={DAY}")
     assert ask(tmp_path) == {
@@ -140,11 +147,11 @@ def test_a_file_that_is_gone_and_a_log_that_is_damaged_are_said(tmp_path: Path) 
 @pytest.mark.parametrize("value", [b"no json", b"[]", b'{"source":"client"}', b"\xff"])
 def test_a_record_that_is_no_event_ends_it_with_its_place(tmp_path: Path, value: bytes) -> None:
     record(tmp_path, DAY, [event(1, DAY), value])
-    told = ask(tmp_path)
-    assert told["outcome"] == "damaged" and "partition 0, offset 1" in told["message"]
+    result = ask(tmp_path)
+    assert result["outcome"] == "damaged" and "partition 0, offset 1" in result["message"]
 
 
-@pytest.mark.parametrize(("most", "outcome"), [(4, "played"), (3, "played"), (2, "too many")])
+@pytest.mark.parametrize(("most", "outcome"), [(4, "simulated"), (3, "simulated"), (2, "too many")])
 def test_more_seconds_than_fit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, outcome: str
 ) -> None:
@@ -161,20 +168,20 @@ def test_more_requests_than_can_be_played_are_refused(
     assert ask(tmp_path)["outcome"] == "too many"
 
 
-def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(replay, "TemporaryDirectory", full)
     record(tmp_path, DAY, [event(1, DAY)])
-    told = ask(tmp_path)
-    assert told["outcome"] == "no room" and "No space left on device" in told["message"]
+    result = ask(tmp_path)
+    assert result["outcome"] == "no disk space" and "No space left on device" in result["message"]
 
 
 def test_a_rule_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
-    told = ask(tmp_path, proposed=[{"entity": {"user": "alice"}, "limits": {"producer_byte_rat": 1}}])
-    assert told["outcome"] == "refused" and "producer_byte_rat" in told["message"]
+    result = ask(tmp_path, proposed=[{"entity": {"user": "alice"}, "limits": {"producer_byte_rat": 1}}])
+    assert result["outcome"] == "refused" and "producer_byte_rat" in result["message"]
 
 
 def test_the_program_answers_on_its_output(tmp_path: Path) -> None:

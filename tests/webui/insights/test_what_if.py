@@ -29,19 +29,19 @@ def what_if(tmp_path: Path) -> WhatIf:
 
 
 async def refused(what_if: WhatIf, say: str) -> Problem:
-    with pytest.raises(Problem) as told:
+    with pytest.raises(Problem) as raised:
         await what_if.simulate({"say": say})
-    return told.value
+    return raised.value
 
 
 async def test_without_a_warehouse_no_process_is_started() -> None:
-    with pytest.raises(InsightsUnavailable) as told:
+    with pytest.raises(InsightsUnavailable) as raised:
         await WhatIf("", ("/nowhere",)).simulate({})
-    assert told.value.members == {"code": "INSIGHTS_OFF"}
+    assert raised.value.members == {"code": "INSIGHTS_OFF"}
 
 
 async def test_what_it_says_is_handed_on(what_if: WhatIf) -> None:
-    assert await what_if.simulate({"say": '{"outcome":"played","clients":3}'}) == {"clients": 3}
+    assert await what_if.simulate({"say": '{"outcome":"simulated","clients":3}'}) == {"clients": 3}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_what_it_says_is_handed_on(what_if: WhatIf) -> None:
         ("refused", 400, {"where": "/quotas"}),
         ("nodes", 400, {"where": "/node"}),
         ("too many", 400, {"code": "TOO_MANY"}),
-        ("no room", 503, {"code": "NO_ROOM"}),
+        ("no disk space", 503, {"code": "NO_DISK_SPACE"}),
         ("damaged", 502, {"code": "TABLE_DAMAGED"}),
     ],
 )
@@ -66,16 +66,16 @@ async def test_why_nothing_was_played_is_a_problem(
     assert outcome == "missing" or problem.detail == "because"
 
 
-@pytest.mark.parametrize("said", ["", "rubbish"])
-async def test_a_process_that_ends_without_an_answer_is_said(what_if: WhatIf, said: str) -> None:
-    assert (await refused(what_if, said)).members["code"] == "READER_LOST"
+@pytest.mark.parametrize("message", ["", "rubbish"])
+async def test_a_process_that_ends_without_an_answer_is_reported(what_if: WhatIf, message: str) -> None:
+    assert (await refused(what_if, message)).members["code"] == "READER_LOST"
 
 
-async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_a_program_that_is_not_there_is_reported(tmp_path: Path) -> None:
     assert (await refused(WhatIf(str(tmp_path), ("/nowhere",)), "")).members["code"] == "READER_LOST"
 
 
-async def test_who_asks_meanwhile_is_told_to_come_again(
+async def test_a_client_that_asks_meanwhile_is_told_to_retry(
     what_if: WhatIf, tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -88,7 +88,7 @@ async def test_who_asks_meanwhile_is_told_to_come_again(
             "10",
         )
         mock_clock.jump(LONGEST_S)
-    assert await what_if.simulate({"say": '{"outcome":"played"}'}) == {}
+    assert await what_if.simulate({"say": '{"outcome":"simulated"}'}) == {}
 
 
 async def test_one_that_takes_too_long_is_ended(

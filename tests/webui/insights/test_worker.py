@@ -14,20 +14,20 @@ from webui.insights.queries import ClientFilter, Days, TableQuery, literal
 from webui.insights.worker import Warehouse, answer, utc
 
 DAYS = Days(date(2026, 1, 1), date(2026, 1, 31))
-EVERYBODY = ClientFilter()
+ALL_CLIENTS = ClientFilter()
 HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'='1", "%", "\n", "名")
 
 
-def ask(root: Path | Warehouse, asked: TableQuery, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def ask(root: Path | Warehouse, query: TableQuery, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     server = root if isinstance(root, Warehouse) else Warehouse(root)
-    question = {"ask": "rows", "table": asked.table, "sql": asked.sql, "version": None, "offset": 0}
+    question = {"ask": "rows", "table": query.table, "sql": query.sql, "version": None, "offset": 0}
     head, body = answer(server, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
     assert len(body) == head.get("size", 0)
     return head, json.loads(body or b"{}")
 
 
-def items(root: Path | Warehouse, asked: TableQuery, **more: Any) -> list[dict[str, Any]]:
-    head, body = ask(root, asked, **more)
+def items(root: Path | Warehouse, query: TableQuery, **more: Any) -> list[dict[str, Any]]:
+    head, body = ask(root, query, **more)
     assert head["outcome"] == "rows", head
     return list(body["items"])
 
@@ -52,7 +52,7 @@ def three_minutes(root: Path) -> None:
 
 def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
     assert [(row["user"], row["client_id"], row["produce_bytes"], row["minutes"]) for row in found] == [
         ("ANONYMOUS", "d", 1_000, 1),
         ("alice", None, 300, 2),
@@ -62,9 +62,9 @@ def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> N
     assert found[1].items() >= alice.items()
 
 
-def test_clients_are_told_apart_where_it_is_asked_and_sorted_by_what_is_asked(tmp_path: Path) -> None:
+def test_clients_are_distinguished_where_it_is_asked_and_sorted_by_what_is_asked(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, queries.usage(DAYS, EVERYBODY, "client", "requests"))
+    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "client", "requests"))
     assert [row["client_id"] for row in found] == ["c", "b", "d", "a"]
     assert [
         row["client_id"]
@@ -84,7 +84,7 @@ def test_both_days_are_included(tmp_path: Path, first: int, last: int, total: in
     three_minutes(tmp_path)
     days = Days(date(2026, 1, first), date(2026, 1, last))
     assert (
-        sum(row["produce_bytes"] for row in items(tmp_path, queries.usage_series(days, EVERYBODY, "day")))
+        sum(row["produce_bytes"] for row in items(tmp_path, queries.usage_series(days, ALL_CLIENTS, "day")))
         == total
     )
 
@@ -107,7 +107,7 @@ def test_a_series_has_a_point_for_each_step_in_which_there_was_something(
     tmp_path: Path, step: str, expected: list[tuple[str, int]]
 ) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, queries.usage_series(DAYS, EVERYBODY, step))
+    found = items(tmp_path, queries.usage_series(DAYS, ALL_CLIENTS, step))
     assert [(row["at"], row["produce_bytes"]) for row in found] == expected
 
 
@@ -165,23 +165,23 @@ def test_minutes_near_and_at_a_limit_are_counted(tmp_path: Path) -> None:
 
 def test_a_metric_is_put_together_from_its_points(tmp_path: Path) -> None:
     def gauge(minute: str, instance: str, points: int, least: float, most: float, mean: float) -> Any:
-        told = (instance, "a", "alice", "latency", "gauge", points, least, most, mean, None, None, None)
-        return (*at(minute), *told)
+        row = (instance, "a", "alice", "latency", "gauge", points, least, most, mean, None, None, None)
+        return (*at(minute), *row)
 
     first, second = "2026-01-02 10:00", "2026-01-02 11:00"
     rows = [gauge(first, "one", 3, 1.0, 3.0, 2.0), gauge(second, "two", 1, 6.0, 6.0, 6.0)]
     counted = (*at(first), "one", "a", "alice", "sent", "sum", 2, None, None, None, 40.0, None, None)
     write(tmp_path, "client_metrics_per_minute", [*rows, counted])
-    latency, sent = items(tmp_path, queries.client_metrics(DAYS, EVERYBODY, None))
+    latency, sent = items(tmp_path, queries.client_metrics(DAYS, ALL_CLIENTS, None))
     assert (latency["least"], latency["most"], latency["mean"]) == (1.0, 6.0, 3.0)
     assert (latency["points"], latency["instances"], latency["increase"]) == (4, 2, None)
     assert latency["last_at"] == "2026-01-02T11:00:00.000Z"
     assert (sent["increase"], sent["mean"]) == (40.0, None)
-    drawn = items(tmp_path, queries.client_metrics_series(DAYS, EVERYBODY, "latency", "hour"))
+    drawn = items(tmp_path, queries.client_metrics_series(DAYS, ALL_CLIENTS, "latency", "hour"))
     assert [point["mean"] for point in drawn] == [2.0, 6.0]
 
 
-def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
+def test_a_client_that_sends_before_its_time_comes_first(tmp_path: Path) -> None:
     write(
         tmp_path,
         "throttle_compliance_per_day",
@@ -190,7 +190,7 @@ def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
             ("2026-01-02", "alice", "a", "librdkafka", "2", 1, 3, 300, 0, 3, 1.0, False),
         ],
     )
-    found = items(tmp_path, queries.throttle_compliance(DAYS, EVERYBODY))
+    found = items(tmp_path, queries.throttle_compliance(DAYS, ALL_CLIENTS))
     assert [(row["user"], row["obeys"], row["early_share"]) for row in found] == [
         ("alice", False, 1.0),
         ("bob", True, 0.0),
@@ -201,16 +201,16 @@ def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
 
 
 def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
-    def told(day: str, user: str | None, client_id: str | None, recommended: float) -> tuple[Any, ...]:
+    def row(day: str, user: str | None, client_id: str | None, recommended: float) -> tuple[Any, ...]:
         return (day, user, client_id, "producer_byte_rate", 60, 1.0, 2.0, recommended, 1, 0.5, "Because.")
 
     rows = [
-        told("2026-01-02", "alice", None, 10.0),
-        told("2026-01-03", "alice", None, 20.0),
-        told("2026-01-02", None, "c", 30.0),
+        row("2026-01-02", "alice", None, 10.0),
+        row("2026-01-03", "alice", None, 20.0),
+        row("2026-01-02", None, "c", 30.0),
     ]
     write(tmp_path, "quota_advice", rows)
-    found = items(tmp_path, queries.advice(DAYS, EVERYBODY))
+    found = items(tmp_path, queries.advice(DAYS, ALL_CLIENTS))
     assert [(row["day"], row["user"], row["client_id"], row["recommended"]) for row in found] == [
         ("2026-01-03", "alice", None, 20.0),
         ("2026-01-02", None, "c", 30.0),
@@ -222,56 +222,56 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
     write(
         tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "", 100 - at) for at in range(5)]
     )
-    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
     server = Warehouse(tmp_path)
-    _, first = ask(server, asked, limit=2)
+    _, first = ask(server, query, limit=2)
     assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 1_000)])
-    _, second = ask(server, asked, limit=2, version=0, offset=2)
+    _, second = ask(server, query, limit=2, version=0, offset=2)
     assert [row["user"] for row in second["items"]] == ["u2", "u3"] and second["next"] == "0-4"
-    _, third = ask(server, asked, limit=2, version=0, offset=4)
+    _, third = ask(server, query, limit=2, version=0, offset=4)
     assert [row["user"] for row in third["items"]] == ["u4"] and third["next"] is None
-    assert items(server, asked)[0]["user"] == "new"
+    assert items(server, query)[0]["user"] == "new"
 
 
 def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "") for at in range(3)])
-    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
-    assert [ask(tmp_path, asked, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    assert [ask(tmp_path, query, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
 
 
 def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webui.insights.worker.MAX_BODY", 1_000)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
-    _, body = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    _, body = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
     assert len(body["items"]) == 1 and body["next"] == "0-1"
 
 
 def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked, server = queries.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
-    stamp = ask(server, asked)[0]["stamp"]
-    assert ask(server, asked, known=stamp)[0] == {"outcome": "same"}
+    query, server = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"), Warehouse(tmp_path)
+    stamp = ask(server, query)[0]["stamp"]
+    assert ask(server, query, known=stamp)[0] == {"outcome": "same"}
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 9)])
-    assert ask(server, asked, known=stamp)[0]["stamp"] == [stamp[0], stamp[1] + 1]
+    assert ask(server, query, known=stamp)[0]["stamp"] == [stamp[0], stamp[1] + 1]
 
 
 def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
-    stamp = ask(tmp_path, asked)[0]["stamp"]
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    stamp = ask(tmp_path, query)[0]["stamp"]
     shutil.rmtree(tmp_path / "gold")
     three_minutes(tmp_path)
-    assert ask(tmp_path, asked, known=stamp)[0]["outcome"] == "rows"
+    assert ask(tmp_path, query, known=stamp)[0]["outcome"] == "rows"
 
 
 def test_what_is_not_there_is_none_yet(tmp_path: Path) -> None:
-    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
-    assert ask(tmp_path / "nowhere", asked)[0]["outcome"] == "none"
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    assert ask(tmp_path / "nowhere", query)[0]["outcome"] == "none"
     (tmp_path / "gold" / "usage_per_minute").mkdir(parents=True)
-    assert ask(tmp_path, asked)[0]["outcome"] == "none"
+    assert ask(tmp_path, query)[0]["outcome"] == "none"
     (tmp_path / "gold" / "usage_per_minute" / "_delta_log").mkdir()
-    assert ask(tmp_path, asked)[0]["outcome"] in ("none", "damaged")
+    assert ask(tmp_path, query)[0]["outcome"] in ("none", "damaged")
     assert {row["state"] for row in look(tmp_path / "nowhere").values()} == {"none"}
 
 
@@ -280,10 +280,10 @@ def log_of(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"add":', b"\x00\xff", b"[]", b'{"commitInfo":{}}'])
-def test_a_damaged_log_is_said_to_be_one(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_log_is_reported_to_be_one(tmp_path: Path, content: bytes) -> None:
     three_minutes(tmp_path)
     log_of(tmp_path).write_bytes(content)
-    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
     assert head["outcome"] in ("damaged", "none") and str(tmp_path) not in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == head["outcome"]
 
@@ -292,11 +292,11 @@ def test_a_half_written_log_is_damaged(tmp_path: Path) -> None:
     three_minutes(tmp_path)
     whole = log_of(tmp_path).read_bytes()
     log_of(tmp_path).write_bytes(whole[: len(whole) // 2])
-    assert ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))[0]["outcome"] == "damaged"
+    assert ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))[0]["outcome"] == "damaged"
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "cut", "rubbish"])
-def test_a_bad_file_is_said_to_be_one_and_another_day_can_be_read(tmp_path: Path, how: str) -> None:
+def test_a_bad_file_is_reported_to_be_one_and_another_day_can_be_read(tmp_path: Path, how: str) -> None:
     three_minutes(tmp_path)
     (file,) = (tmp_path / "gold" / "usage_per_minute" / "date=2026-01-02").glob("*.parquet")
     whole = file.read_bytes()
@@ -304,17 +304,17 @@ def test_a_bad_file_is_said_to_be_one_and_another_day_can_be_read(tmp_path: Path
         file.unlink()
     else:
         file.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "rubbish": b"x" * len(whole)}[how])
-    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
     assert head["outcome"] == "damaged" and str(tmp_path) not in head["message"]
     third = Days(date(2026, 1, 3), date(2026, 1, 3))
-    assert len(items(tmp_path, queries.usage(third, EVERYBODY, "tenant", "bytes"))) == 1
+    assert len(items(tmp_path, queries.usage(third, ALL_CLIENTS, "tenant", "bytes"))) == 1
 
 
-def test_a_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+def test_a_version_that_is_gone_is_reported_to_be(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked = queries.usage(DAYS, EVERYBODY, "tenant", "bytes")
-    assert ask(tmp_path, asked, version=7)[0]["outcome"] == "gone"
-    assert items(tmp_path, asked)
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    assert ask(tmp_path, query, version=7)[0]["outcome"] == "gone"
+    assert items(tmp_path, query)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
 )
 def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tuple[str, str]) -> None:
     write(tmp_path, "usage_per_minute", [row], schema)
-    head, _ = ask(tmp_path, queries.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
     assert head["outcome"] == "foreign" and "usage_per_minute" in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == "foreign"
 
@@ -334,7 +334,7 @@ def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tu
 def test_a_rule_that_is_no_json_is_another_programs(tmp_path: Path) -> None:
     row = (*at("2026-01-02 10:00"), 1, "produce", "user alice", "alice", "a", 1, 1, 1, 1.0, 1.0, 1)
     write(tmp_path, "throttling_per_minute", [row])
-    assert ask(tmp_path, queries.throttling(DAYS, EVERYBODY))[0]["outcome"] == "damaged"
+    assert ask(tmp_path, queries.throttling(DAYS, ALL_CLIENTS))[0]["outcome"] == "damaged"
 
 
 def test_a_table_tells_its_size_and_age_from_its_log_alone(tmp_path: Path) -> None:
@@ -342,10 +342,10 @@ def test_a_table_tells_its_size_and_age_from_its_log_alone(tmp_path: Path) -> No
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:05", "alice", "a")])
     for file in (tmp_path / "gold").rglob("*.parquet"):
         file.unlink()
-    told = look(tmp_path)["usage_per_minute"]
+    table = look(tmp_path)["usage_per_minute"]
     (last, before) = (
         each["timestamp"] for each in deltalake.DeltaTable(tmp_path / "gold" / "usage_per_minute").history()
     )
-    assert told["state"] == "there" and told["rows"] == 5 and told["files"] == 3 and told["version"] == 1
-    assert told["newest_at"] == "2026-01-03T00:00:00.000Z" and told["newest_day"] == "2026-01-03"
-    assert told["written_at"] == utc(last) and told["gap_ms"] == last - before
+    assert table["state"] == "there" and table["rows"] == 5 and table["files"] == 3 and table["version"] == 1
+    assert table["newest_at"] == "2026-01-03T00:00:00.000Z" and table["newest_day"] == "2026-01-03"
+    assert table["written_at"] == utc(last) and table["gap_ms"] == last - before

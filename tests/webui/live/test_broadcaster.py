@@ -1,4 +1,4 @@
-"""Live updates: one snapshot of the broker per beat, shared by all open pages."""
+"""Live updates: one snapshot of the broker per interval, shared by all open pages."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -60,7 +60,7 @@ async def test_a_slow_page_gets_the_latest_and_nothing_in_between(
         assert late is live.snapshot
 
 
-async def test_while_nobody_watches_only_the_history_is_fed(
+async def test_without_open_pages_only_the_history_is_updated(
     autojump_clock: MockClock, live: Live, broker: FakeBroker
 ) -> None:
     before = live.snapshot
@@ -138,7 +138,7 @@ async def test_a_report_is_made_every_two_seconds_and_when_something_was_changed
     assert made == [1_000, 3_000, 3_001]
 
 
-async def test_a_report_is_made_once_for_all_who_ask_meanwhile(broker: FakeBroker) -> None:
+async def test_a_report_is_made_once_for_all_concurrent_requests(broker: FakeBroker) -> None:
     made: list[int] = []
     answers: list[bytes] = []
 
@@ -157,15 +157,15 @@ async def test_a_report_is_made_once_for_all_who_ask_meanwhile(broker: FakeBroke
     assert made == [5] and answers == [b'{"at":5}'] * 3
 
 
-async def test_changes_while_nobody_watches_cost_no_look(
+async def test_changes_without_open_pages_cost_no_query(
     autojump_clock: MockClock, live: Live, broker: FakeBroker
 ) -> None:
-    asked = broker.overviews
+    before = broker.overviews
     for _ in range(50):
         await trio.sleep(0.01)
         live.refresh()
         broker.version += 1
-    assert broker.overviews == asked
+    assert broker.overviews == before
 
 
 async def test_a_figure_is_asked_for_once_however_many_want_it(
@@ -199,12 +199,12 @@ async def test_the_end_ends_every_wait(autojump_clock: MockClock, live: Live) ->
 class SlowViews(FakeBroker):
     """Views that take a second of the test's clock to collect rules."""
 
-    asked = 0
+    calls = 0
     seconds = 0.0
     each_takes = 1.0
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
-        self.asked += 1
+        self.calls += 1
         self.seconds += self.each_takes
         return super().quotas(components, strict=strict)
 
@@ -216,45 +216,48 @@ def live_rules(views: SlowViews) -> LiveTable[QuotaRow]:
 async def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    await quotas.page(Page(), "beat 1")
+    await quotas.page(Page(), "snapshot 1")
     for views.seconds in (1.5, 10.0, 19.9):
-        await quotas.page(Page(), f"beat at {views.seconds}")
-    assert views.asked == 1
+        await quotas.page(Page(), f"snapshot at {views.seconds}")
+    assert views.calls == 1
     views.seconds = 20.0
-    await quotas.page(Page(), "beat 20")
-    assert views.asked == 2
+    await quotas.page(Page(), "snapshot 20")
+    assert views.calls == 2
 
 
-@pytest.mark.parametrize(("after_s", "asked"), [(0.5, 1), (0.89, 1), (0.9, 2)])
-async def test_a_short_table_is_gathered_once_a_second(after_s: float, asked: int) -> None:
+@pytest.mark.parametrize(("after_s", "calls"), [(0.5, 1), (0.89, 1), (0.9, 2)])
+async def test_a_short_table_is_gathered_once_a_second(after_s: float, calls: int) -> None:
     views = SlowViews()
     views.each_takes = 0.0
     quotas = live_rules(views)
-    await quotas.page(Page(), "beat 1")
+    await quotas.page(Page(), "snapshot 1")
     views.seconds = after_s
-    await quotas.page(Page(), "beat 2")
-    assert views.asked == asked
+    await quotas.page(Page(), "snapshot 2")
+    assert views.calls == calls
 
 
 async def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    assert json.loads(await quotas.page(Page(), "beat 1"))["of"] == 0
+    assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
     views.version += 1
     views.set((("user", "alice"),), {"producer_byte_rate": 1.0})
-    assert json.loads(await quotas.page(Page(), "beat 1"))["of"] == 0
-    assert json.loads(await quotas.page(Page(), "beat 2"))["of"] == 1
+    assert json.loads(await quotas.page(Page(), "snapshot 1"))["of"] == 0
+    assert json.loads(await quotas.page(Page(), "snapshot 2"))["of"] == 1
 
 
 async def test_pages_that_look_alike_are_written_once() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    one, other = await quotas.page(Page(search="a"), "beat 1"), await quotas.page(Page(search="a"), "beat 1")
-    assert one is other and views.asked == 1
-    assert await quotas.page(Page(search="b", limit=7), "beat 1") != one and views.asked == 1
+    one, other = (
+        await quotas.page(Page(search="a"), "snapshot 1"),
+        await quotas.page(Page(search="a"), "snapshot 1"),
+    )
+    assert one is other and views.calls == 1
+    assert await quotas.page(Page(search="b", limit=7), "snapshot 1") != one and views.calls == 1
 
 
-def test_json_has_no_room_for_what_is_no_number() -> None:
+def test_nan_and_infinity_become_null_in_json() -> None:
     assert encode({"a": "é\u2028\n"}) == '{"a":"é\u2028\\n"}'.encode()
     with pytest.raises(ValueError, match="Out of range"):
         encode(float("nan"))

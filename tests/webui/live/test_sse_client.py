@@ -23,10 +23,10 @@ THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 
 
 class Pipe:
-    """A connection that takes `room` bytes, and the rest once `drained` is set."""
+    """A connection that takes `capacity` bytes, and the rest once `drained` is set."""
 
-    def __init__(self, room: Callable[[int], int] = lambda size: size) -> None:
-        self.room = room
+    def __init__(self, capacity: Callable[[int], int] = lambda size: size) -> None:
+        self.capacity = capacity
         self.written: list[bytes] = []
         self.writes = 0
         self.drained = trio.Event()
@@ -36,7 +36,7 @@ class Pipe:
         self.writes += 1
         if self.gone:
             raise BrokenPipeError
-        taken = self.room(len(data))
+        taken = self.capacity(len(data))
         if taken == 0:
             raise BlockingIOError
         self.written.append(data[:taken])
@@ -60,10 +60,10 @@ class Pipe:
 
 
 class Counted(FakeBroker):
-    overviews_asked = 0
+    overviews_queried = 0
 
     def overview(self) -> Overview:
-        self.overviews_asked += 1
+        self.overviews_queried += 1
         return super().overview()
 
 
@@ -72,14 +72,14 @@ async def followed(
     broker: FakeBroker,
     pipes: Sequence[Pipe],
     sections: list[tuple[str, Section]] = OVERVIEW,
-    signed_in: Callable[[], bool] = lambda: True,
+    is_logged_in: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
     """Live pages with these connections, and the bytes that the framework sends for each."""
     live = make_live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
     framed: list[list[bytes]] = []
 
     async def follow(pipe: Pipe, sent: list[bytes]) -> None:
-        async for part in stream(live, Subscriber(sections, signed_in, pipe)):
+        async for part in stream(live, Subscriber(sections, is_logged_in, pipe)):
             sent.append(part)
 
     async with trio.open_nursery() as nursery:
@@ -97,12 +97,12 @@ async def test_fifty_pages_cost_one_look_and_one_write_each(mock_clock: MockCloc
     broker, pipes = Counted(), [Pipe() for _ in range(50)]
     async with followed(broker, pipes):
         await _pass(mock_clock, BROADCAST_EVERY_S)
-        asked = broker.overviews_asked
+        count = broker.overviews_queried
         written = [pipe.writes for pipe in pipes]
         for _ in range(10):
             await _pass(mock_clock, BROADCAST_EVERY_S)
         # The pages get the same values as the history.
-        assert broker.overviews_asked - asked == 10
+        assert broker.overviews_queried - count == 10
         assert [pipe.writes - before for pipe, before in zip(pipes, written, strict=True)] == [10] * 50
         assert len({pipe.written[-1] for pipe in pipes}) == 1
 
@@ -157,7 +157,7 @@ async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
         for _ in range(3):
             await _pass(mock_clock, 1.0)
         assert slow.writes == 1 and quick.writes == 4
-        slow.room = lambda size: size
+        slow.capacity = lambda size: size
         slow.drained.set()
         await settled()
         assert slow.chunks()[0] == quick.chunks()[0]
@@ -166,13 +166,13 @@ async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
         assert slow.chunks()[-1] == quick.chunks()[-1] and len(slow.chunks()) == 2
 
 
-async def test_a_peer_that_has_gone_hurts_nobody(mock_clock: MockClock, broker: FakeBroker) -> None:
-    gone, there = Pipe(), Pipe()
-    async with followed(broker, [gone, there]):
+async def test_a_peer_that_has_gone_affects_no_other(mock_clock: MockClock, broker: FakeBroker) -> None:
+    gone, connected = Pipe(), Pipe()
+    async with followed(broker, [gone, connected]):
         gone.gone = True
         await _pass(mock_clock, 1.0)
         await _pass(mock_clock, 1.0)
-        assert gone.written == [] and there.writes == 2
+        assert gone.written == [] and connected.writes == 2
 
 
 async def test_a_peer_that_stops_reading_ends_its_own_stream(
@@ -187,12 +187,12 @@ async def test_a_peer_that_stops_reading_ends_its_own_stream(
         assert live.streams == 0
 
 
-async def test_whoever_signs_out_is_told_with_the_next_beat(
+async def test_a_user_that_signs_out_is_notified_with_the_next_snapshot(
     mock_clock: MockClock, broker: FakeBroker
 ) -> None:
     pipe = Pipe()
     signed_out: list[bool] = []
-    async with followed(broker, [pipe], signed_in=lambda: not signed_out) as (live, framed):
+    async with followed(broker, [pipe], is_logged_in=lambda: not signed_out) as (live, framed):
         signed_out.append(True)
         await _pass(mock_clock, 1.0)
         assert framed[0][-1] == b"event: signed-out\ndata: {}\n\n"

@@ -220,7 +220,7 @@ async def ask(http: Browserless) -> Ask:
     cookie = await sign_in(http)
     csrf = await csrf_of(http, cookie)
 
-    async def asked(change: str, secret: str | None = None, **headers: str) -> Response:
+    async def request(change: str, secret: str | None = None, **headers: str) -> Response:
         method, path, body = CHANGES[change]
         if secret is not None:
             headers["X_Present_Secret"] = b64encode(secret.encode()).decode()
@@ -228,7 +228,7 @@ async def ask(http: Browserless) -> Ask:
             method, path, token=None, body=body, Cookie=cookie, X_CSRF_Token=csrf, **headers
         )
 
-    return asked
+    return request
 
 
 def unchanged(broker: FakeBroker) -> bool:
@@ -357,7 +357,7 @@ async def test_a_bearer_is_a_token_and_never_a_password(http: Browserless) -> No
     assert (await http.get(PATH, token=GOOD)).status_code == 401
 
 
-async def test_everybody_else_changes_his_own_by_the_present_one_or_the_token(http: Browserless) -> None:
+async def test_other_users_change_their_own_by_the_current_password_or_the_token(http: Browserless) -> None:
     mine: dict[str, Any] = {"token": "viewer-token"}
     assert (await put(http, **mine)).status_code == 403
     wrong = await put(http, present="a wrong guess", **mine)
@@ -368,7 +368,7 @@ async def test_everybody_else_changes_his_own_by_the_present_one_or_the_token(ht
     assert (await put(http, password=None, present="another good one", **mine)).status_code == 200
 
 
-async def test_nobody_else_sets_anothers(http: Browserless, broker: FakeBroker) -> None:
+async def test_only_administrators_set_the_passwords_of_others(http: Browserless, broker: FakeBroker) -> None:
     before = (dict(broker.passwords), list(broker.token_rows), list(broker.hashing))
     for present in ({}, {"present": "editor-token"}, {"present": "viewer-token"}):
         assert (await put(http, "root", token="editor-token", **present)).status_code == 403
@@ -460,9 +460,7 @@ async def end(http: Browserless, path: str, cookie: str) -> int:
 
 
 @pytest.mark.parametrize("token", ALL_TOKENS)
-async def test_everybody_ends_all_sessions_of_the_own_token_and_no_other(
-    http: Browserless, token: str
-) -> None:
+async def test_a_user_ends_all_sessions_of_the_own_token_and_no_other(http: Browserless, token: str) -> None:
     mine = [await sign_in(http, token) for _ in range(3)]
     others = [await sign_in(http, each) for each in ALL_TOKENS if each != token]
     assert await end(http, SESSIONS_PATH, mine[1]) == 3
@@ -503,7 +501,9 @@ async def test_without_a_token_or_the_pages_proof_no_session_ends(http: Browserl
     assert await is_in(http, cookie)
 
 
-async def test_the_log_says_who_ended_them(http: Browserless, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_has_the_reason_of_their_end(
+    http: Browserless, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "webui.rest.access")
     await sign_in(http, "viewer-token")
     await http.ask("DELETE", f"{SESSIONS_PATH}?of=all")

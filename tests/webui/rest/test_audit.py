@@ -35,7 +35,7 @@ async def ids(http: Browserless, query: str = "") -> list[int]:
     return [item["id"] for item in answer["items"]]
 
 
-async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browserless) -> None:
+async def test_the_newest_change_comes_first_with_actor_address_and_origin(http: Browserless) -> None:
     answer = TRAIL.check(await (await http.get(PATH)).get_json())
     newest, middle, oldest = answer["items"]
     assert newest["quota"] == {"client-id": "app"} and (newest["old"], newest["new"]) == (
@@ -54,7 +54,7 @@ async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browse
         ("?actor=bob", [3]),
         ("?origin=broker", [1]),
         ("?entity=orders", [1]),
-        ("?people=true", [3, 2]),
+        ("?without_broker=true", [3, 2]),
         ("?search=ORD", [1]),
         ("?before=3", [2, 1]),
         ("?limit=2", [3, 2]),
@@ -80,12 +80,12 @@ async def test_what_makes_no_sense_is_refused(http: Browserless, query: str) -> 
 async def test_an_undo_says_first_what_it_would_do(http: Browserless, broker: FakeBroker) -> None:
     broker.connection_rows = [connection("app")]
     answer = await http.ask("POST", f"{PATH}/3:undo?validate_only=true")
-    asked = UNDONE.check(await answer.get_json())
-    assert asked["command"] == (
+    body = UNDONE.check(await answer.get_json())
+    assert body["command"] == (
         "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config producer_byte_rate=1000000 "
         "--entity-type clients --entity-name app"
     )
-    assert asked["reach"][0]["clients"] == 1 and asked["change"]["final"] is None
+    assert body["reach"][0]["clients"] == 1 and body["change"]["final"] is None
     assert broker.rows[(("client-id", "app"),)].value("producer_byte_rate") == 2e6
 
 

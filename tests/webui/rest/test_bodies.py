@@ -16,8 +16,12 @@ from webui.rest.schema import Flag, Invalid, Listing, Number, Record, Text
 from webui.tables.slices import SLICE_S
 
 SCHEMA = Record(
-    {"list": Listing(Record({"a": Number(), "b": Text()}, optional=frozenset({"b"})), least=1, most=500)}
-    | {"names": Listing(Text(longest=50_000), most=3), "flag": Flag()},
+    {
+        "list": Listing(
+            Record({"a": Number(), "b": Text()}, optional=frozenset({"b"})), min_items=1, max_items=500
+        )
+    }
+    | {"names": Listing(Text(max_length=50_000), max_items=3), "flag": Flag()},
     optional=frozenset({"names", "flag"}),
 )
 SPACE = " " * AT_ONCE

@@ -142,7 +142,7 @@ async def test_what_is_refused_is_refused_whole(
     assert broker.server.control.image.broker_configs == {}
 
 
-async def test_settings_that_somebody_changed_meanwhile_are_not_overwritten_unseen(
+async def test_settings_with_a_concurrent_change_are_not_overwritten_unseen(
     broker: RunningBroker, http: Browserless
 ) -> None:
     admin = (await tokens(broker))["ADMIN"]

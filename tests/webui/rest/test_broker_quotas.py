@@ -73,7 +73,7 @@ async def test_an_untouched_broker_has_no_limits(
     assert body["command"].endswith("--alter --entity-type brokers --entity-name 1")
 
 
-async def test_a_limit_set_by_rest_holds_from_the_next_request_on_and_its_use_is_told(
+async def test_a_limit_set_by_rest_holds_from_the_next_request_on_and_its_use_is_reported(
     broker: RunningBroker, http: Browserless, mock_clock: MockClock
 ) -> None:
     admin = await token(broker, Role.ADMIN)
@@ -104,10 +104,10 @@ async def test_a_limit_set_by_rest_holds_from_the_next_request_on_and_its_use_is
     topics, partitions = body["cluster"]
     assert topics == {"key": "cluster.quota.topic.count", "value": 1, "count": 1}
     assert partitions["count"] == 1
-    held = await (await http.get("/api/v1/throttled-channels", token=admin)).get_json()
-    assert held[0]["quota_type"] == "broker_produce"
-    assert held[0]["entity"] == {}
-    assert held[0]["tags"] == [{"name": "broker quota", "value": "produce bytes"}]
+    throttled = await (await http.get("/api/v1/throttled-channels", token=admin)).get_json()
+    assert throttled[0]["quota_type"] == "broker_produce"
+    assert throttled[0]["entity"] == {}
+    assert throttled[0]["tags"] == [{"name": "broker quota", "value": "produce bytes"}]
     stale = await http.patch(CONFIGS, token=admin, body={"ops": ops}, If_Match=before)
     assert stale.status_code == 412
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.telemetry.subscription import MAX_PREFIXES, Subscription
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.rest.client_metrics import EDITED, INSTANCE, INSTANCE_PAGE, REFUSED, SUBSCRIPTION_PAGE
@@ -24,8 +25,8 @@ def broker() -> FakeBroker:
 
 
 async def put(http: Browserless, path: str = ONE, query: str = "", **body: Any) -> Any:
-    told = {key.replace("_", "."): value for key, value in body.items() if key != "headers"}
-    return await http.ask("PUT", f"{path}{query}", body=told, **body.get("headers", {}))
+    attributes = {key.replace("_", "."): value for key, value in body.items() if key != "headers"}
+    return await http.ask("PUT", f"{path}{query}", body=attributes, **body.get("headers", {}))
 
 
 async def test_a_subscription_is_made_replaced_and_taken_away(http: Browserless) -> None:
@@ -58,7 +59,9 @@ async def test_a_subscription_is_made_replaced_and_taken_away(http: Browserless)
     assert (await http.ask("DELETE", ONE)).status_code == 404
 
 
-async def test_validating_says_whom_it_would_be_for_and_changes_nothing(http: Browserless) -> None:
+async def test_validating_says_the_clients_that_it_would_apply_to_and_changes_nothing(
+    http: Browserless,
+) -> None:
     answer = await put(
         http, query="?validate_only=true", metrics=["*"], match=["client_software_name=librdkafka"]
     )
@@ -89,7 +92,7 @@ async def test_what_makes_no_sense_is_refused_with_a_reason(
     assert (await http.get(ONE)).status_code == 404
 
 
-async def test_of_two_who_saw_the_same_version_the_second_is_told_what_it_is_now(http: Browserless) -> None:
+async def test_of_two_edits_of_the_same_version_the_second_gets_the_current_one(http: Browserless) -> None:
     first = await put(http, metrics=["*"], headers={"If_None_Match": "*"})
     assert first.status_code == 200
     late = await put(http, metrics=["org.a."], headers={"If_None_Match": "*"})
@@ -116,7 +119,7 @@ async def test_instances_are_listed_with_what_became_of_their_requests(
 ) -> None:
     await put(http, metrics=["org."], match=["client_id=orders-.*"])
     telemetry = broker.telemetry
-    first, *_ = telemetry.room.manager
+    first, *_ = telemetry.state.manager
     telemetry.say(first, WALL_MS, queue=1.0)
     page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?shape=pushing")).get_json())
     (row,) = page["items"]
@@ -129,15 +132,31 @@ async def test_instances_are_listed_with_what_became_of_their_requests(
     assert [each["client_id"] for each in page["items"]] == ["billing"]
 
 
+async def test_an_instance_whose_subscriptions_have_too_many_prefixes_says_so(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    most = {f"{at:x}." for at in range(MAX_PREFIXES)}
+    manager = broker.telemetry.state.manager
+    manager.on_metadata_update({"many": Subscription("many", frozenset(most))})
+    broker.telemetry.join("below")
+    manager.on_metadata_update({"more": Subscription("more", frozenset({"one.more"}))})
+    broker.telemetry.join("above")
+    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?shape=over_limit")).get_json())
+    (row,) = page["items"]
+    assert (row["client_id"], row["is_over_limit"], row["metrics"]) == ("above", True, ["*"])
+    page = await (await http.get(f"{INSTANCES}?search=below")).get_json()
+    assert [(row["is_over_limit"], len(row["metrics"])) for row in page["items"]] == [(False, MAX_PREFIXES)]
+
+
 async def test_one_instance_has_what_it_says_with_a_little_of_the_past(
     http: Browserless, broker: FakeBroker
 ) -> None:
-    first, *_ = broker.telemetry.room.manager
+    first, *_ = broker.telemetry.state.manager
     broker.telemetry.say(first, WALL_MS, queue=1.0, rate=float("nan"))
     broker.telemetry.say(first, WALL_MS + 1_000, queue=2.5)
     (row, *_) = (await (await http.get(INSTANCES)).get_json())["items"][1:]
     found = INSTANCE.check(await (await http.get(f"{INSTANCES}/{row['instance_id']}")).get_json())
-    queue, rate = found["figures"]
+    queue, rate = found["latest_metrics"]
     assert queue == {
         "name": "org.queue",
         "attributes": [{"name": "node_id", "value": "1"}],

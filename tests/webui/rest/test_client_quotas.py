@@ -1,5 +1,6 @@
 """GET and PATCH /client-quotas, and the table of rules: searched, sorted and cut to a page."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ PATH = "/api/v1/client-quotas"
 PRODUCE = "producer_byte_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
-ANYBODY: EntityPairs = (("user", None),)
+DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
 
 
@@ -32,7 +33,7 @@ REMOVING = {"key": PRODUCE, "remove": True}
 
 @pytest.fixture
 def stocked(broker: FakeBroker) -> FakeBroker:
-    for entity in (ALICE, ALICE_APP, ANYBODY, APP):
+    for entity in (ALICE, ALICE_APP, DEFAULT_USER, APP):
         broker.version += 1
         broker.set(entity, {PRODUCE: 100.0})
     return broker
@@ -41,13 +42,13 @@ def stocked(broker: FakeBroker) -> FakeBroker:
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("", [ALICE, ALICE_APP, ANYBODY, APP]),
+        ("", [ALICE, ALICE_APP, DEFAULT_USER, APP]),
         ("user=alice", [ALICE, ALICE_APP]),
         ("user=alice&strict=true", [ALICE]),
         ("user=alice&client-id=app", [ALICE_APP]),
-        ("user=&match=default", [ANYBODY]),
-        ("user-match=default", [ANYBODY]),
-        ("user-match=any&strict=true", [ALICE, ANYBODY]),
+        ("user=&match=default", [DEFAULT_USER]),
+        ("user-match=default", [DEFAULT_USER]),
+        ("user-match=any&strict=true", [ALICE, DEFAULT_USER]),
         ("client-id-match=any", [ALICE_APP, APP]),
         ("client-id-match=any&user=alice", [ALICE_APP]),
         ("user=alice&search=app", [ALICE_APP]),
@@ -60,7 +61,7 @@ def stocked(broker: FakeBroker) -> FakeBroker:
 async def test_filters_mean_what_kafkas_do(
     http: Browserless, stocked: FakeBroker, query: str, found: list[EntityPairs]
 ) -> None:
-    for row in (ALICE, ALICE_APP, ANYBODY, APP):
+    for row in (ALICE, ALICE_APP, DEFAULT_USER, APP):
         stocked.now_ms += 1
         stocked.set(row, {PRODUCE: 100.0})
     answer = await http.get(f"{PATH}?{query}")
@@ -128,7 +129,13 @@ async def test_the_answer_shows_the_rule_as_it_is_now_and_the_command(
     assert result["warnings"] == []
 
 
-async def test_validation_changes_nothing_and_says_whom_it_would_reach(
+async def test_an_edit_computes_no_metrics(http: Browserless, broker: FakeBroker) -> None:
+    answer = await http.patch(PATH, one({"user": "alice"}, setting(1_000)))
+    assert answer.status_code == 200
+    assert broker.overviews == 0
+
+
+async def test_validation_changes_nothing_and_says_the_clients_that_it_would_affect(
     http: Browserless, broker: FakeBroker
 ) -> None:
     broker.connection_rows = [connection("app", "alice"), connection("app", "bob")]
@@ -139,7 +146,7 @@ async def test_validation_changes_nothing_and_says_whom_it_would_reach(
     assert broker.rows == {} and broker.applied[0][0].validate_only
 
 
-async def test_where_a_callback_decides_nobody_can_say_whom_an_edit_reaches(
+async def test_with_a_callback_the_affected_clients_of_an_edit_are_unknown(
     http: Browserless, broker: FakeBroker
 ) -> None:
     broker.callback = "acme:Groups"
@@ -147,7 +154,7 @@ async def test_where_a_callback_decides_nobody_can_say_whom_an_edit_reaches(
     assert "reach" not in RESULTS.check(await answer.get_json())["results"][0]
 
 
-async def test_many_validations_at_once_are_not_told_whom_they_reach(
+async def test_many_validations_at_once_are_not_told_the_affected_clients(
     http: Browserless, broker: FakeBroker
 ) -> None:
     entries = [{"entity": {"user": f"u{index}"}, "ops": [setting(1)]} for index in range(9)]
@@ -157,7 +164,7 @@ async def test_many_validations_at_once_are_not_told_whom_they_reach(
     assert all("reach" in result for result in (await answer.get_json())["results"])
 
 
-async def test_many_validations_are_told_whom_they_reach_together(
+async def test_many_validations_are_told_the_affected_clients_together(
     http: Browserless, broker: FakeBroker
 ) -> None:
     broker.connection_rows = [connection("app", f"u{index}") for index in range(12)]
@@ -168,7 +175,7 @@ async def test_many_validations_are_told_whom_they_reach_together(
     answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries})
     assert answer.status_code == 207
     [reach] = RESULTS.check(await answer.get_json())["reach"]
-    assert (reach["clients"], reach["falls_to"]) == (10, [{"bound": None, "clients": 10}])
+    assert (reach["clients"], reach["new_bounds"]) == (10, [{"bound": None, "clients": 10}])
     assert len(broker.rows) == 10
     answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries[:1]})
     assert "reach" not in await answer.get_json()
@@ -304,6 +311,20 @@ async def test_a_rule_is_marked_with_its_limits_or_by_itself(
     assert (stocked.applied[-1][0].entries[0].shadow, stocked.rows[ALICE].shadow) == (None, shadow)
 
 
+async def test_a_limit_names_the_upstream_node_that_is_used_most(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    row = stocked.rows[ALICE]
+    stocked.rows[ALICE] = replace(
+        row, limits=tuple(replace(each, observed=110.0, upstream_node=2) for each in row.limits)
+    )
+    rows = QUOTAS.check(await (await http.get(PATH)).get_json())["items"]
+    nodes = {str(row["entity"]): row["limits"][PRODUCE].get("upstream_node") for row in rows}
+    assert nodes == {
+        str(dict(each)): 2 if each == ALICE else None for each in (ALICE, ALICE_APP, DEFAULT_USER, APP)
+    }
+
+
 async def test_what_a_limit_in_shadow_would_have_done_is_listed(
     http: Browserless, stocked: FakeBroker
 ) -> None:
@@ -311,10 +332,10 @@ async def test_what_a_limit_in_shadow_would_have_done_is_listed(
     last_at_ms = 1_700_000_000_250
     stocked.shadow_use[ALICE, PRODUCE] = ShadowUse(ALICE, PRODUCE, 37, 12_400, last_at_ms)
     rows = QUOTAS.check(await (await http.get(PATH)).get_json())["items"]
-    would = {"times": 37, "held_ms": 12_400, "last_at": "2023-11-14T22:13:20.250Z"}
-    assert [(row["shadow"], row["limits"][PRODUCE].get("would_have")) for row in rows] == [
+    would = {"times": 37, "throttle_ms": 12_400, "last_at": "2023-11-14T22:13:20.250Z"}
+    assert [(row["shadow"], row["limits"][PRODUCE].get("shadow_throttles")) for row in rows] == [
         (row["entity"] == dict(ALICE), would if row["entity"] == dict(ALICE) else None) for row in rows
     ]
     stocked.shadow_use[ALICE, PRODUCE] = ShadowUse(ALICE, PRODUCE, 0, 0, None)
     (row,) = (await (await http.get(f"{PATH}?user=alice&strict=true")).get_json())["items"]
-    assert row["limits"][PRODUCE]["would_have"] == {"times": 0, "held_ms": 0, "last_at": None}
+    assert row["limits"][PRODUCE]["shadow_throttles"] == {"times": 0, "throttle_ms": 0, "last_at": None}

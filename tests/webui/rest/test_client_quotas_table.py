@@ -13,7 +13,7 @@ from webui.tables.listing import Page
 
 ALICE: EntityPairs = (("user", "alice"),)
 BOB_APP: EntityPairs = (("user", "Bob"), ("client-id", "app"))
-ANYBODY: EntityPairs = (("user", None),)
+DEFAULT_USER: EntityPairs = (("user", None),)
 APP: EntityPairs = (("client-id", "app"),)
 CALLED_DEFAULT: EntityPairs = (("client-id", "<default>"),)
 
@@ -22,7 +22,7 @@ CALLED_DEFAULT: EntityPairs = (("client-id", "<default>"),)
 def broker() -> FakeBroker:
     broker = FakeBroker()
     broker.set(APP, {"producer_byte_rate": 300.0}, at_ms=NOW_MS + 4)
-    broker.set(ANYBODY, {"producer_byte_rate": 100.0}, at_ms=NOW_MS + 1)
+    broker.set(DEFAULT_USER, {"producer_byte_rate": 100.0}, at_ms=NOW_MS + 1)
     broker.set(CALLED_DEFAULT, {"consumer_byte_rate": 50.0}, at_ms=NOW_MS + 5)
     broker.set(BOB_APP, {"producer_byte_rate": 200.0, "consumer_byte_rate": 9.0}, at_ms=NOW_MS + 3)
     broker.set(ALICE, {"consumer_byte_rate": 70.0}, at_ms=NOW_MS + 2)
@@ -38,15 +38,21 @@ async def order(broker: FakeBroker, **page: Any) -> list[dict[str, Any]]:
 
 
 async def test_users_stand_before_client_ids_and_names_before_the_default(broker: FakeBroker) -> None:
-    assert await order(broker) == [dict(ALICE), dict(BOB_APP), dict(ANYBODY), dict(CALLED_DEFAULT), dict(APP)]
+    assert await order(broker) == [
+        dict(ALICE),
+        dict(BOB_APP),
+        dict(DEFAULT_USER),
+        dict(CALLED_DEFAULT),
+        dict(APP),
+    ]
     assert await order(broker, descending=True) == [
-        dict(each) for each in (APP, CALLED_DEFAULT, ANYBODY, BOB_APP, ALICE)
+        dict(each) for each in (APP, CALLED_DEFAULT, DEFAULT_USER, BOB_APP, ALICE)
     ]
 
 
 async def test_rules_without_the_figure_come_last_whichever_way(broker: FakeBroker) -> None:
     rest = [dict(ALICE), dict(CALLED_DEFAULT)]
-    rising = [dict(ANYBODY), dict(BOB_APP), dict(APP)]
+    rising = [dict(DEFAULT_USER), dict(BOB_APP), dict(APP)]
     assert await order(broker, sort="producer_byte_rate") == rising + rest
     assert await order(broker, sort="producer_byte_rate", descending=True) == rising[::-1] + rest
 
@@ -65,12 +71,12 @@ async def test_the_latest_change_first(broker: FakeBroker) -> None:
         ({"search": "AL"}, [ALICE]),
         ({"search": "bob"}, [BOB_APP]),
         ({"search": "app"}, [BOB_APP, APP]),
-        ({"search": "default"}, [ANYBODY, CALLED_DEFAULT]),
+        ({"search": "default"}, [DEFAULT_USER, CALLED_DEFAULT]),
         ({"search": "nobody"}, []),
-        ({"shape": "user"}, [ALICE, ANYBODY]),
+        ({"shape": "user"}, [ALICE, DEFAULT_USER]),
         ({"shape": "client-id"}, [CALLED_DEFAULT, APP]),
         ({"shape": "user+client-id"}, [BOB_APP]),
-        ({"shape": "default"}, [ANYBODY]),
+        ({"shape": "default"}, [DEFAULT_USER]),
         ({"shape": "ip"}, []),
         ({"shape": "user", "search": "al"}, [ALICE]),
     ],
@@ -93,7 +99,7 @@ async def test_total_counts_what_matches_and_of_counts_everything(broker: FakeBr
     assert (len(answer["items"]), answer["total"], answer["of"]) == (1, 2, 5)
 
 
-async def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> None:
+async def test_a_row_has_limit_use_and_the_last_editor(broker: FakeBroker) -> None:
     [item] = (await RULES.page(broker.quotas(), Page(search="Bob")))["items"]
     assert item["limits"]["producer_byte_rate"] == {
         "value": 200.0,

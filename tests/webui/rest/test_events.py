@@ -28,8 +28,8 @@ def read(event: bytes) -> tuple[str, Any]:
     return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
 
-def opened(live: Live, signed_in: bool = True) -> AsyncGenerator[bytes, None]:
-    return stream(live, Subscriber(THROTTLED, lambda: signed_in))
+def opened(live: Live, is_logged_in: bool = True) -> AsyncGenerator[bytes, None]:
+    return stream(live, Subscriber(THROTTLED, lambda: is_logged_in))
 
 
 async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
@@ -75,7 +75,7 @@ async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker:
 
 
 async def test_a_stream_ends_with_the_session(broker: FakeBroker) -> None:
-    events = [event async for event in opened(make_live(broker, lambda: 0), signed_in=False)]
+    events = [event async for event in opened(make_live(broker, lambda: 0), is_logged_in=False)]
     assert events == [b"retry: 1000\n\n", b"event: signed-out\ndata: {}\n\n"]
 
 
@@ -115,8 +115,8 @@ async def test_streams_of_a_token_are_bounded(
     assert answer.status_code == status
     assert (await http.ask("HEAD", "/api/v1/events", token="viewer-token")).status_code == 200
     if status == 429:
-        said = json.loads(await (await http.get("/api/v1/events")).get_data())
-        assert said["detail"] == "This token has 100 live pages open; close one."
+        body = json.loads(await (await http.get("/api/v1/events")).get_data())
+        assert body["detail"] == "This token has 100 live pages open; close one."
         console.live.leave("root")
         assert (await http.ask("HEAD", "/api/v1/events")).status_code == 200
 

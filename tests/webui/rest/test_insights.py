@@ -62,7 +62,7 @@ def recorded() -> Recorded:
 
 
 @pytest.fixture
-def asked(recorded: Recorded) -> Browserless:
+def client(recorded: Recorded) -> Browserless:
     _, console = console_on("")
     return Browserless(build_app(replace(console, insights=recorded)).test_client(use_cookies=False))
 
@@ -106,18 +106,18 @@ async def test_a_cursor_whose_version_is_gone_says_so(tables: Browserless) -> No
 
 
 async def test_tables_that_are_there_say_how_fresh_they_are(tables: Browserless) -> None:
-    told = await (await tables.get(BASE)).get_json()
-    assert told["state"] == "ready" and told["problem"] is None
-    assert told["newest_at"].startswith(DAY) and told["written_at"] is not None
-    assert {row["state"] for row in told["tables"]} == {"there"}
+    body = await (await tables.get(BASE)).get_json()
+    assert body["state"] == "ready" and body["problem"] is None
+    assert body["newest_at"].startswith(DAY) and body["written_at"] is not None
+    assert {row["state"] for row in body["tables"]} == {"there"}
 
 
 async def test_a_table_that_is_not_there_is_no_reason_to_fail(tmp_path: Path) -> None:
     _, console = console_on(str(tmp_path / "it's nowhere"))
     http = Browserless(build_app(console).test_client(use_cookies=False))
-    told = await (await http.get(BASE)).get_json()
-    assert told["state"] == "none"
-    assert told["command"] == (
+    body = await (await http.get(BASE)).get_json()
+    assert body["state"] == "none"
+    assert body["command"] == (
         f"weir pipeline run --continuous --bootstrap 127.0.0.1:9092 "
         f"--warehouse '{tmp_path}/it'\"'\"'s nowhere'"
     )
@@ -127,10 +127,10 @@ async def test_a_table_that_is_not_there_is_no_reason_to_fail(tmp_path: Path) ->
 
 
 async def test_a_broker_without_a_warehouse_says_what_to_set(http: Browserless) -> None:
-    told = await (await http.get(BASE)).get_json()
-    assert told["state"] == "off" and told["setting"] == "insights.warehouse"
-    assert told["install"] == "pip install '.[insights]'"
-    answers.STATE.check(told)
+    body = await (await http.get(BASE)).get_json()
+    assert body["state"] == "off" and body["setting"] == "insights.warehouse"
+    assert body["install"] == "pip install '.[insights]'"
+    answers.STATE.check(body)
     answer = await http.get(f"{BASE}/advice")
     assert answer.status_code == 404 and (await answer.get_json())["code"] == "INSIGHTS_OFF"
 
@@ -143,14 +143,14 @@ async def test_a_damaged_table_is_told_of_and_the_others_are_read(
     answer = await tables.get(f"{BASE}/advice")
     assert answer.status_code == 502 and answer.content_type == "application/problem+json"
     assert (await answer.get_json())["code"] == "TABLE_DAMAGED"
-    told = await (await tables.get(BASE)).get_json()
-    states = {row["name"]: row["state"] for row in told["tables"]}
+    body = await (await tables.get(BASE)).get_json()
+    states = {row["name"]: row["state"] for row in body["tables"]}
     assert states.pop("quota_advice") == "damaged" and set(states.values()) == {"there"}
     assert (await tables.get(f"{BASE}/usage")).status_code == 200
 
 
 async def test_a_range_is_of_whole_days_and_a_week_unless_said(
-    asked: Browserless, recorded: Recorded
+    client: Browserless, recorded: Recorded
 ) -> None:
     for query, first, last in (
         ("", "2026-01-04", "2026-01-10"),
@@ -160,13 +160,13 @@ async def test_a_range_is_of_whole_days_and_a_week_unless_said(
         ("?from=0001-01-01&to=0001-01-01", "0001-01-01", "0001-01-01"),
         ("?to=0001-01-01", "0001-01-01", "0001-01-01"),
     ):
-        assert (await asked.get(f"{BASE}/usage{query}")).status_code == 200
+        assert (await client.get(f"{BASE}/usage{query}")).status_code == 200
         question = recorded.questions[-1]
         assert question["head"] == {"from": first, "to": last}, query
         assert f"date >= DATE '{first}' AND date <= DATE '{last}'" in question["sql"]
 
 
-async def test_what_makes_no_sense_is_refused(asked: Browserless, recorded: Recorded) -> None:
+async def test_what_makes_no_sense_is_refused(client: Browserless, recorded: Recorded) -> None:
     for query, where in (
         ("from=2025-10-10", "from"),
         ("from=2026-01-11", "from"),
@@ -189,12 +189,12 @@ async def test_what_makes_no_sense_is_refused(asked: Browserless, recorded: Reco
         ("entity=x", "entity"),
         ("user=a&user=b", "user"),
     ):
-        answer = await asked.get(f"{BASE}/usage?{query}")
+        answer = await client.get(f"{BASE}/usage?{query}")
         assert answer.status_code == 400 and (await answer.get_json())["where"] == where, query
     assert recorded.questions == []
 
 
-async def test_a_series_has_no_more_points_than_can_be_drawn(asked: Browserless) -> None:
+async def test_a_series_has_no_more_points_than_can_be_drawn(client: Browserless) -> None:
     for query, status in (
         ("step=minute", 400),
         ("step=minute&from=2026-01-09", 400),
@@ -205,17 +205,17 @@ async def test_a_series_has_no_more_points_than_can_be_drawn(asked: Browserless)
         ("limit=5", 400),
     ):
         for name in ("usage:series", "throttling:series", "latency:series"):
-            assert (await asked.get(f"{BASE}/{name}?{query}")).status_code == status, (name, query)
+            assert (await client.get(f"{BASE}/{name}?{query}")).status_code == status, (name, query)
 
 
-async def test_nobody_asks_without_a_token(asked: Browserless) -> None:
+async def test_no_user_asks_without_a_token(client: Browserless) -> None:
     for route in ROUTES:
-        assert (await asked.get(PATHS[route.path], token=None)).status_code == 401
-        assert (await asked.get(PATHS[route.path], token="viewer-token")).status_code == 200
+        assert (await client.get(PATHS[route.path], token=None)).status_code == 401
+        assert (await client.get(PATHS[route.path], token="viewer-token")).status_code == 200
 
 
-async def test_figures_of_different_metrics_are_not_added_up(asked: Browserless, recorded: Recorded) -> None:
-    answer = await asked.get(f"{BASE}/client-metrics:series")
+async def test_figures_of_different_metrics_are_not_added_up(client: Browserless, recorded: Recorded) -> None:
+    answer = await client.get(f"{BASE}/client-metrics:series")
     assert answer.status_code == 400 and (await answer.get_json())["where"] == "metric"
     assert recorded.questions == []
 

@@ -9,7 +9,7 @@ from tests.webui.conftest import Browserless
 from tests.webui.rest.test_insights import console_on
 from webui.http.app import build_app
 from webui.insights.what_if import WhatIf
-from webui.rest.insights_what_if import PLAYED
+from webui.rest.insights_what_if import SIMULATED
 
 PATH = "/api/v1/insights/what-if"
 RULE = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 1_000}}
@@ -17,7 +17,7 @@ FIGURES = {
     "rule": {"user": "alice"},
     "limit": 1_000.0,
     "throttles": 3,
-    "held_share": 0.5,
+    "throttled_share": 0.5,
     "longest_ms": 10,
     "accepted_bytes": 1,
     "waiting_bytes": 2,
@@ -25,10 +25,10 @@ FIGURES = {
 TOLD = {
     "seconds": 60,
     "clients": 2,
-    "held_now": 0,
-    "held_proposed": 1,
+    "throttled_now": 0,
+    "throttled_proposed": 1,
     "rules_met": 1,
-    "not_played": [],
+    "not_simulated": [],
     "items": [
         {
             "user": "alice",
@@ -58,7 +58,7 @@ def played() -> Played:
 
 
 @pytest.fixture
-def asked(played: Played) -> Browserless:
+def client(played: Played) -> Browserless:
     _, console = console_on("")
     return Browserless(build_app(replace(console, what_if=played)).test_client(use_cookies=False))
 
@@ -67,11 +67,11 @@ def body(first: str = "2026-01-10", **more: Any) -> dict[str, Any]:
     return {"from": first, "quotas": [RULE], **more}
 
 
-async def test_the_proposed_rules_are_played_beside_those_of_now(asked: Browserless, played: Played) -> None:
-    answer = await asked.ask("POST", PATH, body=body(node=2, to="2026-01-11"))
+async def test_the_proposed_rules_are_played_beside_those_of_now(client: Browserless, played: Played) -> None:
+    answer = await client.ask("POST", PATH, body=body(node=2, to="2026-01-11"))
     assert answer.status_code == 200
     found = await answer.get_json()
-    PLAYED.check(found)
+    SIMULATED.check(found)
     assert found == {"from": "2026-01-10", "to": "2026-01-11"} | TOLD
     (question,) = played.questions
     assert question == {
@@ -83,32 +83,32 @@ async def test_the_proposed_rules_are_played_beside_those_of_now(asked: Browserl
     }
 
 
-async def test_one_day_of_the_only_broker_is_usual(asked: Browserless, played: Played) -> None:
-    assert (await asked.ask("POST", PATH, body=body())).status_code == 200
+async def test_one_day_of_the_only_broker_is_usual(client: Browserless, played: Played) -> None:
+    assert (await client.ask("POST", PATH, body=body())).status_code == 200
     (question,) = played.questions
     assert (question["last"], question["node"]) == ("2026-01-10", None)
 
 
 async def test_the_rules_of_now_go_along(played: Played) -> None:
     _, console = console_on("")
-    asked = Browserless(build_app(replace(console, what_if=played)).test_client(use_cookies=False))
+    client = Browserless(build_app(replace(console, what_if=played)).test_client(use_cookies=False))
     entry = {"entity": RULE["entity"], "ops": [{"key": "producer_byte_rate", "value": 1_000}]}
-    assert (await asked.patch("/api/v1/client-quotas", {"entries": [entry]})).status_code == 200
-    assert (await asked.ask("POST", PATH, body=body())).status_code == 200
+    assert (await client.patch("/api/v1/client-quotas", {"entries": [entry]})).status_code == 200
+    assert (await client.ask("POST", PATH, body=body())).status_code == 200
     assert played.questions[0]["now"] == [RULE]
 
 
 @pytest.mark.parametrize(("to", "status"), [("2026-01-15", 200), ("2026-01-16", 200), ("2026-01-17", 400)])
-async def test_a_week_is_the_most(asked: Browserless, to: str, status: int) -> None:
-    answer = await asked.ask("POST", PATH, body=body(to=to))
+async def test_a_week_is_the_most(client: Browserless, to: str, status: int) -> None:
+    answer = await client.ask("POST", PATH, body=body(to=to))
     assert answer.status_code == status
     if status == 400:
         assert (await answer.get_json())["where"] == "/to"
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-async def test_the_ends_of_the_calendar_are_days(asked: Browserless, day: str) -> None:
-    assert (await asked.ask("POST", PATH, body=body(day))).status_code == 200
+async def test_the_ends_of_the_calendar_are_days(client: Browserless, day: str) -> None:
+    assert (await client.ask("POST", PATH, body=body(day))).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ async def test_the_ends_of_the_calendar_are_days(asked: Browserless, day: str) -
     ],
 )
 async def test_what_cannot_be_meant_is_refused_with_its_place(
-    asked: Browserless, played: Played, more: dict[str, Any], where: str
+    client: Browserless, played: Played, more: dict[str, Any], where: str
 ) -> None:
-    answer = await asked.ask("POST", PATH, body=body() | more)
+    answer = await client.ask("POST", PATH, body=body() | more)
     assert answer.status_code == 400
     assert (await answer.get_json())["where"] == where
     assert not played.questions
@@ -137,6 +137,6 @@ async def test_what_cannot_be_meant_is_refused_with_its_place(
 
 async def test_without_a_warehouse_it_says_so() -> None:
     _, console = console_on("")
-    asked = Browserless(build_app(console).test_client(use_cookies=False))
-    answer = await asked.ask("POST", PATH, body=body())
+    client = Browserless(build_app(console).test_client(use_cookies=False))
+    answer = await client.ask("POST", PATH, body=body())
     assert (answer.status_code, (await answer.get_json())["code"]) == (404, "INSIGHTS_OFF")

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
+from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, group, topic
@@ -38,7 +39,7 @@ def broker() -> FakeBroker:
     )
 
 
-async def asked(http: Browserless, path: str, schema: Schema) -> Any:
+async def fetched(http: Browserless, path: str, schema: Schema) -> Any:
     answer = await http.get(f"/api/v1/{path}")
     assert answer.status_code == 200, await answer.get_data()
     return schema.check(await answer.get_json())
@@ -59,13 +60,13 @@ async def asked(http: Browserless, path: str, schema: Schema) -> Any:
 async def test_connections_are_searched_sorted_and_paged(
     http: Browserless, query: str, clients: list[str]
 ) -> None:
-    answer = await asked(http, f"connections{query}", CONNECTION_PAGE)
+    answer = await fetched(http, f"connections{query}", CONNECTION_PAGE)
     assert [row["client_id"] for row in answer["items"]] == clients and answer["of"] == 3
 
 
 async def test_one_connection_is_found_by_its_id(http: Browserless, broker: FakeBroker) -> None:
     wanted = broker.connection_rows[1].connection_id
-    assert (await asked(http, f"connections/{wanted}", CONNECTION))["client_id"] == "a"
+    assert (await fetched(http, f"connections/{wanted}", CONNECTION))["client_id"] == "a"
     assert (await http.get("/api/v1/connections/nobody")).status_code == 404
 
 
@@ -79,33 +80,64 @@ async def test_a_connection_is_closed_once(http: Browserless, broker: FakeBroker
 
 
 async def test_topics_come_with_what_lies_in_them_the_brokers_own_last(http: Browserless) -> None:
-    answer = await asked(http, "topics", TOPIC_PAGE)
+    answer = await fetched(http, "topics", TOPIC_PAGE)
     assert [row["name"] for row in answer["items"]] == ["clicks", "orders", "__consumer_offsets"]
-    largest = await asked(http, "topics?sort=size&order=desc&shape=own", TOPIC_PAGE)
+    largest = await fetched(http, "topics?sort=size&order=desc&shape=own", TOPIC_PAGE)
     assert [row["name"] for row in largest["items"]] == ["orders", "clicks"]
 
 
 async def test_a_topic_is_told_partition_by_partition(http: Browserless) -> None:
-    answer = await asked(http, "topics/orders", TOPIC_DETAIL)
+    answer = await fetched(http, "topics/orders", TOPIC_DETAIL)
     assert [row["index"] for row in answer["partition_list"]] == [0, 1, 2]
     assert answer["partition_list"][0]["end"] == 2_000 and answer["configs"] == {"retention.ms": "86400000"}
     assert (await http.get("/api/v1/topics/nothing")).status_code == 404
 
 
 async def test_groups_come_with_their_lag(http: Browserless) -> None:
-    answer = await asked(http, "groups?shape=behind&sort=lag&order=desc", GROUP_PAGE)
+    answer = await fetched(http, "groups?shape=behind&sort=lag&order=desc", GROUP_PAGE)
     assert {row["group_id"]: row["lag"] for row in answer["items"]} == {"readers": 40, STRANGE: 40}
 
 
 @pytest.mark.parametrize("name", ["readers", STRANGE])
 async def test_a_group_is_told_member_by_member_whatever_it_is_called(http: Browserless, name: str) -> None:
-    answer = await asked(http, f"groups/{quote(name, safe='')}", GROUP_DETAIL)
+    answer = await fetched(http, f"groups/{quote(name, safe='')}", GROUP_DETAIL)
     assert answer["group_id"] == name and len(answer["consumers"]) == 1
     assert answer["consumers"][0]["assigned"] == [{"topic": "orders", "partition": 0}]
     assert [row["lag"] for row in answer["offsets"]] == [40, 0]
 
 
+@pytest.mark.parametrize(
+    ("query", "clients"),
+    [
+        ("?sort=client", ["a", "b", "c", "their a", "their b"]),
+        ("?sort=client&order=desc&limit=2", ["their b", "their a"]),
+        ("?sort=client&offset=2&limit=2", ["c", "their a"]),
+        ("?search=their", ["their a", "their b"]),
+    ],
+)
+async def test_connections_of_other_gateways_are_on_the_same_pages(
+    http: Browserless, broker: FakeBroker, query: str, clients: list[str]
+) -> None:
+    rows = tuple(connection(f"their {name}", index=8, gateway="g2-77aa") for name in "ab")
+    broker.rows_elsewhere = ConnectionsElsewhere(rows, 502, 600, 500, 1)
+    answer = await fetched(http, f"connections{query}", CONNECTION_PAGE)
+    assert [row["client_id"] for row in answer["items"]] == clients
+    assert [row["gateway"] for row in answer["items"]] == [
+        "g2-77aa" if client.startswith("their") else "" for client in clients
+    ]
+    own = 0 if "their" in query else 3
+    assert (answer["total"], answer["of"]) == (own + 502, 603)
+    assert (answer["unlisted"], answer["unanswered"]) == (500, 1)
+
+
+async def test_other_gateways_are_asked_for_the_rows_up_to_the_end_of_the_page(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    await http.get("/api/v1/connections?sort=bytes_in&order=desc&offset=40&limit=20&search=x&shape=tls")
+    assert broker.queries == [ConnectionQuery("x", "tls", "bytes_in", True, 60)]
+
+
 async def test_five_thousand_connections_are_a_page(http: Browserless, broker: FakeBroker) -> None:
     broker.connection_rows = [connection(f"c{index}", "p", index) for index in range(5_000)]
-    answer = await asked(http, "connections?limit=50&sort=client", CONNECTION_PAGE)
+    answer = await fetched(http, "connections?limit=50&sort=client", CONNECTION_PAGE)
     assert len(answer["items"]) == 50 and answer["total"] == 5_000

@@ -22,7 +22,7 @@ def broker() -> FakeBroker:
     broker.set((("ip", "10.0.0.7"),), {IP_KEY: 20.0})
     broker.set((("user", "alice"),), {"producer_byte_rate": 1e6})
     broker.address_uses = [
-        use("10.0.0.7", 12.0, held=3),
+        use("10.0.0.7", 12.0, throttled=3),
         use("10.0.0.9", 9.0, connections=1, refused=2),
         use("fe80::1", 1.0, connections=2),
     ]
@@ -92,7 +92,7 @@ async def test_the_default_is_an_entity_of_its_own(http: Browserless, broker: Fa
         (DEFAULT, 1.0, {"addresses": 2, "over": 1, "connections": 3}),
     ],
 )
-async def test_asking_first_says_whom_it_would_reach(
+async def test_asking_first_says_the_clients_that_it_would_affect(
     http: Browserless, broker: FakeBroker, path: str, value: float, reach: dict[str, int]
 ) -> None:
     before = dict(broker.rows)

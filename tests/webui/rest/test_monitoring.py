@@ -1,14 +1,15 @@
-"""Figures, and nothing that changes."""
+"""BrokerMetrics, and nothing that changes."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from broker.control.views import NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
-from tests.webui.rows import connection, figures, tasks, throttled
+from tests.webui.rows import broker_metrics, connection, tasks, throttled
 from webui.console import Console
 from webui.rest.monitoring import OVERVIEW, TASK, THROTTLED, USAGE_PAGE
 from webui.rest.schema import Listing
@@ -18,14 +19,14 @@ from webui.tables.slices import SLICE_S
 async def test_the_overview_fits_its_schema(http: Browserless, broker: FakeBroker) -> None:
     broker.connection_rows = [connection("app")]
     answer = OVERVIEW.check(await (await http.get("/api/v1/overview")).get_json())
-    assert answer["figures"]["connections"] == 1 and answer["history"]["at_ms"] == []
+    assert answer["metrics"]["connections"] == 1 and answer["history"]["at_ms"] == []
 
 
 async def test_the_overview_brings_its_last_minutes_where_asked(
     http: Browserless, broker: FakeBroker, console: Console
 ) -> None:
     for second in range(4):
-        console.live.history.add(figures(bytes_in_total=1_000 * second), second * 1_000)
+        console.live.history.add(broker_metrics(bytes_in_total=1_000 * second), second * 1_000)
     answer = OVERVIEW.check(await (await http.get("/api/v1/overview?history=2")).get_json())
     assert answer["history"]["bytes_in"] == [1_000.0, 1_000.0]
 
@@ -148,3 +149,19 @@ async def test_whoever_reads_all_metrics_lets_others_in_between(
     answer = await http.get("/metrics")
     assert len((await answer.get_data()).splitlines()) == 25
     assert polls.since() >= 50
+
+
+async def test_the_use_at_each_upstream_node_is_listed_by_limit(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    nodes = {"producer_byte_rate": (NodeUse(1, 50.0, 0), NodeUse(2, 110.0, 1_000))}
+    broker.usage_rows = [usage("alice", "app", 160.0, nodes=nodes), usage("bob", "app", 1.0)]
+    answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage", token="viewer-token")).get_json())
+    alice, bob = answer["items"]
+    assert alice["nodes"] == {
+        "producer_byte_rate": [
+            {"upstream_node": 1, "observed": 50, "wait_ms": 0},
+            {"upstream_node": 2, "observed": 110, "wait_ms": 1_000},
+        ]
+    }
+    assert "nodes" not in bob

@@ -109,7 +109,7 @@ async def test_one_entity_that_is_refused_keeps_the_whole_file_from_changing_any
     assert limits_of(stocked) == before
 
 
-async def test_all_that_is_refused_is_said(http: Browserless, stocked: FakeBroker) -> None:
+async def test_all_that_is_refused_is_reported(http: Browserless, stocked: FakeBroker) -> None:
     document = {"quotas": [entry(ALICE, **{PRODUCE: 1.5}), entry(BOB, **{PRODUCE: 2.5})]}
     problem = REFUSED_IMPORT.check(
         await (await http.ask("POST", f"{QUOTAS}:import", body=document)).get_json()
@@ -136,7 +136,7 @@ async def test_what_changes_between_the_check_and_the_import_is_left_and_said(
     assert (limits_of(stocked)[ALICE][PRODUCE], limits_of(stocked)[BOB]) == (300, {PRODUCE: 7})
 
 
-async def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
+async def test_a_concurrent_change_is_not_overwritten(
     http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = stocked.apply

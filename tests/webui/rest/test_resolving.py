@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.control.commands import EntityPairs
-from broker.control.views import Decided
+from broker.control.views import Decided, NodeUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
@@ -53,22 +53,35 @@ async def test_the_eight_probes_and_the_one_that_found_a_limit(
     assert not any("if" in limit for limit in limits.values())
 
 
+async def test_a_limit_at_each_upstream_node_is_reported_with_the_use_there(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.observed[ALICE] = {PRODUCE: 110.0}
+    stocked.at_nodes[PRODUCE] = (NodeUse(1, 50.0, 0), NodeUse(2, 110.0, 1_000))
+    limits = await limits_of(await http.get(f"{PATH}?user=alice&client-id=app", token="viewer-token"))
+    assert limits[PRODUCE]["nodes"] == [
+        {"upstream_node": 1, "observed": 50, "wait_ms": 0},
+        {"upstream_node": 2, "observed": 110, "wait_ms": 1_000},
+    ]
+    assert not any("nodes" in limit for key, limit in limits.items() if key != PRODUCE)
+
+
 @pytest.mark.parametrize(
     ("tags", "shown"), [(None, []), ((), []), ((("group", "red"),), [{"name": "group", "value": "red"}])]
 )
-async def test_what_a_callback_decided_is_told_with_its_tags(
+async def test_what_a_callback_decided_is_reported_with_its_tags(
     http: Browserless, stocked: FakeBroker, tags: tuple[tuple[str, str], ...] | None, shown: list[Any]
 ) -> None:
     stocked.callback = "acme:Groups"
     stocked.decisions[PRODUCE] = Decided(tags, 5.0, None)
     limits = await limits_of(await http.get(PATH))
-    told = limits[PRODUCE]["callback"]
-    assert told == {"class": "acme:Groups", "answered": tags is not None, "tags": shown}
+    callback = limits[PRODUCE]["callback"]
+    assert callback == {"class": "acme:Groups", "answered": tags is not None, "tags": shown}
     assert "callback" not in limits["consumer_byte_rate"]
     assert limits[PRODUCE]["bound"] == 5.0 and "matched" not in limits[PRODUCE]
 
 
-async def test_who_names_nobody_is_anonymous(http: Browserless, stocked: FakeBroker) -> None:
+async def test_a_client_without_a_name_is_anonymous(http: Browserless, stocked: FakeBroker) -> None:
     found = RESOLVED.check(await (await http.get(PATH)).get_json())
     assert (found["user"], found["client_id"]) == ("ANONYMOUS", "")
     produce = next(each for each in found["limits"] if each["key"] == PRODUCE)

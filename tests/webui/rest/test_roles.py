@@ -30,7 +30,7 @@ from broker.control.commands import (
 )
 from broker.control.control import Control
 from broker.control.tokens import hashed
-from broker.control.views import Place, Views
+from broker.control.views import ServerInfo, Views
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
@@ -80,7 +80,9 @@ CHANGES = {
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
     "endSessions": Asked(Role.VIEWER, "/api/v1/sessions"),
-    "playWhatIf": Asked(Role.VIEWER, "/api/v1/insights/what-if", {"from": "2026-01-10", "quotas": [LIMITED]}),
+    "simulateWhatIf": Asked(
+        Role.VIEWER, "/api/v1/insights/what-if", {"from": "2026-01-10", "quotas": [LIMITED]}
+    ),
 }
 """Not read with GET, and changing nothing in the metadata."""
 
@@ -107,9 +109,9 @@ class Real:
         self.control = Control(store.image, load(None, [], {}), self.committer)
         self.connection = OneConnection()
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
-        place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+        info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         telemetry = Telemetry(TelemetryConfig())
-        views = Views(self.control, Live(), self.committer, lambda: place, telemetry)
+        views = Views(self.control, Live(), self.committer, lambda: info, telemetry)
         backend = Backend(
             self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
@@ -133,9 +135,9 @@ class Real:
         subscription = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, "all"), (interval,))
         await self.control.apply(IncrementalAlterConfigs((subscription,)), actor())
 
-    async def ask(self, route: Route, asked: Asked, role: Role) -> int:
-        path = asked.path.replace("{quota}", str(self.quota_seq))
-        answer = await self.http.ask(route.method, path, token=SECRETS[role], body=asked.body)
+    async def ask(self, route: Route, request: Asked, role: Role) -> int:
+        path = request.path.replace("{quota}", str(self.quota_seq))
+        answer = await self.http.ask(route.method, path, token=SECRETS[role], body=request.body)
         return answer.status_code
 
 
@@ -151,10 +153,10 @@ async def real(tmp_path: Path) -> AsyncIterator[Real]:
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("route", DEMANDING, ids=lambda route: route.operation)
 async def test_a_route_does_what_the_role_may_and_nothing_else(real: Real, route: Route, role: Role) -> None:
-    asked = (CHANGES | QUESTIONS)[route.operation]
+    request = (CHANGES | QUESTIONS)[route.operation]
     before = real.control.image
-    status = await real.ask(route, asked, role)
-    if role < asked.needed:
+    status = await real.ask(route, request, role)
+    if role < request.needed:
         assert status == 403
         assert real.control.image is before and real.connection.open
     else:

@@ -15,8 +15,8 @@ async def described(http: Browserless) -> dict[str, Any]:
 
 async def test_every_route_is_in_it_and_nothing_else(http: Browserless) -> None:
     paths = (await described(http))["paths"]
-    said = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert said == {(route.method, route.path) for route in ROUTES}
+    documented = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    assert documented == {(route.method, route.path) for route in ROUTES}
 
 
 async def test_every_operation_says_what_it_answers_and_how_it_refuses(http: Browserless) -> None:

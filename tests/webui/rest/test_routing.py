@@ -20,7 +20,7 @@ ROUTE = Route(
     {},
     query=(
         Query("name", Text(), "", default="anybody"),
-        Query("limit", Number(integer=True, least=1, most=10), "", default=5),
+        Query("limit", Number(integer=True, minimum=1, maximum=10), "", default=5),
         Query("strict", Flag(), "", default=False),
     ),
 )

@@ -6,7 +6,9 @@ import pytest
 
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 
-SHAPE = Record({"name": Text(longest=3), "rate": Number(above=0)}, optional=frozenset({"rate"}))
+SHAPE = Record(
+    {"name": Text(max_length=3), "rate": Number(exclusive_minimum=0)}, optional=frozenset({"rate"})
+)
 
 
 def refusal(schema: Schema, value: object) -> str:
@@ -18,16 +20,16 @@ def refusal(schema: Schema, value: object) -> str:
 @pytest.mark.parametrize(
     ("schema", "good"),
     [
-        (Text(longest=3), ["", "abc", "\u2028", "😀"]),
+        (Text(max_length=3), ["", "abc", "\u2028", "😀"]),
         (Text(nullable=True), [None, "x"]),
         (Text(choices=("a", "b")), ["a", "b"]),
         (Number(), [0, -1, 1.5, 1e308]),
-        (Number(integer=True, least=0, most=3), [0, 3, 3.0]),
-        (Number(above=0, below=2**63), [1e-9, 2**63 - 1025]),
+        (Number(integer=True, minimum=0, maximum=3), [0, 3, 3.0]),
+        (Number(exclusive_minimum=0, exclusive_maximum=2**63), [1e-9, 2**63 - 1025]),
         (Number(nullable=True), [None]),
         (Flag(), [True, False]),
         (Flag(only=True), [True]),
-        (Listing(Text(), least=1, most=2), [["a"], ["a", "b"]]),
+        (Listing(Text(), min_items=1, max_items=2), [["a"], ["a", "b"]]),
         (SHAPE, [{"name": "abc"}, {"name": "", "rate": 0.5}]),
     ],
 )
@@ -38,15 +40,15 @@ def test_what_fits_is_given_back(schema: Schema, good: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("schema", "bad"),
     [
-        (Text(longest=3), ["abcd", 1, None, True, ["a"], "\ud800"]),
-        (Text(shortest=1), [""]),
+        (Text(max_length=3), ["abcd", 1, None, True, ["a"], "\ud800"]),
+        (Text(min_length=1), [""]),
         (Text(choices=("a",)), ["A", "", None]),
         (Number(), ["1", None, True, False, float("nan"), float("inf"), -float("inf"), [1], {}]),
-        (Number(integer=True, least=0, most=3), [-1, 4, 1.5]),
-        (Number(above=0, below=2**63), [0, 0.0, -1, 2**63, 2**64]),
+        (Number(integer=True, minimum=0, maximum=3), [-1, 4, 1.5]),
+        (Number(exclusive_minimum=0, exclusive_maximum=2**63), [0, 0.0, -1, 2**63, 2**64]),
         (Flag(), [0, 1, "true", None]),
         (Flag(only=True), [False, 1]),
-        (Listing(Text(), least=1, most=2), [[], ["a", "b", "c"], "ab", {"0": "a"}, [1]]),
+        (Listing(Text(), min_items=1, max_items=2), [[], ["a", "b", "c"], "ab", {"0": "a"}, [1]]),
         (SHAPE, [{}, {"rate": 1}, {"name": "a", "colour": "b"}, [], None, "name"]),
     ],
 )
@@ -84,7 +86,9 @@ def test_one_of_goes_by_which_fields_are_there() -> None:
 
 
 def test_at_least_so_many_fields() -> None:
-    schema = Record({"user": Text(), "client-id": Text()}, optional=frozenset({"user", "client-id"}), least=1)
+    schema = Record(
+        {"user": Text(), "client-id": Text()}, optional=frozenset({"user", "client-id"}), min_properties=1
+    )
     assert schema.check({"user": "a"}) == {"user": "a"}
     assert refusal(schema, {}) == "/: must have at least 1 of user, client-id"
 
@@ -100,7 +104,7 @@ def test_schemas_describe_themselves_as_json_schema() -> None:
         "required": ["name"],
     }
     assert Text(choices=("a",), nullable=True).describe() == {"type": ["string", "null"], "enum": ["a", None]}
-    assert Listing(Number(integer=True, least=1, most=2), least=1, most=5).describe() == {
+    assert Listing(Number(integer=True, minimum=1, maximum=2), min_items=1, max_items=5).describe() == {
         "type": "array",
         "items": {"type": "integer", "minimum": 1, "maximum": 2},
         "minItems": 1,

@@ -29,7 +29,7 @@ def request_info(method: str = "GET", scheme: str = "http", **given: dict[str, s
     return RequestInfo(method, scheme, "/api/v1/overview", HERE, headers, given.get("cookies", {}))
 
 
-def signed_in(console: Console, secret: str = "admin-token") -> tuple[dict[str, str], str]:
+def is_logged_in(console: Console, secret: str = "admin-token") -> tuple[dict[str, str], str]:
     """The cookies and the CSRF token of a new session."""
     cookies = {"weir-8080": console.authenticator.sign_in(secret, HERE, None)[0]}
     session = session_of(console, request_info(cookies=cookies))
@@ -93,7 +93,7 @@ def test_anything_else_as_authorization_is_unknown(console: Console, authorizati
 
 
 def test_a_wrong_bearer_token_is_not_saved_by_a_good_cookie(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     assert (
         refusal(console, request_info(headers={"Authorization": "Bearer wrong"}, cookies=cookies)).status
         == 401
@@ -114,15 +114,15 @@ def test_nothing_at_all_is_unknown(console: Console) -> None:
 
 
 def test_a_session_settles_the_origin_as_a_page(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     actor = identity_of(console, request_info(cookies=cookies)).actor()
     assert (actor.name, actor.role, actor.origin) == ("root", Role.ADMIN, ChangeOrigin.PAGE)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "ANYTHING"])
 def test_a_change_by_cookie_needs_the_csrf_token(console: Console, method: str) -> None:
-    cookies, csrf = signed_in(console)
-    _, another = signed_in(console)
+    cookies, csrf = is_logged_in(console)
+    _, another = is_logged_in(console)
     assert refusal(console, request_info(method, cookies=cookies)).status == 403
     assert (
         refusal(console, request_info(method, cookies=cookies, headers={"X-CSRF-Token": another})).status
@@ -132,7 +132,7 @@ def test_a_change_by_cookie_needs_the_csrf_token(console: Console, method: str) 
 
 
 def test_the_cookie_of_another_scheme_or_port_is_not_ours(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     assert session_of(console, request_info(scheme="https", cookies=cookies)) is None
     assert cookie_name(console, "https") == "__Host-weir-8080"
 
@@ -147,7 +147,7 @@ def test_guessing_makes_wait(console: Console, clock: Clock) -> None:
 
 
 def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     for index in range(20):
         with pytest.raises(Problem):
             console.authenticator.bearer(f"guess {index}", HERE)
@@ -155,7 +155,7 @@ def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: C
 
 
 def test_whoever_watches_and_signs_out_in_another_tab_is_not_signed_in_any_more(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     watching = request_info(cookies=cookies)
     identity = identity_of(console, watching)
     assert is_still_signed_in(console, watching, identity)
@@ -164,14 +164,14 @@ def test_whoever_watches_and_signs_out_in_another_tab_is_not_signed_in_any_more(
 
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:
-    cookies, _ = signed_in(console)
+    cookies, _ = is_logged_in(console)
     console.authenticator.sign_in("admin-token", HERE, cookies["weir-8080"])[0]
     assert session_of(console, request_info(cookies=cookies)) is None
 
 
 def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker) -> None:
-    cookies, _ = signed_in(console)
-    others, _ = signed_in(console, "viewer-token")
+    cookies, _ = is_logged_in(console)
+    others, _ = is_logged_in(console, "viewer-token")
     broker.token_rows.remove(ADMIN)
     broker.version += 1
     assert session_of(console, request_info(cookies=cookies)) is None
@@ -183,7 +183,7 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
 ) -> None:
     broker.token_rows[2] = replace(VIEWER, expires_at_ms=broker.now_ms + 60_000)
     broker.secrets["viewer-token"] = broker.token_rows[2]
-    cookies, _ = signed_in(console, "viewer-token")
+    cookies, _ = is_logged_in(console, "viewer-token")
     streaming = identity_of(console, request_info(headers={"Authorization": "Bearer viewer-token"}))
     attempt = request_info(headers={"Authorization": "Bearer viewer-token"})
     broker.now_ms += 59_999
@@ -203,7 +203,7 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
 def test_a_replaced_token_ends_them_too(
     console: Console, broker: FakeBroker, change: dict[str, object]
 ) -> None:
-    cookies, _ = signed_in(console, "viewer-token")
+    cookies, _ = is_logged_in(console, "viewer-token")
     broker.token_rows[2] = replace(VIEWER, **change)  # type: ignore[arg-type]
     broker.version += 1
     assert session_of(console, request_info(cookies=cookies)) is None

@@ -25,14 +25,14 @@ def test_secrets_have_256_bits_and_are_never_the_same(sessions: Sessions) -> Non
     assert len(secrets) == 100 and all(len(secret) == 43 for secret in secrets)
 
 
-def test_nothing_that_is_kept_would_sign_anybody_in(sessions: Sessions) -> None:
+def test_nothing_that_is_kept_would_sign_any_user_in(sessions: Sessions) -> None:
     secret, session = sessions.open(ADMIN, 0)
     assert [(len(key), secret.encode() in key) for key in sessions._by_hash] == [(32, False)]
     assert secret not in repr(session) and session.csrf != secret
 
 
 @pytest.mark.parametrize(("idle_ms", "there"), [(IDLE_MS - 1, True), (IDLE_MS, False), (IDLE_MS + 1, False)])
-def test_it_ends_when_nobody_uses_it(sessions: Sessions, idle_ms: int, there: bool) -> None:
+def test_it_ends_when_idle(sessions: Sessions, idle_ms: int, there: bool) -> None:
     secret = sessions.open(ADMIN, 0)[0]
     assert (sessions.find(secret, idle_ms) is not None) is there
 
@@ -80,7 +80,7 @@ def test_only_its_own_csrf_token_is_owned(sessions: Sessions) -> None:
     assert not one.owns(other.csrf) and not one.owns("") and not one.owns("é")
 
 
-def test_the_one_that_is_idle_longest_makes_room(sessions: Sessions) -> None:
+def test_the_one_that_is_idle_longest_is_evicted(sessions: Sessions) -> None:
     first, second = sessions.open(ADMIN, 0)[0], sessions.open(ADMIN, 0)[0]
     for _ in range(MAX_SESSIONS - 2):
         sessions.open(ADMIN, 2)[0]
@@ -91,7 +91,7 @@ def test_the_one_that_is_idle_longest_makes_room(sessions: Sessions) -> None:
 
 
 @pytest.mark.parametrize(("opened", "first_is_open"), [(2, True), (3, True), (4, False)])
-def test_of_one_token_the_one_that_is_idle_longest_makes_room(opened: int, first_is_open: bool) -> None:
+def test_of_one_token_the_one_that_is_idle_longest_is_evicted(opened: int, first_is_open: bool) -> None:
     sessions = Sessions(IDLE_MS, MAX_MS, max_per_token=3)
     other = sessions.open(VIEWER, 0)[0]
     first, *_ = [sessions.open(ADMIN, at)[0] for at in range(1, opened + 1)]
@@ -99,7 +99,7 @@ def test_of_one_token_the_one_that_is_idle_longest_makes_room(opened: int, first
     assert sessions.find(other, 9) is not None and len(sessions) == 1 + min(opened, 3)
 
 
-def test_ended_ones_make_room_first(sessions: Sessions) -> None:
+def test_ended_ones_are_evicted_first(sessions: Sessions) -> None:
     for _ in range(MAX_SESSIONS):
         sessions.open(ADMIN, 0)[0]
     sessions.open(ADMIN, IDLE_MS)[0]

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from broker.control.rows.broker import TaskRow
-from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
+from broker.control.views import BrokerMetrics, ConnectionRow, Overview, PhaseRow, QueueRow, ThrottledRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
-from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled
+from tests.webui.rows import NOW_MS, broker_metrics, connection, tasks, throttled
 from webui.live.history import History
 from webui.rest.inventory import CONNECTION
-from webui.rest.monitoring import FIGURES, OVERVIEW, TASK, THROTTLED
+from webui.rest.monitoring import METRICS, OVERVIEW, TASK, THROTTLED
 from webui.tables import json_output
 from webui.tables.json_output import (
     AT_ONCE,
@@ -21,8 +21,8 @@ from webui.tables.json_output import (
     connection_json,
     encode,
     encode_in_slices,
-    figures_json,
     finite,
+    metrics_json,
     overview_json,
     task_json,
     throttled_json,
@@ -35,14 +35,14 @@ PHASES = (PhaseRow("PRODUCE", "TotalTimeMs", 3, 0.5, float("nan")),)
 
 
 def test_figures_are_all_there() -> None:
-    answer = figures_json(figures(queues=QUEUES, phases=PHASES))
-    assert answer.keys() == {field.name for field in fields(Figures)}
+    answer = metrics_json(broker_metrics(queues=QUEUES, phases=PHASES))
+    assert answer.keys() == {field.name for field in fields(BrokerMetrics)}
     assert answer["phases"][0]["p99_ms"] is None
-    FIGURES.check(answer)
+    METRICS.check(answer)
 
 
 def test_a_share_that_is_no_number_is_none() -> None:
-    assert figures_json(figures(processor_idle=float("nan")))["processor_idle"] is None
+    assert metrics_json(broker_metrics(processor_idle=float("nan")))["processor_idle"] is None
 
 
 def test_the_overview_is_all_there(broker: FakeBroker) -> None:
@@ -75,6 +75,13 @@ def test_a_throttle_by_the_default_names_it_null() -> None:
     row = replace(throttled(), entity=(("user", None), ("client-id", "<default>")), observed=float("inf"))
     [answer] = throttled_json([row], NOW_MS)
     assert answer["entity"] == {"user": None, "client-id": "<default>"} and answer["observed"] is None
+
+
+@pytest.mark.parametrize("node", [None, -1, 0, 2])
+def test_a_throttle_names_the_upstream_node_where_the_limit_holds(node: int | None) -> None:
+    [answer] = throttled_json([throttled(upstream_node=node)], NOW_MS)
+    assert answer["upstream_node"] == node
+    THROTTLED.check(answer)
 
 
 def test_a_throttle_by_a_callback_names_its_tags() -> None:

@@ -45,7 +45,8 @@ async def test_others_have_their_turn_as_soon_as_a_slice_is_used_up(
     assert polls.since() == pauses
 
 
-async def test_a_request_of_many_turns_is_answered_before_the_next_slice() -> None:
+async def test_a_request_of_many_turns_is_answered_before_the_next_slice(mock_clock: MockClock) -> None:
+    """While MAX_PAUSE_S has not passed: the mock clock stands still."""
     done: list[str] = []
 
     async def request() -> None:
@@ -82,7 +83,7 @@ async def test_a_broker_that_is_never_idle_does_not_hold_the_console_up(
         nursery.cancel_scope.cancel()
 
 
-async def test_ten_thousand_rows_leave_room_for_others(work_clock: WorkClock, polls: Polls) -> None:
+async def test_ten_thousand_rows_leave_space_for_others(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
     # 8 us each: 80 ms in all, and never more than a slice and 16 rows of it in one piece.
     assert await collect(work(work_clock, 10_000, 8e-6)) == list(range(10_000))
@@ -168,3 +169,8 @@ async def test_what_a_generator_comes_to_is_found_in_slices(
     polls.since()
     assert await run_in_slices(steps()) == "done"
     assert polls.since() >= 30
+
+
+def test_trios_private_function_is_still_its_public_one() -> None:
+    """`slices` says why it does not import trio.testing."""
+    assert slices.wait_all_tasks_blocked is trio.testing.wait_all_tasks_blocked

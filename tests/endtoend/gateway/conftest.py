@@ -1,0 +1,25 @@
+"""One cluster of three nodes for all tests of this folder: more do not fit into memory. Tests that kill or
+stop a node start it again before they end.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.gateway_process import Way
+from tests.support.kafka_cluster import KafkaCluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), 3) as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=["kafka", "gateway"])
+def way(
+    request: pytest.FixtureRequest, cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Way]:
+    """Directly to the cluster, which says what must pass, and through a gateway."""
+    with Way(request.param, cluster, tmp_path_factory.mktemp(request.param)) as found:
+        yield found

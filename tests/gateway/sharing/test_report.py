@@ -1,0 +1,167 @@
+"""Reports as records."""
+
+import json
+import time
+
+import pytest
+
+from broker.gateway.sharing.report import (
+    LINES_AT_ONCE,
+    MAX_AMOUNT,
+    MAX_PIECE,
+    READ_AT_ONCE,
+    Line,
+    Report,
+    ShareKey,
+    UnreadableReport,
+    read_in_steps,
+    read_report,
+    write_in_steps,
+    write_report,
+)
+from broker.gateway.sharing.task import MAX_BYTES
+from broker.quotas.kinds import QuotaKind
+from tests.support.machine_speed import slowness
+
+ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+REPORT = Report("g1-5f0c", 17, {ALICE: Line(250_000, 90_000, 333_333, 350_000)})
+TEXT = (
+    '{"version":1,"gateway":"g1-5f0c","number":17,"limits":[{"quota":"produce","user":"alice",'
+    '"passed":250000,"waiting":90000,"share":333333,"wanted":350000}]}'
+)
+
+
+def test_a_report_is_the_documented_json():
+    assert write_report(REPORT) == TEXT.encode()
+    assert read_report(TEXT.encode()) == REPORT
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ShareKey(QuotaKind.FETCH, None, "app"),
+        ShareKey(QuotaKind.CONTROLLER_MUTATION, "älice", ""),
+        ShareKey(QuotaKind.PRODUCE, '"', "\n"),
+    ],
+)
+def test_every_name_is_read_as_it_was_written(key):
+    report = Report("g", 1, {key: Line(0, 0, 1, 0)})
+    assert read_report(write_report(report)) == report
+
+
+def test_a_farewell_is_read_as_it_was_written():
+    assert read_report(write_report(Report("g", 3, leaving=True))) == Report("g", 3, {}, leaving=True)
+
+
+def test_fields_that_a_later_version_adds_are_ignored():
+    found = json.loads(TEXT)
+    found["more"] = found["limits"][0]["more"] = 1
+    assert read_report(json.dumps(found).encode()) == REPORT
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"1",
+        b"[" * 100_000,
+        TEXT.replace('"version":1', '"version":2').encode(),
+        TEXT.replace('"produce"', '"produces"').encode(),
+        TEXT.replace('"alice"', "7").encode(),
+        TEXT.replace('"g1-5f0c"', '""').encode(),
+        TEXT.replace('"number":17', '"number":-1').encode(),
+        TEXT.replace('"passed":250000', '"passed":true').encode(),
+        TEXT.replace('"passed":250000', '"passed":0.5').encode(),
+        TEXT.replace('"share":333333,', "").encode(),
+        TEXT.replace("[{", "{").replace("}]", "}").encode(),
+        TEXT.replace('"limits"', '"leaving":1,"limits"').encode(),
+        TEXT.replace('"share":333333', f'"share":{MAX_AMOUNT + 1}').encode(),
+        TEXT.replace('"share":333333', f'"share":1{"0" * 400}').encode(),
+        TEXT.replace('"limits"', '"lines"').encode(),
+        TEXT.replace('"version":1', f'"version":"{"x" * 100_000}"').encode(),
+    ],
+)
+def test_what_is_no_report_is_refused(data):
+    with pytest.raises(UnreadableReport):
+        read_report(data)
+
+
+@pytest.mark.parametrize(
+    ("count", "pauses"),
+    [(0, (0, 0)), (LINES_AT_ONCE - 1, (0, 1)), (LINES_AT_ONCE, (1, 1)), (LINES_AT_ONCE + 1, (1, 2))],
+)
+def test_many_limits_are_written_and_read_in_steps(count, pauses):
+    """8,000 limits were written at once in 35 ms, and read in 46."""
+    lines = {ShareKey(QuotaKind.PRODUCE, f"u{at}", None): Line(at, 1, 2, 3) for at in range(count)}
+    report = Report("g", 1, lines)
+    data = write_report(report)
+    assert read_report(data) == report
+    assert (len(list(write_in_steps(report))), len(list(read_in_steps(data)))) == pauses
+
+
+def test_the_largest_amount_is_read():
+    text = TEXT.replace('"share":333333', f'"share":{MAX_AMOUNT}')
+    assert MAX_AMOUNT in {line.share for line in read_report(text.encode()).lines.values()}
+
+
+SPLITTING = '},{"quota":"produce","user":"'
+"""A name that looks like the end of one limit and the beginning of another."""
+
+
+@pytest.mark.parametrize("user", ["alice", SPLITTING, "\0" * 100, "[{" * 50, "x" * 32_767])
+def test_a_large_report_is_read_as_it_was_written(user):
+    lines = {
+        ShareKey(QuotaKind.PRODUCE, f"{user}{number}", user): Line(number, 0, 1, 2) for number in range(300)
+    }
+    report = Report("g", 9, lines)
+    written = write_report(report)
+    assert len(written) > READ_AT_ONCE and read_report(written) == report
+
+
+def test_two_of_the_longest_names_in_one_limit_are_read():
+    name = "\0" * 32_767
+    report = Report("g", 9, {ShareKey(QuotaKind.PRODUCE, name, name): Line(1, 0, 1, 2)})
+    assert read_report(write_report(report)) == report
+
+
+@pytest.mark.parametrize(("more", "is_read"), [(-1, True), (0, True), (1, False)])
+def test_limits_that_are_not_divided_have_a_maximum(more, is_read):
+    head, limit = TEXT[: TEXT.index("[") + 1], TEXT[TEXT.index("[") + 1 : -2]
+    data = f"{head}{limit.ljust(MAX_PIECE + more)}]}}".encode()
+    if is_read:
+        assert read_report(data) == REPORT
+    else:
+        with pytest.raises(UnreadableReport, match="not divided"):
+            read_report(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 20_000, b"{}".rjust(20_000), TEXT.encode()[:-1] + b" " * 20_000 + b"x"]
+)
+def test_a_large_record_that_is_no_report_is_refused(data):
+    with pytest.raises(UnreadableReport):
+        read_report(data)
+
+
+@pytest.mark.parametrize("element", ["0", "[]", "{}", '{"quota":0}', TEXT[TEXT.index("[") + 1 : -2]])
+def test_no_report_holds_the_thread(element):
+    head = TEXT[: TEXT.index("[") + 1]
+    count = (MAX_BYTES - len(head) - 2) // (len(element) + 1)
+    data = f"{head}{','.join([element] * count)}]}}".encode()
+    best_s = min(longest_step(data) for _ in range(10))
+    assert best_s < 0.005 or best_s < 0.005 * slowness()
+
+
+def longest_step(data):
+    """Seconds of the thread."""
+    steps, longest_s, ended = read_in_steps(data), 0.0, False
+    while not ended:
+        began = time.thread_time()
+        try:
+            next(steps)
+        except (StopIteration, UnreadableReport):
+            ended = True
+        longest_s = max(longest_s, time.thread_time() - began)
+    return longest_s

@@ -1,0 +1,325 @@
+"""The task of a gateway that shares limits, on a mock clock with a topic in memory."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import trio
+
+from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.report import WHOLE, Report, ShareKey, read_report
+from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.summary import Summary, key_of, read_summary, write_summary
+from broker.gateway.sharing.task import MAX_BYTES, SharingTask
+from broker.network.clock import TrioClock
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.steps import Steps
+from tests.gateway.sharing.test_summary import SUMMARY
+from tests.quotas.scene import Connection
+from tests.support.memory_log import MemoryLog, MemoryTopic
+
+ALICE = ShareKey(QuotaKind.PRODUCE, "alice", None)
+LIMIT = 1_000_000
+REQUEST = 25_000
+
+
+class Gateway:
+    """A gateway with a client of alice that uses as much as it may, over `connections` connections."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: MemoryTopic,
+        connections: int = 0,
+        *,
+        tells: bool = False,
+        hears: bool = True,
+    ) -> None:
+        self.clock = TrioClock()
+        self.quotas = ClientQuotas(shared=True)
+        self.quotas.apply(Entity("alice"), "producer_byte_rate", LIMIT, self.clock.ms())
+        self.member = SharingMember(name, self.quotas)
+        self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
+        self.summaries = Summaries(self._measured, hears=hears)
+        self.task = SharingTask(
+            self.member, self.log, self.clock, summaries=self.summaries if tells else None
+        )
+        self.measured = 0
+        self.connections = connections
+        self.passed = 0
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+
+    def _measured(self) -> Steps[Summary]:
+        yield
+        self.measured += 1
+        return replace(SUMMARY, gateway=self.member.gateway, address=f"{self.measured}")
+
+    async def run(self) -> None:
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.task.run)
+                for _ in range(self.connections):
+                    nursery.start_soon(self._produce)
+        self.ended.set()
+
+    async def _produce(self) -> None:
+        connection = Connection(principal="alice", client_id="app")
+        throttled = self.quotas.produce.throttled
+        while True:
+            throttle = self.quotas.record_produce("alice", "app", REQUEST, self.clock.ms())
+            self.passed += REQUEST
+            if throttle is not None:
+                self.quotas.throttle(connection, connection, throttle, self.clock.ms())
+                while connection in [each.channel for each in throttled.all()]:
+                    await trio.sleep(0.05)
+                    throttled.expired(self.clock.ms())
+            await trio.sleep(0.001)
+
+
+@pytest.fixture
+def topic() -> MemoryTopic:
+    return MemoryTopic()
+
+
+Make = Callable[..., Gateway]
+
+
+@pytest.fixture
+def start(topic: MemoryTopic, nursery: trio.Nursery) -> Make:
+    """Start a gateway."""
+
+    def make(name: str, connections: int = 0, **how: bool) -> Gateway:
+        gateway = Gateway(name, topic, connections, **how)
+        nursery.start_soon(gateway.run)
+        return gateway
+
+    return make
+
+
+def published(topic: MemoryTopic, gateway: str) -> list[Summary]:
+    return [read_summary(each.value or b"") for each in topic.entries if each.key == key_of(gateway)]
+
+
+def reports(topic: MemoryTopic) -> list[Report]:
+    return [read_report(entry.value or b"") for entry in topic.entries]
+
+
+async def test_a_report_is_written_every_second(autojump_clock, start, topic):
+    start("a")
+    await trio.sleep(3.5)
+    assert [(report.gateway, report.number) for report in reports(topic)] == [("a", n) for n in (1, 2, 3, 4)]
+    assert [entry.key for entry in topic.entries] == [b"a"] * 4
+
+
+async def test_a_report_waits_until_the_one_before_it_is_read(autojump_clock, start, topic):
+    gateway = start("a")
+    gateway.log.read_s = 1.4
+    await trio.sleep(1.4)
+    await trio.sleep(3.5)
+    assert [report.number for report in reports(topic)] == [1, 2, 3]
+
+
+async def test_but_for_three_seconds_at_most(autojump_clock, start, topic):
+    gateway = start("a")
+    await trio.sleep(0.5)
+    gateway.log.read_s = 60
+    await trio.sleep(7)
+    assert [report.number for report in reports(topic)] == [1, 2, 3, 4]
+
+
+async def test_two_gateways_divide_a_limit_by_their_clients(autojump_clock, start):
+    first, second = start("a", 15), start("b", 5)
+    await trio.sleep(20)
+    total = first.member.shares[ALICE] + second.member.shares[ALICE]
+    assert WHOLE * 0.98 <= total <= WHOLE
+    # A quarter in equal parts, three quarters 3 to 1.
+    assert first.member.shares[ALICE] == pytest.approx(687_500, rel=0.05)
+    before = first.passed + second.passed
+    await trio.sleep(10)
+    assert first.passed + second.passed - before == pytest.approx(10 * LIMIT, rel=0.02)
+
+
+async def test_a_gateway_that_stops_frees_its_shares(autojump_clock, start, topic):
+    first, second = start("a", 10), start("b", 10)
+    await trio.sleep(10)
+    first.scope.cancel()
+    await trio.sleep(2.1)
+    assert second.member.table.gateways == ["b"]
+    assert second.member.shares[ALICE] == WHOLE
+    assert next(report for report in reports(topic) if report.leaving).gateway == "a"
+
+
+async def test_the_farewell_delays_the_end_by_a_second_at_most(autojump_clock, start):
+    gateway = start("a")
+    await trio.sleep(2.5)
+    gateway.log.append_s = 60
+    gateway.scope.cancel()
+    begin = trio.current_time()
+    await gateway.ended.wait()
+    assert trio.current_time() - begin == pytest.approx(1)
+
+
+async def test_shares_stay_while_the_log_is_away_and_each_change_is_one_line(autojump_clock, start, caplog):
+    caplog.set_level(logging.INFO)
+    first, second = start("a", 10), start("b", 10)
+    await trio.sleep(10)
+    before = first.member.shares[ALICE]
+    first.log.is_away = second.log.is_away = True
+    await trio.sleep(30)
+    assert first.task.is_failing
+    assert first.member.shares[ALICE] == before
+    first.log.is_away = second.log.is_away = False
+    await trio.sleep(5)
+    assert not first.task.is_failing
+    lines = [record.getMessage() for record in caplog.records]
+    assert sorted(lines) == [
+        *["can read the reports of gateways again"] * 2,
+        *["can write the reports of gateways again"] * 2,
+        *["cannot read the reports of gateways"] * 2,
+        *["cannot write the reports of gateways"] * 2,
+    ]
+    assert WHOLE * 0.95 <= first.member.shares[ALICE] + second.member.shares[ALICE] <= WHOLE
+
+
+async def test_a_gateway_that_starts_without_the_log_writes_when_it_is_there(autojump_clock, start, topic):
+    gateway = start("a")
+    gateway.log.is_away = True
+    await trio.sleep(10.2)
+    assert topic.entries == []
+    gateway.log.is_away = False
+    await trio.sleep(1)
+    assert [report.number for report in reports(topic)] == [1]
+
+
+async def test_a_new_gateway_reads_the_log_before_it_writes(autojump_clock, start, topic):
+    for name in ("x", "y", "z"):
+        topic.append(name.encode(), b'{"version":1,"gateway":"%s","number":7,"limits":[]}' % name.encode())
+    topic.compact()
+    gateway = start("a", 1)
+    await trio.sleep(0.5)
+    assert gateway.member.other_share == WHOLE // 16
+
+
+async def test_what_is_no_report_is_skipped_with_a_line(autojump_clock, start, topic, caplog):
+    topic.append(b"x", b"nonsense")
+    topic.append(b"y", None)
+    gateway = start("a")
+    await trio.sleep(0.5)
+    assert [record.getMessage() for record in caplog.records] == ["unreadable report"]
+    assert gateway.member.table.gateways == ["a"]
+    topic.append(b"x", b"more")
+    topic.append(b"x", b"too soon for a line")
+    await trio.sleep(0.4)
+    assert len(caplog.records) == 1
+    await trio.sleep(0.6)
+    topic.append(b"x", b"more")
+    await trio.sleep(0.5)
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize(("over", "is_read"), [(-1, True), (0, True), (1, False)])
+async def test_a_record_that_is_too_large_is_not_read(
+    autojump_clock, start, topic, caplog, over: int, is_read: bool
+):
+    report = b'{"version":1,"gateway":"x","number":1,"limits":[]}'
+    topic.append(b"x", report.ljust(MAX_BYTES + over))
+    gateway = start("a")
+    await trio.sleep(0.5)
+    assert ("x" in gateway.member.table.gateways) is is_read
+    assert len(caplog.records) == (not is_read)
+
+
+async def test_an_append_that_may_have_failed_does_not_delay_the_next(autojump_clock, start, topic):
+    gateway = start("a")
+    gateway.log.unsure = gateway.log.lost = 1
+    await trio.sleep(3.5)
+    assert [report.number for report in reports(topic)] == [2, 3, 4]
+
+
+async def test_summaries_are_reported_once_a_second_while_there_are_others(autojump_clock, start, topic):
+    first = start("a", tells=True)
+    await trio.sleep(3.5)
+    assert first.measured == 4
+    assert published(topic, "a") == []
+    second = start("b", tells=True)
+    await trio.sleep(5)
+    assert [each.address for each in published(topic, "a")][:3] == ["5", "6", "7"]
+    for gateway, other in ((first, "b"), (second, "a")):
+        (summary,) = gateway.summaries.others(gateway.clock.ms()).values()
+        assert summary == published(topic, other)[-1]
+        assert gateway.summaries.own is not None
+
+
+async def test_a_lost_gateways_summary_is_gone_after_five_seconds(autojump_clock, start):
+    first, second = start("a", tells=True), start("b", tells=True)
+    await trio.sleep(5.5)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+    second.log.is_away = True
+    await trio.sleep(4)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+    await trio.sleep(1.5)
+    assert list(first.summaries.others(first.clock.ms())) == []
+    second.log.is_away = False
+    await trio.sleep(2)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+
+
+async def test_a_gateway_that_stops_takes_its_summary_with_it(autojump_clock, start):
+    first, second = start("a", tells=True), start("b", tells=True)
+    await trio.sleep(5.5)
+    second.scope.cancel()
+    await second.ended.wait()
+    await trio.sleep(0.1)
+    assert list(first.summaries.others(first.clock.ms())) == []
+
+
+async def test_without_a_console_summaries_are_reported_and_not_read(autojump_clock, start, topic):
+    first, second = start("a", tells=True), start("b", tells=True, hears=False)
+    await trio.sleep(5)
+    assert list(first.summaries.others(first.clock.ms())) == ["b"]
+    assert list(second.summaries.others(second.clock.ms())) == []
+
+
+async def test_summaries_from_before_the_start_are_not_read(autojump_clock, start, topic):
+    topic.append(key_of("old"), write_summary(replace(SUMMARY, gateway="old")))
+    topic.append(key_of("odd"), b"nonsense")
+    gateway = start("a", tells=True)
+    await trio.sleep(0.5)
+    assert list(gateway.summaries.others(gateway.clock.ms())) == []
+    topic.append(key_of("new"), write_summary(replace(SUMMARY, gateway="new")))
+    await trio.sleep(0.1)
+    assert list(gateway.summaries.others(gateway.clock.ms())) == ["new"]
+
+
+async def test_a_summary_that_cannot_be_read_is_one_line_and_harms_no_report(
+    autojump_clock, start, topic, caplog
+):
+    gateway = start("a", tells=True)
+    await trio.sleep(0.5)
+    topic.append(key_of("odd"), b"nonsense")
+    await trio.sleep(5)
+    assert [record.getMessage() for record in caplog.records] == ["unreadable report"]
+    assert [report.number for report in reports_of("a", topic)] == [1, 2, 3, 4, 5, 6]
+    assert gateway.member.table.gateways == ["a"]
+
+
+async def test_a_summary_that_cannot_be_written_is_one_line_and_harms_no_report(
+    autojump_clock, start, topic, caplog
+):
+    gateway, _ = start("a", tells=True), start("b")
+    await trio.sleep(0.5)
+    gateway.log.max_bytes = 300
+    await trio.sleep(5)
+    gateway.log.max_bytes = 1_000_000
+    await trio.sleep(2)
+    assert [record.getMessage() for record in caplog.records] == ["cannot write the summary of gateways"]
+    assert [report.number for report in reports_of("a", topic)] == list(range(1, 9))
+    assert published(topic, "a")
+
+
+def reports_of(gateway: str, topic: MemoryTopic) -> list[Report]:
+    return [read_report(each.value or b"") for each in topic.entries if each.key == gateway.encode()]

@@ -1,0 +1,222 @@
+"""The log in a topic of an upstream broker: Weir itself, over real sockets."""
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from broker.config.listeners import Address
+from broker.config.sections import UpstreamConfig
+from broker.gateway.sharing import upstream_topic
+from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+from broker.gateway.sharing.upstream_topic import (
+    COMPRESSED_FROM,
+    MAX_ENTRIES,
+    READ_AT_ONCE,
+    UpstreamTopic,
+    read_page,
+)
+from broker.gateway.upstream.client import UpstreamClient
+from broker.gateway.upstream.security import UpstreamSecurity
+from broker.network.clock import TrioClock
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from tests.support.fake_upstream import fake_cluster
+from tests.support.running import RunningBroker, running_broker
+
+
+class OneNode:
+    def __init__(self, port: int) -> None:
+        self._address = Address("127.0.0.1", port)
+
+    def address_of(self, node_id: int) -> Address:
+        return self._address
+
+    def bootstrap_address(self) -> Address:
+        return self._address
+
+
+class Upstream:
+    """A broker, and the gateway's client of it."""
+
+    def __init__(self, running: RunningBroker, client: UpstreamClient, clock: TrioClock) -> None:
+        self.running = running
+        self.client = client
+        self.clock = clock
+
+    def topic(self, name: str = "shared", configs: dict[str, str] | None = None) -> UpstreamTopic:
+        return UpstreamTopic(name, self.client, self.clock, configs)
+
+
+@asynccontextmanager
+async def started(directory: Path, *overrides: str) -> AsyncIterator[Upstream]:
+    async with running_broker(directory, *overrides) as running, trio.open_nursery() as nursery:
+        clock, config = TrioClock(), UpstreamConfig()
+        client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(running.port))
+        await nursery.start(client.run)
+        yield Upstream(running, client, clock)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_one_gateway_appends_all_read_in_order(tmp_path):
+    async with started(tmp_path) as upstream:
+        first, second = upstream.topic(), upstream.topic()
+        assert await first.end() == 0
+        await first.append(b"a", b"1")
+        await second.append(b"b", b"2" * 5_000)
+        await first.append(b"a", None)
+        assert await second.end() == 3
+        expected = (Entry(0, b"a", b"1"), Entry(1, b"b", b"2" * 5_000), Entry(2, b"a", None))
+        for topic in (first, second, upstream.topic()):
+            page = await topic.read(0)
+            assert page.entries == expected
+            assert page.next_offset == 3
+        assert (await first.read(2)).entries == expected[2:]
+
+
+async def test_a_read_at_the_end_waits_for_the_next_record(tmp_path):
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic()
+        await topic.append(b"a", b"1")
+        found: list[Entry] = []
+
+        async def read() -> None:
+            found.extend((await topic.read(1)).entries)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await upstream.topic().append(b"b", b"2")
+        assert found == [Entry(1, b"b", b"2")]
+
+
+async def test_the_end_is_known_while_a_read_waits(tmp_path):
+    """Every change asks for it, and a read waits most of the time."""
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic()
+        await topic.append(b"a", b"1")
+        await topic.read(0)
+        found: list[Entry] = []
+
+        async def read() -> None:
+            found.extend((await topic.read(1)).entries)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await wait_all_tasks_blocked(0.02)
+            assert await topic.end() == 1
+            assert found == []
+            await topic.append(b"b", b"2")
+        assert found == [Entry(1, b"b", b"2")]
+
+
+async def test_a_response_without_the_topic_is_an_unavailable_log(tmp_path):
+    clock, config = TrioClock(), UpstreamConfig()
+    async with fake_cluster() as cluster, trio.open_nursery() as nursery:
+        client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(cluster.live[0].port))
+        await nursery.start(client.run)
+        with pytest.raises(LogUnavailable, match="the response has no topic"):
+            await UpstreamTopic("shared", client, clock).end()
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_topic_is_created_with_one_partition_and_compacted(tmp_path):
+    async with started(tmp_path, "num.partitions=5") as upstream:
+        await upstream.topic(configs={"retention.ms": "60000"}).end()
+        topic = upstream.running.server.control.image.topics["shared"]
+        assert topic.partitions == 1
+        assert topic.configs == {"cleanup.policy": "compact", "retention.ms": "60000"}
+
+
+async def test_a_record_that_the_topic_does_not_take_is_too_large(tmp_path):
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic(configs={"max.message.bytes": "1000"})
+        noise = bytes(number * number % 251 for number in range(900))
+        await topic.append(b"a", noise)
+        with pytest.raises(RecordTooLarge):
+            await topic.append(b"a", noise + noise[:100])
+        assert await topic.end() == 1
+
+
+async def test_a_topic_with_several_partitions_is_no_log(tmp_path):
+    async with started(tmp_path) as upstream:
+        await upstream.client.request(None, CreateTopicsRequest([CreatableTopic("shared", 2, 1)]))
+        with pytest.raises(LogUnavailable, match="has 2 partitions, and one is needed"):
+            await upstream.topic().end()
+
+
+async def test_a_topic_that_was_deleted_is_created_again_and_has_lost_its_records(tmp_path):
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic()
+        await topic.append(b"a", b"1")
+        await topic.append(b"a", b"2")
+        delete = DeleteTopicsRequest(topic_names=["shared"])
+        await upstream.client.request(None, delete, 5)
+        with pytest.raises(LogUnavailable):
+            await topic.read(2)
+        with pytest.raises(LogUnavailable, match="lost records"):
+            await topic.read(2)
+        await topic.append(b"a", b"3")
+        assert (await topic.read(0)).entries == (Entry(0, b"a", b"3"),)
+
+
+async def test_a_log_that_ends_before_the_offset_has_lost_records(tmp_path):
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic()
+        await topic.append(b"a", b"1")
+        with pytest.raises(LogUnavailable, match="lost records"):
+            await topic.read(7)
+
+
+async def test_an_unreachable_broker_is_an_unavailable_log(tmp_path):
+    clock, config = TrioClock(), UpstreamConfig()
+    async with trio.open_nursery() as nursery:
+        client = UpstreamClient(config, UpstreamSecurity(config, clock), OneNode(1))
+        await nursery.start(client.run)
+        topic = UpstreamTopic("shared", client, clock)
+        for call in (topic.end(), topic.read(0), topic.append(b"a", b"1")):
+            with pytest.raises(LogUnavailable):
+                await call
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("over", "is_whole"), [(-1, True), (0, True), (1, False)])
+def test_a_page_has_a_maximum_of_records_and_reading_goes_on_behind_it(over: int, is_whole: bool):
+    """Half a million records in one megabyte were read at once, in 1.6 s."""
+    count = MAX_ENTRIES + over
+    data = build_batch([NewRecord(b"k", b"%d" % at, 1) for at in range(count)], codec=Codec.ZSTD)
+    page = read_page(data, 0)
+    assert len(page.entries) == page.next_offset == min(count, MAX_ENTRIES)
+    rest = read_page(data, page.next_offset)
+    assert len(rest.entries) == (not is_whole) and rest.next_offset == count
+
+
+def test_a_batch_that_cannot_be_read_is_skipped(caplog):
+    """A bomb in one record kept all gateways from all records behind it."""
+    bomb = build_batch([NewRecord(b"k", bytes(40_000_000), 1)], codec=Codec.ZSTD)
+    good = bytearray(build_batch([NewRecord(b"k", b"v", 1)]))
+    good[:8] = (1).to_bytes(8, "big")  # its base offset
+    assert read_page(bytes(bomb) + bytes(good), 0) == Page((Entry(1, b"k", b"v"),), 2)
+    assert caplog.messages == ["unreadable records are skipped"]
+
+
+async def test_large_and_compressed_records_are_read_in_a_thread(tmp_path, monkeypatch):
+    threads = []
+
+    def noted(data: bytes, offset: int) -> Page:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return read_page(data, offset)
+
+    monkeypatch.setattr(upstream_topic, "read_page", noted)
+    async with started(tmp_path) as upstream:
+        topic = upstream.topic()
+        for size in (10, COMPRESSED_FROM, READ_AT_ONCE * 2):
+            end = await topic.end()
+            await topic.append(b"k", b"x" * size)
+            assert (await topic.read(end)).entries == (Entry(end, b"k", b"x" * size),)
+    assert threads == [False, True, True]

@@ -1,0 +1,98 @@
+"""What the console shows of the gateways and their shares."""
+
+from dataclasses import replace
+
+from broker.control.rows.upstream import GatewaySums
+from broker.gateway.sharing.member import SharingMember
+from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
+from broker.gateway.sharing.summaries import Summaries
+from broker.gateway.sharing.summary import Summary
+from broker.gateway.sharing.views import MAX_HEARD, SharedLimits
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.steps import Steps, finished
+from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY, TRAFFIC
+from tests.support.clock import ManualClock
+
+
+class World:
+    """The gateway "one"."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.quotas = ClientQuotas()
+        self.member = SharingMember("one", self.quotas)
+        self.summaries = Summaries(self._measured, hears=True)
+        self.views = SharedLimits(self.member, self.summaries, self.quotas, self.clock)
+
+    def hear(self, summary: Summary) -> None:
+        self.member.hear(Report(summary.gateway, 1))
+        self.views.heard(summary.gateway)
+        self.summaries.hear(summary, self.clock.ms())
+
+    def _measured(self) -> Steps[Summary]:
+        yield
+        return replace(SUMMARY, gateway="one")
+
+
+def test_gateways_and_shares_in_the_units_of_the_limits() -> None:
+    world = World()
+    world.quotas.apply(Entity(client_id="app"), "producer_byte_rate", 1_000)
+    views = world.views
+    assert [(row.gateway_id, row.heard_at_ms) for row in views.gateways()] == [("one", None)]
+    assert list(views.shares()) == []
+    key = ShareKey(QuotaKind.PRODUCE, None, "app")
+    world.clock.advance(500)
+    for gateway, wanted in (("two", WHOLE // 4), ("three", WHOLE // 2)):
+        world.member.hear(Report(gateway, 1, {key: Line(WHOLE // 5, WHOLE // 10, 0, wanted)}))
+        views.heard(gateway)
+    heard = world.clock.wall_ms()
+    found = [(row.gateway_id, row.heard_at_ms) for row in views.gateways()]
+    assert found == [("one", None), ("two", heard), ("three", heard)]
+    rows = {row.gateway_id: (row.entity, row.key, row.limit, row.demand, row.share) for row in views.shares()}
+    entity = (("client-id", "app"),)
+    assert rows == {
+        "two": (entity, "producer_byte_rate", 1_000.0, 300.0, 250.0),
+        "three": (entity, "producer_byte_rate", 1_000.0, 300.0, 500.0),
+    }
+
+
+def test_a_gateway_has_the_traffic_and_address_of_its_last_summary() -> None:
+    world = World()
+    world.hear(replace(SUMMARY, gateway="two"))
+    world.member.hear(Report("silent", 1))
+    found = {row.gateway_id: (row.address, row.traffic) for row in world.views.gateways()}
+    assert found == {"one": ("", None), "two": (SUMMARY.address, TRAFFIC), "silent": ("", None)}
+    finished(world.summaries.measure())
+    found = {row.gateway_id: (row.address, row.traffic) for row in world.views.gateways()}
+    assert found["one"] == (SUMMARY.address, TRAFFIC)
+
+
+def test_the_others_are_summed_up_without_this_one() -> None:
+    world = World()
+    finished(world.summaries.measure())
+    assert world.views.others() == GatewaySums()
+    for name in ("two", "three"):
+        world.hear(replace(SUMMARY, gateway=name))
+    assert world.views.others() == GatewaySums(2, 2_400, 6, 500_000.0, 2_001.0, 621.0)
+    world.clock.advance(5_001)
+    assert world.views.others() == GatewaySums()
+
+
+def test_throttled_connections_of_the_others_and_how_many_are_not_listed() -> None:
+    world = World()
+    assert (list(world.views.throttled()), world.views.unlisted_throttled()) == ([], 0)
+    world.hear(SUMMARY)
+    assert list(world.views.throttled()) == [CHANNEL]
+    assert world.views.unlisted_throttled() == TRAFFIC.throttled - 1
+    world.hear(replace(SUMMARY, traffic=replace(TRAFFIC, throttled=0)))
+    assert world.views.unlisted_throttled() == 0
+
+
+def test_the_times_of_old_gateways_are_forgotten() -> None:
+    views = World().views
+    for number in range(MAX_HEARD + 1):
+        views.heard(f"gateway {number}")
+    assert len(views._heard) == MAX_HEARD
+    assert "gateway 0" not in views._heard

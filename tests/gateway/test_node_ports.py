@@ -1,0 +1,127 @@
+"""The ports of upstream nodes: one that is taken is logged once until it is free."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.gateway import node_ports
+from broker.gateway.node_ports import NodePorts
+from broker.protocol.messages.metadata import MetadataRequest
+from tests.gateway.test_renewals import alter
+from tests.support.fake_upstream import FakeCluster, fake_cluster
+from tests.support.machine_speed import WITHIN_S
+from tests.support.running_gateway import RunningGateway, running_gateway
+
+TAKEN = "cannot open the port of an upstream node"
+LISTENER = "PLAINTEXT"
+
+
+async def until_open(ports: NodePorts, node_id: int, *, is_open: bool = True) -> None:
+    while ports.is_open(LISTENER, node_id) is not is_open:  # noqa: ASYNC110 - nothing announces it
+        await trio.sleep(0.01)
+
+
+async def changed(cluster: FakeCluster, gateway: RunningGateway, node_id: int) -> None:
+    """Let a node join or leave, so that the ports are looked at."""
+    ports = gateway.server.node_ports
+    live = next((each for each in cluster.live if each.node_id == node_id), None)
+    if live is None:
+        await cluster.add(node_id)
+    else:
+        cluster.live.remove(live)
+    gateway.server.cluster.refresh()
+    await until_open(ports, node_id, is_open=live is None)
+
+
+async def test_a_taken_port_is_logged_once_until_it_is_free(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        fake_cluster(1) as cluster,
+        running_gateway(tmp_path, cluster.live[0].port, "upstream.metadata.max.age.ms=100") as gateway,
+    ):
+        ports = gateway.server.node_ports
+        await until_open(ports, 0)
+
+        def warnings() -> int:
+            return sum(TAKEN in each.getMessage() for each in caplog.records)
+
+        client = await gateway.connect()
+
+        async def nodes() -> set[int]:
+            return {each.node_id for each in (await client.ask(MetadataRequest([]), 9)).brokers}
+
+        with trio.fail_after(WITHIN_S):
+            with socket.create_server(("127.0.0.1", gateway.first_port + 1)):
+                await cluster.add(1)
+                for _ in range(2):
+                    await changed(cluster, gateway, 2)
+                    assert not ports.is_open(LISTENER, 1) and warnings() == 1
+                    assert 1 not in await nodes()
+            await changed(cluster, gateway, 2)
+            assert ports.is_open(LISTENER, 1) and warnings() == 1
+            assert await nodes() == {0, 1, 2}
+            # It leaves, and its port is taken again: another time.
+            await changed(cluster, gateway, 1)
+            with socket.create_server(("127.0.0.1", gateway.first_port + 1)):
+                await cluster.add(1)
+                await changed(cluster, gateway, 2)
+                assert not ports.is_open(LISTENER, 1) and warnings() == 2
+
+
+async def test_a_changed_advertised_address_is_reported_at_once(tmp_path: Path) -> None:
+    """A response that was rewritten before is not remembered any longer."""
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        await until_open(gateway.server.node_ports, 0)
+        client = await gateway.connect()
+
+        async def warnings() -> list[str]:
+            return [each.host for each in (await client.ask(MetadataRequest([]), 9)).brokers]
+
+        for host in ("127.0.0.1", "gateway.example", "other.example"):
+            if host != "127.0.0.1":
+                settings = {"advertised.listeners": f"PLAINTEXT://{host}:9092"}
+                assert (await alter(gateway.server, settings)).ok
+            for _ in range(2):
+                assert await warnings() == [host]
+
+
+async def test_a_listener_at_the_port_of_a_node_is_refused(tmp_path: Path) -> None:
+    setting = "listener.name.more.gateway.port.range="
+    async with (
+        fake_cluster(1) as cluster,
+        running_gateway(tmp_path, cluster.live[0].port, setting) as gateway,
+    ):
+        first = gateway.first_port
+        for port, is_free in ((first + 1, False), (first + 7, False), (first + 8, True)):
+            settings = {
+                "listeners": f"PLAINTEXT://127.0.0.1:0,MORE://127.0.0.1:{port}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT",
+            }
+            outcome = await alter(gateway.server, settings)
+            assert outcome.ok is is_free
+            assert is_free or f"the port of the listener MORE, {port}" in str(outcome.message)
+
+
+async def test_addresses_are_remembered_until_something_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most MAX_ADVERTISED, because upstream brokers can name nodes that do not exist."""
+    most = 4
+    monkeypatch.setattr(node_ports, "MAX_ADVERTISED", most)
+    async with fake_cluster(1) as cluster, running_gateway(tmp_path, cluster.live[0].port) as gateway:
+        ports = gateway.server.node_ports
+        await until_open(ports, 0)
+        ports.update()
+        for node_id in range(most + 1):
+            first = ports.advertised(LISTENER, node_id)
+            assert first is not None and first.port == gateway.first_port + node_id
+            assert (ports.advertised(LISTENER, node_id) is first) is (node_id < most)
+        assert ports.advertised("OTHER", 0) is None
+        first = ports.advertised(LISTENER, 0)
+        version = ports.version
+        ports.update()
+        assert ports.version > version
+        assert ports.advertised(LISTENER, 0) is not first

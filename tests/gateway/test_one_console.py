@@ -1,0 +1,164 @@
+"""Two gateways that share limits: what the console of one shows of both."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker import gateway_server
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.control.views import Views
+from broker.metadata.actor import BROKER_ITSELF
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from tests.quotas.scene import Connection
+from tests.support.machine_speed import WITHIN_S
+from tests.support.prometheus import parse
+from tests.support.running import running_broker
+from tests.support.running_gateway import RunningGateway, running_gateway
+
+SCOPE = "quota.scope=cluster"
+CONSOLE = "console.listener=127.0.0.1:0"
+
+WINDOW_S = 60
+"""Of the quotas: what is counted at one gateway still counts when the other one tells its use."""
+
+LONG_WINDOWS = f"quota.window.size.seconds={WINDOW_S}"
+GREEDY = (("client-id", "greedy"),)
+
+
+@pytest.fixture(autouse=True)
+def _topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The upstream broker of these tests is Weir, whose own topics no client may write.
+    monkeypatch.setattr(gateway_server, "METADATA_TOPIC", "gateways-metadata")
+    monkeypatch.setattr(gateway_server, "SHARES_TOPIC", "gateways-shares")
+
+
+async def soon(claim: Callable[[], object]) -> None:
+    """Wait until `claim` holds. The gateways tell each other something once a second, in two records."""
+    with trio.move_on_after(WITHIN_S):
+        while True:
+            with suppress(AssertionError, ValueError):
+                claim()
+                return
+            await trio.sleep(0.01)
+    claim()
+
+
+async def lists(views: Views, query: ConnectionQuery) -> ConnectionsElsewhere:
+    """Return the first list that is not empty: the other gateway is asked for two seconds at a time."""
+    with trio.fail_after(WITHIN_S):
+        while not (  # noqa: ASYNC110 - nothing announces it
+            found := await views.connections_elsewhere(query)
+        ).rows:
+            await trio.sleep(0.1)
+    return found
+
+
+async def throttle(gateway: RunningGateway, connections: int) -> None:
+    """Throttle connections of the client id greedy for a minute, as the network does."""
+    server = gateway.server
+    rule = QuotaAlteration(GREEDY, (QuotaOp("producer_byte_rate", 1_000.0),))
+    await server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    # A request waits for the bytes before it.
+    assert server.quotas.record_produce("ANONYMOUS", "greedy", 500_000, server.clock.ms()) is None
+    for number in range(connections):
+        now_ms = server.clock.ms()
+        found = server.quotas.record_produce("ANONYMOUS", "greedy", 500_000, now_ms)
+        assert found is not None
+        connection = Connection(id=f"connection {number}", client_id="greedy")
+        server.quotas.throttle(connection, connection, found, now_ms)
+
+
+async def test_it_shows_the_traffic_and_throttles_of_both(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "one", broker.port, SCOPE, CONSOLE, "node.id=7") as one,
+    ):
+        views = one.server.views
+        (alone,) = views.gateways()
+        name, _, digits = alone.gateway_id.partition("-")
+        assert (name, len(digits)) == ("7", 12)
+        sums = views.overview().gateways
+        assert sums is not None and sums.gateways == 1
+        async with running_gateway(tmp_path / "two", broker.port, SCOPE, "node.id=8") as other:
+            client = await other.connect()
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+            await throttle(other, 2)
+            await soon(lambda: shows(one, other))
+            # One without a console does not read what the others tell.
+            assert {each.gateway for each in other.server.views.throttled()} == {""}
+            assert [each.traffic for each in other.server.views.gateways() if "7-" in each.gateway_id] == [
+                None
+            ]
+
+        def is_alone() -> None:
+            assert views.throttled() == []
+            assert [each.gateway_id for each in views.gateways()] == [alone.gateway_id]
+
+        await soon(is_alone)
+
+
+async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "one", broker.port, SCOPE, CONSOLE, "node.id=7", LONG_WINDOWS) as one,
+        running_gateway(tmp_path / "two", broker.port, SCOPE, "node.id=8", LONG_WINDOWS) as other,
+    ):
+        views, quotas = one.server.views, one.server.quotas
+
+        def is_limited() -> None:
+            assert quotas.produce.active
+
+        def both_tell() -> None:
+            assert [each.traffic is not None for each in views.gateways()] == [True, True]
+
+        rule = QuotaAlteration(GREEDY, (QuotaOp("producer_byte_rate", 1_000_000.0),))
+        await other.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        for gateway in (one, other):
+            client = await gateway.connect()
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+            await soon(is_limited)
+            gateway.server.quotas.record_produce("ANONYMOUS", "greedy", 100_000, gateway.server.clock.ms())
+        await soon(both_tell)
+        (mine,) = views.connections()
+        found = await lists(views, ConnectionQuery())
+        (theirs,) = found.rows
+        assert (found.total, found.of, found.unlisted, found.unanswered) == (1, 1, 0, 0)
+        assert theirs.connection_id != mine.connection_id
+        (wanted,) = other.server.views.connections()
+        assert replace(theirs, bytes_in=0, requests=0) == replace(
+            wanted, gateway=views.gateways()[-1].gateway_id, bytes_in=0, requests=0
+        )
+        search = ConnectionQuery(wanted.connection_id)
+        assert [row.connection_id for row in (await lists(views, search)).rows] == [wanted.connection_id]
+
+        def adds_up() -> None:
+            """100,000 bytes of each, over ten to eleven windows."""
+            (row,) = (row for row in views.quotas() if row.entity == GREEDY)
+            observed = row.limits[0].observed
+            assert observed is not None and 200_000 / 11 <= observed * WINDOW_S <= 200_001 / 10
+            assert views.unlisted_use() == 0
+
+        await soon(adds_up)
+
+
+def shows(one: RunningGateway, other: RunningGateway) -> None:
+    """The console of `one` shows a connection and two throttles of `other`."""
+    views = one.server.views
+    (row,) = (row for row in views.gateways() if row.gateway_id.startswith("8-"))
+    assert len(views.throttled()) == 2
+    for each in views.throttled():
+        assert (each.gateway, each.client_id, each.entity) == (row.gateway_id, "greedy", GREEDY)
+        assert 0 < each.bound <= 1_000
+    assert row.traffic is not None and row.address == other.started.bootstrap[0]
+    assert (row.traffic.connections, row.traffic.throttled) == (1, 2)
+    overview = views.overview()
+    assert overview.gateways is not None
+    assert (overview.gateways.gateways, overview.gateways.connections) == (2, 1)
+    assert (overview.gateways.throttled, overview.metrics.throttled) == (2, 0)
+    page = parse(one.server.prometheus.page())
+    assert page["weir_gateways_throttled_connections"].value(gateway=row.gateway_id) == 2

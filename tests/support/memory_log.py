@@ -1,0 +1,82 @@
+"""A topic in memory, and gateways' connections to it that can be slow, fail, or lie about an append."""
+
+from dataclasses import dataclass
+
+import trio
+
+from broker.gateway.sharing.topic_log import Entry, LogUnavailable, Page, RecordTooLarge
+
+LONGEST_WAIT_S = 5.0
+
+
+class MemoryTopic:
+    """One partition. `compact` keeps the last record of each key."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.end = 0
+        self._grown = trio.Event()
+
+    def append(self, key: bytes, value: bytes | None) -> None:
+        self.entries.append(Entry(self.end, key, value))
+        self.end += 1
+        self._grown.set()
+        self._grown = trio.Event()
+
+    def compact(self) -> None:
+        last = {entry.key: entry for entry in self.entries}
+        self.entries = [entry for entry in self.entries if last[entry.key] is entry]
+
+    async def wait_for(self, offset: int) -> None:
+        while self.end <= offset:
+            await self._grown.wait()
+
+
+@dataclass
+class MemoryLog:
+    """A `TopicLog`. `append_s` and `read_s` are the times that each takes; the record is in the log after
+    half of `append_s`. While `is_away` every call fails. The next `lost` appends raise, and so do the next
+    `unsure`, whose records are in the log.
+    """
+
+    topic: MemoryTopic
+    append_s: float = 0.0
+    read_s: float = 0.0
+    is_away: bool = False
+    unsure: int = 0
+    lost: int = 0
+    max_bytes: int = 1_000_000
+    appends: int = 0
+
+    async def append(self, key: bytes, value: bytes | None) -> None:
+        await trio.sleep(self.append_s / 2)
+        self._check()
+        self.appends += 1
+        if value is not None and len(value) > self.max_bytes:
+            raise RecordTooLarge(f"{len(value)} bytes")
+        if self.lost:
+            self.lost -= 1
+            raise LogUnavailable("lost")
+        self.topic.append(key, value)
+        if self.unsure:
+            self.unsure -= 1
+            raise LogUnavailable("no response")
+        await trio.sleep(self.append_s / 2)
+
+    async def read(self, offset: int) -> Page:
+        self._check()
+        with trio.move_on_after(LONGEST_WAIT_S):
+            await self.topic.wait_for(offset)
+        await trio.sleep(self.read_s)
+        self._check()
+        found = tuple(entry for entry in self.topic.entries if entry.offset >= offset)
+        return Page(found, max(self.topic.end, offset))
+
+    async def end(self) -> int:
+        await trio.sleep(self.read_s)
+        self._check()
+        return self.topic.end
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise LogUnavailable("away")
