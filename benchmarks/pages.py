@@ -43,7 +43,7 @@ PAGES: Final = (
     ),
     PageLoad(
         "/throttled",
-        {"sort": "last", "order": "desc", "limit": "20", "topics": "overview,throttled,held"},
+        {"sort": "last", "order": "desc", "limit": "20", "topics": "overview,throttled,recent_throttles"},
         ("/api/v1/overview?history=3600",),
         30.0,
     ),

@@ -32,7 +32,7 @@ WINDOW_S: Final = (
     11.0
 )
 LOOPS: Final = 5_000_000
-HELD: Final = Load("held", "", "produce", "megabytes_per_second", 1.0, 1, PAGES)
+HELD: Final = Load("held", "", "produce", "megabytes_per_second", 1, PAGES)
 
 
 def _await_console(broker: Broker) -> None:

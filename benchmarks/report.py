@@ -14,21 +14,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.cells import START, Cells
-from benchmarks.loads import LOADS, UNITS, Load
+from benchmarks.loads import LOADS, REQUESTS, UNITS, Load
 from benchmarks.peers import PEERS
 
 DOCUMENT: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BEGIN: Final = "<!-- figures: written by make bench, not by hand -->"
 END: Final = "<!-- end of figures -->"
 OURS: Final = "weir"
-GOAL_PEER: Final = "kafka"
+KAFKA: Final = "kafka"  # its p99 is the goal
+RIVALS: Final = (KAFKA, "kfake")  # the best of them is the goal; tansu keeps nothing on the disk
+
+HEAD_LINES: Final = 2  # of a table; one without rows is left out
+
+AGAINST_BEST: Final = ("Weir / best", "of the best of Kafka and kfake")
 
 # Start-up in seconds, memory in bytes: absolute goals of Weir, and their formats.
 RESOURCES: Final[list[tuple[str, str, float, Callable[[float], str]]]] = [
-    ("start-up to the first answer", "first_answer_s", 1.0, lambda s: f"{s:.2f} s"),
-    ("resident memory, idle", "idle", 80e6, lambda b: f"{b / 1e6:,.0f} MB"),
-    ("resident memory, loaded (peak)", "peak", 200e6, lambda b: f"{b / 1e6:,.0f} MB"),
-    ("of it anonymous, most seen", "anonymous", 200e6, lambda b: f"{b / 1e6:,.0f} MB"),
+    ("start-up to the first answer", "first_answer_s", 0.6, lambda s: f"{s:.2f} s"),
+    ("resident memory, idle", "idle", 65e6, lambda b: f"{b / 1e6:,.0f} MB"),
+    ("resident memory, loaded (peak)", "peak", 160e6, lambda b: f"{b / 1e6:,.0f} MB"),
+    ("of it anonymous, most seen", "anonymous", 160e6, lambda b: f"{b / 1e6:,.0f} MB"),
 ]
 
 
@@ -48,30 +53,34 @@ def _figure(value: float | None, spread: list[float]) -> str:
     return text if len(spread) < 2 else f"{text} ({min(spread):,.0f}-{max(spread):,.0f})"
 
 
-def _verdict(ours: float | None, theirs: float | None, goal: float | None) -> str:
-    if ours is None or theirs is None or goal is None:
-        return ""
-    return f"{'hit' if ours >= goal * theirs else 'MISS'} (goal {goal:g})"
+def _against_best(
+    medians: dict[str, float | None], best: Callable[[list[float]], float], goal: float
+) -> list[str]:
+    """Return Weir's ratio to the best rival, and whether it reaches the goal; empty without both."""
+    theirs = [found for peer in RIVALS if (found := medians.get(peer))]
+    ours = medians.get(OURS)
+    if ours is None or not theirs:
+        return ["", ""]
+    ratio = ours / best(theirs)
+    reached = ratio >= goal if best is max else ratio <= goal
+    return [f"{ratio:.2f}", f"{'hit' if reached else 'MISS'} (goal {goal:g})"]
 
 
 def _load_row(cells: Cells, load: Load, peers: list[str]) -> str:
     medians = {peer: _median(cells.good(peer, load.name), load.measure) for peer in peers}
     fields = [f"{load.title}, {UNITS[load.measure]}"]
     fields += [_figure(medians[p], [r[load.measure] for r in cells.good(p, load.name)]) for p in peers]
-    ours = medians.get(OURS)
-    for peer in peers:
-        if peer != OURS and OURS in peers:
-            theirs = medians[peer]
-            fields.append(f"{ours / theirs:.2f}" if ours and theirs else "")
-    fields.append(_verdict(ours, medians.get(GOAL_PEER), load.goal))
-    return _row(*fields)
+    return _row(*fields, *_against_best(medians, max, load.goal))
+
+
+def _full_loads(cells: Cells) -> list[Load]:
+    return [load for load in map(LOADS.__getitem__, cells.settings["loads"]) if not load.at_half]
 
 
 def throughput_table(cells: Cells) -> list[str]:
     peers = cells.settings["peers"]
-    ratios = [f"{OURS}/{peer}" for peer in peers if peer != OURS and OURS in peers]
-    head = ["load", *(PEERS[peer].title for peer in peers), *ratios, "of Kafka's"]
-    rows = [_load_row(cells, LOADS[name], peers) for name in cells.settings["loads"]]
+    head = ["load", *(PEERS[peer].title for peer in peers), *AGAINST_BEST]
+    rows = [_load_row(cells, load, peers) for load in _full_loads(cells)]
     return [_row(*head), _row(*["---"] * len(head)), *rows]
 
 
@@ -79,11 +88,11 @@ def latency_table(cells: Cells) -> list[str]:
     peers = cells.settings["peers"]
     head = ["p50, p99 in ms", *(PEERS[peer].title for peer in peers)]
     lines = [_row(*head), _row(*["---"] * len(head))]
-    for name in cells.settings["loads"]:
-        found = {peer: cells.good(peer, name) for peer in peers}
+    for load in _full_loads(cells):
+        found = {peer: cells.good(peer, load.name) for peer in peers}
         if not any("p50_us" in result for results in found.values() for result in results):
             continue
-        fields = [LOADS[name].title]
+        fields = [load.title]
         for results in found.values():
             p50, p99 = _median(results, "p50_us"), _median(results, "p99_us")
             fields.append("-" if p50 is None or p99 is None else f"{p50 / 1000:.2f}, {p99 / 1000:.2f}")
@@ -91,14 +100,43 @@ def latency_table(cells: Cells) -> list[str]:
     return lines
 
 
+def half_load_table(cells: Cells) -> list[str]:
+    """Return the p99 of each peer at half of the rate that it reached itself, and that rate."""
+    loads = [load for load in map(LOADS.__getitem__, cells.settings["loads"]) if load.at_half]
+    if not loads:
+        return []
+    peers = cells.settings["peers"]
+    head = [
+        "p99 in ms, at half of its own rate",
+        *(PEERS[p].title for p in peers),
+        "Weir / Kafka",
+        "of Kafka's",
+    ]
+    lines = [_row(*head), _row(*["---"] * len(head))]
+    for load in loads:
+        p99s = {peer: _median(cells.good(peer, load.name), "p99_us") for peer in peers}
+        fields = [load.title]
+        for peer, p99 in p99s.items():
+            rate = _median(cells.good(peer, load.name), REQUESTS)
+            fields.append("-" if p99 is None or rate is None else f"{p99 / 1000:.2f} at {rate:,.0f}/s")
+        ours, theirs = p99s.get(OURS), p99s.get(KAFKA)
+        if ours is None or theirs is None:
+            fields += ["", ""]
+        else:
+            fields += [f"{ours / theirs:.2f}", "hit" if ours <= theirs else "MISS"]
+        lines.append(_row(*fields))
+    return lines
+
+
 def processor_table(cells: Cells) -> list[str]:
     """Return the broker's processor time per request, which depends least on other load of the machine."""
     peers = cells.settings["peers"]
-    head = ["broker's processor time per request, us", *(PEERS[peer].title for peer in peers)]
+    head = ["broker's processor time per request, us", *(PEERS[peer].title for peer in peers), *AGAINST_BEST]
     lines = [_row(*head), _row(*["---"] * len(head))]
-    for name in cells.settings["loads"]:
-        medians = [_median(cells.good(peer, name), "broker_cpu_us") for peer in peers]
-        lines.append(_row(LOADS[name].title, *("-" if m is None else f"{m:,.1f}" for m in medians)))
+    for load in _full_loads(cells):
+        medians = {peer: _median(cells.good(peer, load.name), "broker_cpu_us") for peer in peers}
+        fields = ["-" if found is None else f"{found:,.1f}" for found in medians.values()]
+        lines.append(_row(load.title, *fields, *_against_best(medians, min, 1.0)))
     return lines
 
 
@@ -150,8 +188,8 @@ def _processor() -> str:
 def render(cells: Cells) -> str:
     settings = cells.settings
     machine = (
-        f"{len(os.sched_getaffinity(0))} cores of {_processor()}, Linux {platform.release()}, "
-        f"CPython {platform.python_version()}"
+        f"{len(os.sched_getaffinity(0))} cores of {_processor()}, Linux {platform.release()}; "
+        f"Weir {settings.get('weir', 'interpreted')}"
     )
     about = (
         f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of "
@@ -162,8 +200,8 @@ def render(cells: Cells) -> str:
         f"* round {cell.round}, {cell.peer}, {cell.load}: `{_last_words(cell.result['failed'])}`"
         for cell in cells.failures()
     ]
-    tables = (throughput_table, latency_table, processor_table, resource_table)
-    parts = [[about], *(table(cells) for table in tables)]
+    tables = (throughput_table, latency_table, half_load_table, processor_table, resource_table)
+    parts = [[about], *(lines for table in tables if len(lines := table(cells)) > HEAD_LINES)]
     if failures:
         parts.append(["Failed:", "", *failures])
     return "\n\n".join("\n".join(part) for part in parts)

@@ -1,6 +1,11 @@
 /* See answer.h. */
 #include "answer.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HEAD = 8192, PARTITION_HEAD = 256 };
+
 static const struct verdict GOOD;
 
 static struct verdict bad(const char *fault, int error_code)
@@ -17,7 +22,7 @@ static struct verdict judge_api_versions(struct cursor *cursor)
     return keys > 1 ? GOOD : bad("ApiVersions lists no API", 0);
 }
 
-static struct verdict judge_metadata(struct cursor *cursor)
+static struct verdict judge_metadata(struct cursor *cursor, struct client *client)
 {
     skip(cursor, 4); /* throttle time */
     uint32_t brokers = get_unsigned_varint(cursor);
@@ -37,7 +42,8 @@ static struct verdict judge_metadata(struct cursor *cursor)
     if (error != 0)
         return bad("Metadata topic error", error);
     skip_compact_string(cursor);
-    skip(cursor, 16 + 1); /* topic id, is internal */
+    get_bytes(cursor, client->topic_id, sizeof client->topic_id);
+    skip(cursor, 1); /* is internal */
     uint32_t partitions = get_unsigned_varint(cursor);
     error = get_i16(cursor);
     if (partitions < 1 + 1)
@@ -45,35 +51,31 @@ static struct verdict judge_metadata(struct cursor *cursor)
     return error == 0 ? GOOD : bad("Metadata partition error", error);
 }
 
-static struct verdict judge_produce(struct cursor *cursor)
+static struct verdict judge_appended(struct cursor *cursor, const struct load *load, struct position *position)
 {
-    uint32_t topics = get_unsigned_varint(cursor);
-    skip_compact_string(cursor);
-    uint32_t partitions = get_unsigned_varint(cursor);
-    skip(cursor, 4); /* index */
     int16_t error = get_i16(cursor);
     int64_t base_offset = get_i64(cursor);
-    if (topics != 1 + 1 || partitions != 1 + 1)
-        return bad("Produce response does not have one partition", 0);
+    skip(cursor, 8 + 8); /* log append time, log start offset */
+    uint32_t record_errors = get_unsigned_varint(cursor);
+    skip_compact_string(cursor); /* error message */
+    skip_tags(cursor);
     if (error != 0)
         return bad("Produce error", error);
-    return base_offset >= 0 ? GOOD : bad("Produce has no base offset", 0);
+    if (record_errors > 1)
+        return bad("Produce has errors of records", 0);
+    if (base_offset < 0)
+        return bad("Produce has no base offset", 0);
+    if (base_offset < position->offset)
+        return bad("Produce has the base offset of an earlier batch", 0);
+    position->offset = base_offset + load->records;
+    position->sequence = (position->sequence + load->records) & INT32_MAX;
+    return GOOD;
 }
 
-static struct verdict judge_fetch(struct cursor *cursor, int64_t expected_offset)
+static struct verdict judge_fetched(struct cursor *cursor, struct position *position, bool last)
 {
-    skip(cursor, 4); /* throttle time */
+    enum { BATCH_HEAD = 8 + 4 + 4 + 1 };
     int16_t error = get_i16(cursor);
-    skip(cursor, 4); /* session id */
-    uint32_t topics = get_unsigned_varint(cursor);
-    if (error != 0)
-        return bad("Fetch error", error);
-    skip_compact_string(cursor);
-    uint32_t partitions = get_unsigned_varint(cursor);
-    skip(cursor, 4); /* index */
-    error = get_i16(cursor);
-    if (topics != 1 + 1 || partitions != 1 + 1)
-        return bad("Fetch response does not have one partition", 0);
     if (error != 0)
         return bad("Fetch partition error", error);
     skip(cursor, 8 + 8 + 8); /* high watermark, last stable offset, log start offset */
@@ -87,37 +89,123 @@ static struct verdict judge_fetch(struct cursor *cursor, int64_t expected_offset
     int8_t magic = get_i8(cursor);
     if (records <= 1)
         return bad("Fetch has no records", 0);
-    if (base_offset != expected_offset)
+    if (base_offset != position->offset)
         return bad("Fetch does not begin at the requested offset", 0);
     if (magic != 2)
         return bad("Fetch has a batch that is not of format 2", 0);
-    return (struct verdict){.record_bytes = (int64_t)records - 1};
+    position->fetched = (int64_t)records - 1;
+    if (last) /* its records may be cut */
+        return GOOD;
+    if (records - 1 < BATCH_HEAD)
+        return bad("Fetch has less than one batch", (int)records - 1);
+    skip(cursor, records - 1 - BATCH_HEAD);
+    skip_tags(cursor);
+    return GOOD;
 }
 
-struct verdict judge(const struct load *load, const uint8_t *head, size_t length, int32_t correlation_id,
-                     int64_t expected_offset)
+/* The one topic of a Produce or Fetch response: each partition must be there once. */
+static struct verdict judge_partitions(struct cursor *cursor, const struct load *load, struct client *client)
+{
+    bool fetch = load->ask == ASK_FETCH;
+    uint32_t topics = get_unsigned_varint(cursor);
+    if (fetch && load->session)
+        skip(cursor, sizeof client->topic_id);
+    else
+        skip_compact_string(cursor);
+    uint32_t partitions = get_unsigned_varint(cursor);
+    if (topics != 1 + 1 || partitions != (uint32_t)load->partitions + 1)
+        return bad("the response does not have the requested partitions", (int)partitions - 1);
+    client->answers++;
+    for (int i = 0; i < load->partitions && cursor->ok; i++) {
+        int32_t index = get_i32(cursor);
+        if (index < 0 || index >= load->partitions || client->positions[index].answer == client->answers)
+            return bad("the response has a partition that is not expected", index);
+        struct position *position = &client->positions[index];
+        position->answer = client->answers;
+        struct verdict verdict = fetch ? judge_fetched(cursor, position, i == load->partitions - 1)
+                                       : judge_appended(cursor, load, position);
+        if (verdict.fault != NULL)
+            return verdict;
+    }
+    return GOOD;
+}
+
+static struct verdict judge_fetch(struct cursor *cursor, const struct load *load, struct client *client)
+{
+    skip(cursor, 4); /* throttle time */
+    int16_t error = get_i16(cursor);
+    int32_t session = get_i32(cursor);
+    if (error != 0)
+        return bad("Fetch error", error);
+    if (load->session) {
+        if (session == 0 || (client->session_epoch > 0 && session != client->session_id))
+            return bad("Fetch has no session or another one", session);
+        client->session_id = session;
+        client->session_epoch = client->session_epoch == INT32_MAX ? 1 : client->session_epoch + 1;
+    }
+    return judge_partitions(cursor, load, client);
+}
+
+static struct verdict judge_ask(struct cursor *cursor, const struct load *load, struct client *client)
+{
+    switch (load->ask) {
+    case ASK_API_VERSIONS:
+        return judge_api_versions(cursor);
+    case ASK_METADATA:
+        return judge_metadata(cursor, client);
+    case ASK_PRODUCE:
+        return judge_partitions(cursor, load, client);
+    case ASK_FETCH:
+        return judge_fetch(cursor, load, client);
+    }
+    return bad("unknown request", 0);
+}
+
+static struct verdict unless_truncated(const struct cursor *cursor, struct verdict verdict)
+{
+    return verdict.fault == NULL && !cursor->ok ? bad("truncated response", 0) : verdict;
+}
+
+size_t answer_head(const struct load *load, size_t batch_length)
+{
+    size_t each = PARTITION_HEAD;
+    if (load->ask == ASK_FETCH) /* a broker may send the batch that exceeds the limit */
+        each += (size_t)load->fetch_bytes + batch_length;
+    return HEAD + (size_t)(load->partitions - 1) * each;
+}
+
+struct verdict judge(const struct load *load, struct client *client, const uint8_t *head, size_t length)
 {
     struct cursor cursor = {.bytes = head, .length = length, .ok = true};
-    struct verdict verdict = GOOD;
-    if (get_i32(&cursor) != correlation_id)
+    if (get_i32(&cursor) != client->correlation_id)
         return bad("unexpected correlation id", 0);
     if (load->ask != ASK_API_VERSIONS) /* its response has header 0, KIP-511 */
         skip_tags(&cursor);
-    switch (load->ask) {
-    case ASK_API_VERSIONS:
-        verdict = judge_api_versions(&cursor);
-        break;
-    case ASK_METADATA:
-        verdict = judge_metadata(&cursor);
-        break;
-    case ASK_PRODUCE:
-        verdict = judge_produce(&cursor);
-        break;
-    case ASK_FETCH:
-        verdict = judge_fetch(&cursor, expected_offset);
-        break;
-    }
-    if (verdict.fault == NULL && !cursor.ok)
-        return bad("truncated response", 0);
-    return verdict;
+    return unless_truncated(&cursor, judge_ask(&cursor, load, client));
+}
+
+struct verdict judge_topic_query(struct client *client, const uint8_t *head, size_t length)
+{
+    struct cursor cursor = {.bytes = head, .length = length, .ok = true};
+    if (get_i32(&cursor) != client->correlation_id)
+        return bad("unexpected correlation id", 0);
+    skip_tags(&cursor);
+    return unless_truncated(&cursor, judge_metadata(&cursor, client));
+}
+
+struct verdict judge_init_producer_id(struct client *client, const uint8_t *head, size_t length)
+{
+    struct cursor cursor = {.bytes = head, .length = length, .ok = true};
+    if (get_i32(&cursor) != client->correlation_id)
+        return bad("unexpected correlation id", 0);
+    skip_tags(&cursor);
+    skip(&cursor, 4); /* throttle time */
+    int16_t error = get_i16(&cursor);
+    client->producer_id = get_i64(&cursor);
+    client->producer_epoch = get_i16(&cursor);
+    if (error != 0)
+        return bad("InitProducerId error", error);
+    if (client->producer_id < 0)
+        return bad("InitProducerId has no producer id", 0);
+    return unless_truncated(&cursor, GOOD);
 }

@@ -2,19 +2,17 @@
 #include "engine.h"
 
 #include "answer.h"
+#include "introduce.h"
 #include "request.h"
+#include "transport.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -23,23 +21,23 @@
 enum { PREFIX = 4, SCRATCH = 256 << 10, STALL_MS = 15000, EVENTS = 256 };
 
 struct connection {
-    int fd;
-    struct request request;
+    struct transport transport;
+    struct client client;
+    struct frame request;
     size_t sent;
-    int64_t sent_batches;
-    int32_t correlation_id;
-    int64_t fetch_offset;
+    int64_t requests;
     uint64_t started_ns;
     bool waits_to_write;
-    size_t received;                      /* of the response, including its size prefix */
-    uint8_t head[PREFIX + ANSWER_HEAD];
+    size_t received; /* of the response, including its size prefix */
+    uint8_t *head;   /* its first bytes, at most engine.head of them */
 };
 
 struct engine {
     const struct load *load;
     struct outcome *outcome;
     int epoll;
-    size_t batch_length;
+    struct batches batches;
+    size_t head; /* bytes of a response to keep, including its size prefix */
     int busy; /* connections with a request in flight */
     int timer; /* paced: fires when the next request is due */
     uint64_t paced_from, paced; /* the time of the first request; requests sent since */
@@ -66,31 +64,31 @@ static void watch(struct engine *engine, struct connection *connection, int oper
 {
     struct epoll_event event = {.events = EPOLLIN | (for_write ? EPOLLOUT : 0u), .data.ptr = connection};
     connection->waits_to_write = for_write;
-    if (epoll_ctl(engine->epoll, operation, connection->fd, &event) != 0)
+    if (epoll_ctl(engine->epoll, operation, connection->transport.fd, &event) != 0)
         fail(engine, "epoll_ctl", errno);
 }
 
 static void open_connection(struct engine *engine, struct connection *connection)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)engine->load->port)};
-    int one = 1;
-    connection->fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connection->fd < 0 || inet_pton(AF_INET, engine->load->host, &address.sin_addr) != 1 ||
-        connect(connection->fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        fail(engine, "cannot connect", errno);
+    const char *fault = transport_open(&connection->transport, engine->load);
+    if (fault != NULL) {
+        fail(engine, fault, errno);
         return;
     }
-    setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct verdict verdict = introduce(engine->load, &connection->client, &connection->transport);
+    if (verdict.fault != NULL)
+        fail(engine, verdict.fault, verdict.error_code);
+    transport_never_waits(&connection->transport);
     watch(engine, connection, EPOLL_CTL_ADD, false);
 }
 
 static void send_on(struct engine *engine, struct connection *connection)
 {
-    const struct frame *frame = &connection->request.frame;
+    const struct frame *frame = &connection->request;
     while (connection->sent < frame->length) {
-        ssize_t n = send(connection->fd, frame->bytes + connection->sent, frame->length - connection->sent,
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0) {
+        ssize_t n = transport_send(&connection->transport, frame->bytes + connection->sent,
+                                   frame->length - connection->sent);
+        if (n <= 0) {
             if (errno != EAGAIN)
                 fail(engine, "send", errno);
             else if (!connection->waits_to_write)
@@ -106,16 +104,14 @@ static void send_on(struct engine *engine, struct connection *connection)
 static void ask(struct engine *engine, struct connection *connection)
 {
     const struct load *load = engine->load;
-    if (load->ask == ASK_PRODUCE && load->batches > 0 && connection->sent_batches == load->batches) {
+    if (load->ask == ASK_PRODUCE && load->batches > 0 && connection->requests == load->batches) {
         engine->busy--;
         return;
     }
-    connection->sent_batches++;
+    connection->requests++;
     connection->sent = 0;
     connection->received = 0;
-    patch_i32(connection->request.frame.bytes + CORRELATION_AT, ++connection->correlation_id);
-    if (load->ask == ASK_FETCH)
-        patch_i64(connection->request.frame.bytes + connection->request.offset_at, connection->fetch_offset);
+    encode_request(&connection->request, load, &connection->client, &engine->batches);
     send_on(engine, connection);
 }
 
@@ -154,57 +150,61 @@ static void ask_next(struct engine *engine, struct connection *connection)
     ask(engine, connection);
 }
 
-/* Returns the fetched or acknowledged bytes; advances the fetch offset, and wraps it at the end. */
-static int64_t settle(struct engine *engine, struct connection *connection, int64_t record_bytes)
+/* Returns the fetched or acknowledged bytes; advances the fetch offsets, and wraps each at the partition's end. */
+static int64_t settle(struct engine *engine, struct client *client)
 {
     const struct load *load = engine->load;
+    int64_t batch_length = load->ask == ASK_FETCH ? (int64_t)engine->batches.variants[0].frame.length : 0;
+    int64_t bytes = 0;
     if (load->ask == ASK_PRODUCE)
-        return (int64_t)engine->batch_length;
-    if (load->ask != ASK_FETCH)
-        return 0;
-    int64_t whole = record_bytes / (int64_t)engine->batch_length;
-    if (whole == 0)
-        fail(engine, "Fetch has less than one batch", (int)record_bytes);
-    connection->fetch_offset += whole * load->records;
-    if (connection->fetch_offset >= load->batches * load->records)
-        connection->fetch_offset = 0;
-    return whole * (int64_t)engine->batch_length;
+        return client->produced;
+    for (int p = 0; load->ask == ASK_FETCH && p < load->partitions; p++) {
+        struct position *position = &client->positions[p];
+        int64_t whole = position->fetched / batch_length;
+        if (whole == 0)
+            fail(engine, "Fetch has less than one batch", (int)position->fetched);
+        position->offset += whole * load->records;
+        if (position->offset >= load->batches * load->records)
+            position->offset = 0;
+        bytes += whole * batch_length;
+    }
+    return bytes;
 }
 
 static void answered(struct engine *engine, struct connection *connection, size_t size)
 {
     struct outcome *outcome = engine->outcome;
-    size_t kept = size < ANSWER_HEAD ? size : ANSWER_HEAD;
-    struct verdict verdict = judge(engine->load, connection->head + PREFIX, kept, connection->correlation_id,
-                                   connection->fetch_offset);
+    size_t kept = size < engine->head - PREFIX ? size : engine->head - PREFIX;
+    struct verdict verdict = judge(engine->load, &connection->client, connection->head + PREFIX, kept);
     if (verdict.fault != NULL) {
         fail(engine, verdict.fault, verdict.error_code);
         return;
     }
-    int64_t bytes = settle(engine, connection, verdict.record_bytes);
+    int64_t bytes = settle(engine, &connection->client);
     outcome->answered++;
     if (engine->counting) {
         outcome->requests++;
         outcome->batch_bytes += bytes;
-        outcome->sent_bytes += (int64_t)connection->request.frame.length - PREFIX;
+        outcome->sent_bytes += (int64_t)connection->request.length - PREFIX;
         histogram_add(&outcome->latency, now_ns() - connection->started_ns);
     }
     ask_next(engine, connection);
 }
 
-static void receive_on(struct engine *engine, struct connection *connection)
+/* Returns whether there were bytes. */
+static bool receive_on(struct engine *engine, struct connection *connection)
 {
-    size_t kept = connection->received < sizeof connection->head ? connection->received : sizeof connection->head;
-    struct iovec into[2] = {{connection->head + kept, sizeof connection->head - kept}, {engine->scratch, SCRATCH}};
-    ssize_t n = readv(connection->fd, into, 2);
+    size_t kept = connection->received < engine->head ? connection->received : engine->head;
+    struct iovec into[2] = {{connection->head + kept, engine->head - kept}, {engine->scratch, SCRATCH}};
+    ssize_t n = transport_receive(&connection->transport, into, 2);
     if (n <= 0) {
         if (n == 0 || errno != EAGAIN)
             fail(engine, n == 0 ? "the broker closed the connection" : "read", n == 0 ? 0 : errno);
-        return;
+        return false;
     }
     connection->received += (size_t)n;
     if (connection->received < PREFIX)
-        return;
+        return true;
     uint32_t size;
     memcpy(&size, connection->head, sizeof size);
     size = be32toh(size);
@@ -212,6 +212,7 @@ static void receive_on(struct engine *engine, struct connection *connection)
         fail(engine, "more bytes than the response's size", (int)size);
     else if (connection->received == PREFIX + (size_t)size)
         answered(engine, connection, size);
+    return engine->outcome->fault[0] == 0;
 }
 
 static bool ended(struct engine *engine, uint64_t counted_from, uint64_t now)
@@ -248,8 +249,10 @@ static void pump(struct engine *engine)
             }
             if (events[i].events & EPOLLOUT)
                 send_on(engine, connection);
-            if (events[i].events & ~(uint32_t)EPOLLOUT)
-                receive_on(engine, connection);
+            if (events[i].events & ~(uint32_t)EPOLLOUT) {
+                while (receive_on(engine, connection) && transport_pending(&connection->transport))
+                    ;
+            }
         }
         now = now_ns();
         if (!engine->counting && now - begun >= warm_up_ns) {
@@ -271,23 +274,49 @@ static void begin_paced(struct engine *engine)
         fail(engine, "cannot pace", errno);
 }
 
+static void begin_client(struct engine *engine, struct connection *connection, int number)
+{
+    enum { STRIDE = 5 };
+    const struct load *load = engine->load;
+    struct client *client = &connection->client;
+    connection->head = malloc(engine->head);
+    client->positions = calloc((size_t)load->partitions, sizeof *client->positions);
+    if (connection->head == NULL || client->positions == NULL) {
+        fail(engine, "out of memory", errno);
+        return;
+    }
+    client->producer_id = -1;
+    client->session_epoch = load->session ? 0 : -1;
+    client->turn = (uint32_t)number * STRIDE;
+    /* Readers of one partition start at different offsets, so that they do not all fetch the same page. */
+    int64_t readers = (int64_t)load->connections * load->partitions;
+    for (int p = 0; load->ask == ASK_FETCH && p < load->partitions; p++)
+        client->positions[p].offset = load->batches * (number * load->partitions + p) / readers * load->records;
+}
+
+static void end_connection(struct connection *connection)
+{
+    transport_close(&connection->transport);
+    free(connection->request.bytes);
+    free(connection->head);
+    free(connection->client.positions);
+}
+
 void run_load(const struct load *load, struct outcome *outcome)
 {
     struct engine engine = {.load = load, .outcome = outcome, .epoll = epoll_create1(0), .busy = load->connections};
     struct connection *connections = calloc((size_t)load->connections, sizeof *connections);
-    bool has_batches = load->ask == ASK_PRODUCE || load->ask == ASK_FETCH;
-    struct frame batch = has_batches ? encode_batch(load) : (struct frame){0};
+    if (load->ask == ASK_PRODUCE || load->ask == ASK_FETCH)
+        engine.batches = encode_batches(load);
+    size_t batch_length = engine.batches.count > 0 ? engine.batches.variants[0].frame.length : 0;
+    engine.head = PREFIX + answer_head(load, batch_length);
     engine.scratch = malloc(SCRATCH);
-    engine.batch_length = batch.length;
     if (connections == NULL || engine.scratch == NULL || engine.epoll < 0)
         fail(&engine, "cannot begin", errno);
     int opened = 0;
     for (; opened < load->connections && outcome->fault[0] == 0; opened++) {
-        struct connection *connection = &connections[opened];
-        connection->request = encode_request(load, opened % load->partitions, &batch);
-        /* Readers of one partition start at different offsets, so that they do not all fetch the same page. */
-        connection->fetch_offset = load->batches * opened / load->connections * load->records;
-        open_connection(&engine, connection);
+        begin_client(&engine, &connections[opened], opened);
+        open_connection(&engine, &connections[opened]);
     }
     if (load->rate > 0)
         begin_paced(&engine);
@@ -296,15 +325,13 @@ void run_load(const struct load *load, struct outcome *outcome)
     if (load->rate > 0)
         ask_when_due(&engine);
     pump(&engine);
-    for (int i = 0; i < opened; i++) {
-        close(connections[i].fd);
-        free(connections[i].request.frame.bytes);
-    }
+    for (int i = 0; i < opened; i++)
+        end_connection(&connections[i]);
     if (load->rate > 0)
         close(engine.timer);
     close(engine.epoll);
+    free_batches(&engine.batches);
     free(engine.idle);
-    free(batch.bytes);
     free(engine.scratch);
     free(connections);
 }

@@ -2,6 +2,7 @@
 #ifndef WEIR_LOAD_LOAD_H
 #define WEIR_LOAD_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum ask { ASK_API_VERSIONS, ASK_METADATA, ASK_PRODUCE, ASK_FETCH };
@@ -10,14 +11,18 @@ struct load {
     enum ask ask;
     const char *host;
     int port;
+    bool tls;
     const char *topic;
-    int partitions;     /* connection i uses partition i modulo this */
+    int partitions;     /* of the topic; every Produce and Fetch names all of them */
     int connections;
     int acks;           /* produce: 1 or -1 */
+    bool idempotent;    /* produce: each connection has a producer id, and a sequence in each partition */
+    bool vary;          /* produce: batches of record_bytes / 2 to record_bytes * 3 / 2, another one each time */
+    bool session;       /* fetch: a fetch session for each connection (KIP-227), and topic ids (KIP-516) */
     int records;        /* produce, fetch: records of one batch */
     int record_bytes;   /* produce, fetch: bytes of one record's value */
-    int fetch_bytes;    /* fetch: max bytes of the partition */
-    int64_t batches;    /* fetch: batches in each partition; produce: stop after this many, 0 = never */
+    int fetch_bytes;    /* fetch: max bytes of each partition */
+    int64_t batches;    /* fetch: batches in each partition; produce: stop after this many requests, 0 = never */
     int64_t max_bytes;  /* stop after this many batch bytes, 0 = never */
     double seconds;     /* counted time */
     double warm_up;     /* time before that, not counted */

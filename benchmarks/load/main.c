@@ -3,17 +3,20 @@
  * Started by benchmarks/loads.py, one process per load; prints one line of JSON. Exits 1 with the reason if a
  * response has an error code, is for another request, or does not arrive.
  */
+#include "batch.h"
 #include "engine.h"
+#include "transport.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char USAGE[] =
     "usage: load (api_versions|metadata|produce|fetch) --port N [--host A.B.C.D] [--topic NAME] [--partitions N]\n"
-    "            [--connections N] [--acks 1|-1] [--records N] [--record-bytes N] [--fetch-bytes N] [--batches N]\n"
-    "            [--max-bytes N] [--seconds S] [--warm-up S] [--rate N]\n";
+    "            [--connections N] [--acks 1|-1] [--idempotent] [--vary] [--session] [--tls] [--records N] [--record-bytes N]\n"
+    "            [--fetch-bytes N] [--batches N] [--max-bytes N] [--seconds S] [--warm-up S] [--rate N]\n";
 
 static const char *const ASKS[] = {"api_versions", "metadata", "produce", "fetch"};
 
@@ -48,7 +51,9 @@ static struct load parse(int argc, char **argv)
         {"partitions", 1, NULL, 'P'},  {"connections", 1, NULL, 'c'},  {"acks", 1, NULL, 'a'},
         {"records", 1, NULL, 'r'},     {"record-bytes", 1, NULL, 'b'}, {"fetch-bytes", 1, NULL, 'f'},
         {"batches", 1, NULL, 'n'},     {"max-bytes", 1, NULL, 'm'},    {"seconds", 1, NULL, 's'},
-        {"warm-up", 1, NULL, 'w'},     {"rate", 1, NULL, 'R'},        {NULL, 0, NULL, 0},
+        {"warm-up", 1, NULL, 'w'},     {"rate", 1, NULL, 'R'},        {"idempotent", 0, NULL, 'i'},
+        {"vary", 0, NULL, 'v'},        {"session", 0, NULL, 'S'},     {"tls", 0, NULL, 'T'},
+        {NULL, 0, NULL, 0},
     };
     struct load load = {
         .ask = parse_ask(argc, argv), .host = "127.0.0.1", .topic = "load", .partitions = 1, .connections = 1,
@@ -71,6 +76,10 @@ static struct load parse(int argc, char **argv)
         case 's': load.seconds = number(optarg); break;
         case 'w': load.warm_up = number(optarg); break;
         case 'R': load.rate = number(optarg); break;
+        case 'i': load.idempotent = true; break;
+        case 'v': load.vary = true; break;
+        case 'S': load.session = true; break;
+        case 'T': load.tls = true; break;
         default: refuse("unknown option");
         }
     }
@@ -78,6 +87,10 @@ static struct load parse(int argc, char **argv)
         refuse("--port is wanted");
     if (load.connections < 1 || load.partitions < 1 || load.records < 1 || load.record_bytes < 0)
         refuse("--connections, --partitions and --records are 1 or more");
+    if (load.vary && load.record_bytes < VARIANTS - 1)
+        refuse("--vary needs --record-bytes of 60 or more, so that all batches have different lengths");
+    if (load.tls && !transport_has_tls())
+        refuse("--tls: this program was built without OpenSSL");
     if (load.rate < 0)
         refuse("--rate is 0 or more");
     if (load.ask == ASK_FETCH && load.batches < 1)
@@ -89,6 +102,7 @@ int main(int argc, char **argv)
 {
     static struct outcome outcome; /* static: the histogram is too large for a stack */
     struct load load = parse(argc, argv);
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
     run_load(&load, &outcome);
     if (outcome.fault[0] != 0) {
         fprintf(stderr, "load: %s\n", outcome.fault);

@@ -1,19 +1,17 @@
-/* The four requests, each encoded once per connection before the clock starts. */
+/* The requests of a client, each with the next correlation id. */
 #ifndef WEIR_LOAD_REQUEST_H
 #define WEIR_LOAD_REQUEST_H
 
+#include "batch.h"
+#include "client.h"
 #include "load.h"
 #include "wire.h"
 
-enum { CORRELATION_AT = 8 }; /* after size, api key and version */
+/* Replaces the last request of the client, or only its correlation id where the load's requests are all the same. */
+void encode_request(struct frame *frame, const struct load *load, struct client *client,
+                    const struct batches *batches);
 
-struct request {
-    struct frame frame;
-    size_t offset_at;   /* fetch: position of the fetch offset */
-};
-
-/* A record batch of format 2: one CRC32C, no compression, no producer id. */
-struct frame encode_batch(const struct load *load);
-struct request encode_request(const struct load *load, int partition, const struct frame *batch);
+void encode_topic_query(struct frame *frame, const struct load *load, struct client *client);
+void encode_init_producer_id(struct frame *frame, struct client *client);
 
 #endif

@@ -74,6 +74,12 @@ void put_no_tags(struct frame *frame)
     put_i8(frame, 0);
 }
 
+void patch_i16(uint8_t *at, int16_t value)
+{
+    uint16_t big = htobe16((uint16_t)value);
+    memcpy(at, &big, sizeof big);
+}
+
 void patch_i32(uint8_t *at, int32_t value)
 {
     uint32_t big = htobe32((uint32_t)value);
@@ -86,21 +92,38 @@ void patch_i64(uint8_t *at, int64_t value)
     memcpy(at, &big, sizeof big);
 }
 
-/* Bit by bit: frames are encoded before the clock starts, so speed does not matter. */
-uint32_t crc32c(const uint8_t *bytes, size_t length)
+static const uint32_t *crc32c_table(void)
 {
-    uint32_t crc = 0xffffffffu;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= bytes[i];
+    static uint32_t table[256];
+    for (uint32_t byte = 0; table[255] == 0 && byte < 256; byte++) {
+        uint32_t crc = byte;
         for (int bit = 0; bit < 8; bit++)
             crc = (crc >> 1) ^ (0x82f63b78u & (0u - (crc & 1)));
+        table[byte] = crc;
     }
-    return ~crc;
+    return table;
+}
+
+/* Byte by byte: all but fourteen bytes of a batch are summed before the clock starts. */
+uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t length)
+{
+    const uint32_t *table = crc32c_table();
+    for (size_t i = 0; i < length; i++)
+        crc = (crc >> 8) ^ table[(crc ^ bytes[i]) & 0xff];
+    return crc;
+}
+
+uint32_t crc32c_zeros(uint32_t crc, size_t length)
+{
+    const uint32_t *table = crc32c_table();
+    for (size_t i = 0; i < length; i++)
+        crc = (crc >> 8) ^ table[crc & 0xff];
+    return crc;
 }
 
 static const uint8_t *take(struct cursor *cursor, size_t length)
 {
-    static const uint8_t zeros[8];
+    static const uint8_t zeros[16];
     if (cursor->length - cursor->at < length) {
         cursor->ok = false;
         cursor->at = cursor->length;
@@ -113,6 +136,11 @@ static const uint8_t *take(struct cursor *cursor, size_t length)
 void skip(struct cursor *cursor, size_t length)
 {
     take(cursor, length);
+}
+
+void get_bytes(struct cursor *cursor, uint8_t *into, size_t length)
+{
+    memcpy(into, take(cursor, length), length);
 }
 
 int8_t get_i8(struct cursor *cursor)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"log"
 	"os"
@@ -15,9 +16,19 @@ import (
 func main() {
 	port := flag.Int("port", 9092, "port on 127.0.0.1")
 	dataDir := flag.String("data-dir", "", "directory of the topics; writes stay in the page cache")
+	certificate := flag.String("certificate", "", "PEM file: every connection uses TLS")
+	key := flag.String("key", "", "PEM file")
 	flag.Parse()
 
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(*port), kfake.DataDir(*dataDir))
+	options := []kfake.Opt{kfake.NumBrokers(1), kfake.Ports(*port), kfake.DataDir(*dataDir)}
+	if *certificate != "" {
+		pair, err := tls.LoadX509KeyPair(*certificate, *key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		options = append(options, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		log.Fatal(err)
 	}
