@@ -16,6 +16,9 @@ MARKS    := not slow and not spark and not image$(if $(CHROMIUM),, and not brows
 CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
+# A test that waits for ever fails, and tells where it waited. The longest test takes half a minute.
+TIMEOUT  := --timeout 300
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check conventions format compiled interpreted wheel test-compiled lock audit bench bench-quick demo demo-gateway soak image-test test-clients test-gateway test-pipeline jars test-all clean
 
@@ -104,13 +107,13 @@ format: $(VENV)/dev
 
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
-	$(BIN)/pytest $(PARALLEL) -m "$(MARKS)" $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(ARGS)
 
 # These packages have the compiled modules, and every kind of bad input.
 HOT_TESTS := $(addprefix tests/,test_compiled.py metrics purgatory records protocol log services api network gateway)
 
 test-compiled: $(VENV)/dev compiled
-	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)
+	@trap '$(MAKE) --no-print-directory interpreted' EXIT; $(BIN)/pytest $(PARALLEL) $(TIMEOUT) -m "$(MARKS)" $(HOT_TESTS) $(ARGS)
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka

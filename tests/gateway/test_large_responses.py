@@ -136,18 +136,27 @@ async def test_responses_keep_their_order_around_large_ones(tmp_path: Path, limi
     setting = f"gateway.max.in.flight.requests.per.connection={limit}"
     async with serving(tmp_path, setting) as (_, gateway):
         client = await gateway.connect()
-        sent = []
-        for number in range(12):
-            if number % 3 == 1:
-                sent.append((await client.send(keys_of(KEYS), VERSION), ApiKey.FIND_COORDINATOR, VERSION))
-            else:
-                sent.append((await client.send(produce_request(batch_of(b"x")), 9), ApiKey.PRODUCE, 9))
+        kinds = [ApiKey.FIND_COORDINATOR if number % 3 == 1 else ApiKey.PRODUCE for number in range(12)]
+
+        async def send() -> None:
+            for kind in kinds:
+                if kind == ApiKey.FIND_COORDINATOR:
+                    await client.send(keys_of(KEYS), VERSION)
+                else:
+                    await client.send(produce_request(batch_of(b"x")), 9)
+
         with trio.fail_after(WITHIN_S):
-            for correlation_id, key, version in sent:
-                received, answer = await client.receive(key, version)
-                assert received == correlation_id
-                if key == ApiKey.FIND_COORDINATOR:
-                    check(answer, gateway)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send)  # a client that only sent would be held at the first large response
+                received = []
+                for kind in kinds:
+                    correlation_id, answer = await client.receive(
+                        kind, VERSION if kind == ApiKey.FIND_COORDINATOR else 9
+                    )
+                    received.append(correlation_id)
+                    if kind == ApiKey.FIND_COORDINATOR:
+                        check(answer, gateway)
+            assert received == sorted(received) and len(set(received)) == len(kinds)
             await produce(client)
 
 

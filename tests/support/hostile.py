@@ -5,6 +5,7 @@ and one log line.
 """
 
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -84,10 +85,14 @@ async def is_closed_soon(client: WireClient) -> bool:
 
 
 async def until(is_so: Callable[[], bool], seconds: float = WITHIN_S) -> None:
-    """Returns as soon as `is_so`; trio.TooSlowError when it was not within `seconds`."""
+    """Returns as soon as `is_so`; trio.TooSlowError when it was not within `seconds`.
+
+    It waits in a thread: a mock clock may stand still, and where a client asks all the time no moment comes
+    at which all tasks are blocked.
+    """
     with trio.fail_after(seconds):
         while not is_so():
-            await trio.testing.wait_all_tasks_blocked(0.01)
+            await trio.to_thread.run_sync(time.sleep, 0.01)
 
 
 LIFE_OF_THE_SERVER = {
