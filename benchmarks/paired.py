@@ -8,6 +8,9 @@ again, in alternating order. The result is the median over these starts, each co
 ratios of neighbouring turns. On a machine that others use, processor time per request differs less from run
 to run than the rate, and instructions less again, where the machine can count them.
 
+With `--quotas N`, the new broker has limits of every kind on N client ids, the load's among them, that none
+of them reaches: `python -m benchmarks.paired . --quotas 1000` shows what quotas cost that throttle no client.
+
 OLD is a commit, which is checked out for the comparison and run with this checkout's packages, or the folder
 of a checkout with a .venv of its own: `git worktree add`, `make .venv/dev`. A commit runs interpreted.
 """
@@ -30,10 +33,19 @@ from benchmarks.loads import LOADS, Load, measure, prepared
 from benchmarks.memory import warm_memory
 from benchmarks.peers import Peer
 from benchmarks.process import Broker, running
+from benchmarks.quota_changes import Wire
+from broker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
 
 HERE: Final = Path(__file__).resolve().parent.parent
 WARM_UP_S: Final = 0.15
 INSTRUCTIONS: Final = "instructions"
+LOAD_CLIENT_ID: Final = "weir-load"
+LIMITS: Final = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 10_000.0}
 DEFAULT_LOADS: Final = (
     "api_versions",
     "metadata",
@@ -196,21 +208,38 @@ def compare(load: Load, old: Broker, new: Broker, pairs: int, seconds: float, *,
     return Start(turns[old.port], turns[new.port])
 
 
+def limits_of(clients: int) -> AlterClientQuotasRequest:
+    """Return a request that limits so many client ids, the load's first, to what none of them reaches."""
+    names = [LOAD_CLIENT_ID, *(f"client-{number}" for number in range(1, clients))]
+    ops = [OpData(key, value) for key, value in LIMITS.items()]
+    return AlterClientQuotasRequest(
+        [RequestEntryData([EntityData("client-id", name)], ops) for name in names[:clients]],
+        validate_only=False,
+    )
+
+
+def limit(broker: Broker, clients: int) -> None:
+    with contextlib.closing(Wire(broker.port, "benchmark")) as connection:
+        connection.ask(limits_of(clients), 1)
+
+
 def compare_all(
-    loads: Sequence[str], old: Path, starts: int, pairs: int, seconds: float
+    loads: Sequence[str], old: Path, starts: int, pairs: int, seconds: float, quotas: int = 0
 ) -> dict[str, list[Start]]:
-    """Return the starts of each load."""
+    """Return the starts of each load. The new broker limits so many clients as `quotas` says."""
     found: dict[str, list[Start]] = defaultdict(list)
     count = counts_instructions()
-    checkouts = [old, HERE]
+    order = [(False, old), (True, HERE)]
     for number in range(1, starts + 1):
         with contextlib.ExitStack() as stack:
-            brokers = {each: stack.enter_context(started(each)) for each in checkouts}
+            brokers = {is_new: stack.enter_context(started(folder)) for is_new, folder in order}
+            if quotas:
+                limit(brokers[True], quotas)
             for name in loads:
                 found[name].append(
-                    compare(LOADS[name], brokers[old], brokers[HERE], pairs, seconds, count=count)
+                    compare(LOADS[name], brokers[False], brokers[True], pairs, seconds, count=count)
                 )
-        checkouts.reverse()
+        order.reverse()
         click.echo(f"start {number} of {starts} is measured", err=True)
     return found
 
@@ -223,7 +252,8 @@ def compare_all(
     "--pairs", default=6, show_default=True, help="Pairs of turns of each start.", type=click.IntRange(min=2)
 )
 @click.option("--seconds", default=0.3, show_default=True, help="Counted seconds of one turn.")
-def main(old: str, loads: Sequence[str], starts: int, pairs: int, seconds: float) -> None:
+@click.option("--quotas", default=0, help="Clients that the new broker limits.", type=click.IntRange(min=0))
+def main(old: str, loads: Sequence[str], starts: int, pairs: int, seconds: float, quotas: int) -> None:
     """Print a row for each load: this checkout's figures as ratios to those of OLD, a commit or a checkout.
 
     A produce load writes all its bytes to disk: the data of a start is removed after it.
@@ -236,7 +266,7 @@ def main(old: str, loads: Sequence[str], starts: int, pairs: int, seconds: float
         click.echo(f"old: {versions[0]}; new: {versions[1]}")
         if versions[0] != versions[1]:
             click.echo("They are not of one kind: this compares more than their sources.", err=True)
-        found = compare_all(loads or DEFAULT_LOADS, checkout, starts, pairs, seconds)
+        found = compare_all(loads or DEFAULT_LOADS, checkout, starts, pairs, seconds, quotas)
     click.echo("| new / old | rate | processor time per request | instructions per request |")
     click.echo("| --- | --- | --- | --- |")
     for name, measured in found.items():

@@ -6,7 +6,18 @@ import subprocess
 import click
 import pytest
 
-from benchmarks.paired import HERE, Start, Turn, checked_out, event_count, program_of, ratio, row
+from benchmarks.paired import (
+    HERE,
+    LOAD_CLIENT_ID,
+    Start,
+    Turn,
+    checked_out,
+    event_count,
+    limits_of,
+    program_of,
+    ratio,
+    row,
+)
 
 
 def test_each_start_counts_once_by_the_median_of_its_pairs() -> None:
@@ -76,3 +87,20 @@ def test_what_is_neither_a_commit_nor_a_checkout_is_refused() -> None:
 
 def _git(*arguments: str) -> str:
     return subprocess.check_output(["git", *arguments], cwd=HERE, text=True).strip()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 1_000])
+def test_so_many_clients_are_limited_with_the_one_of_the_load(clients: int) -> None:
+    entries = limits_of(clients).entries
+    names = {entry.entity[0].entity_name for entry in entries}
+    assert len(entries) == len(names) == clients
+    assert LOAD_CLIENT_ID in names
+    assert {op.key for op in entries[-1].ops} == {
+        "producer_byte_rate",
+        "consumer_byte_rate",
+        "request_percentage",
+    }
+
+
+def test_the_load_program_has_the_client_id_that_is_limited() -> None:
+    assert f'put_string(frame, "{LOAD_CLIENT_ID}");' in (HERE / "benchmarks/load/request.c").read_text()
