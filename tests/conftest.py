@@ -5,7 +5,9 @@ the collector happens to come by.
 
 import gc
 import logging
+import resource
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -44,26 +46,33 @@ def _the_root_logger_keeps_its_level() -> Iterator[None]:
     assert after == before, f"the test left the root logger at level {logging.getLevelName(after)}"
 
 
-FROZEN: Final = pytest.StashKey[int]()
+PAGE_BYTES: Final = resource.getpagesize()
+RESIDENT: Final = pytest.StashKey[int]()
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported lives as long as the run: the collector need not look at it after every file."""
     gc.collect()
     gc.freeze()
-    session.config.stash[FROZEN] = gc.get_freeze_count()
+    session.config.stash[RESIDENT] = resident_bytes()
 
 
-FROZEN_BY_TESTS: Final = 100_000
-"""Objects, about 100 MB, that brokers of earlier tests leave frozen: each broker freezes its own."""
+FROZEN_BY_TESTS: Final = 150_000_000
+"""Bytes that brokers of earlier tests leave frozen: each broker freezes its own. The count of frozen objects
+would tell it exactly, but counting two million takes half a second.
+"""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _garbage_is_found_with_its_file(pytestconfig: pytest.Config) -> Iterator[None]:
     yield
     gc.collect()
-    if gc.get_freeze_count() > pytestconfig.stash.get(FROZEN, 0) + FROZEN_BY_TESTS:
+    if resident_bytes() > pytestconfig.stash.get(RESIDENT, 0) + FROZEN_BY_TESTS:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        pytestconfig.stash[FROZEN] = gc.get_freeze_count()
+        pytestconfig.stash[RESIDENT] = resident_bytes()

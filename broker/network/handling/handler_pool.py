@@ -141,7 +141,6 @@ class HandlerPool:
         self._leave_callbacks = self._wake_callbacks if main is None else main._wake_callbacks
         if main is None:
             completion.callbacks.serve(self._call_back, self._wake_callbacks)
-        self._batch = BATCH
         self._request_time: RequestTime | None = None
         self._now_ms = 0
         self._wall_ms = 0
@@ -169,7 +168,6 @@ class HandlerPool:
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Apply the request quota, or stop doing so (None)."""
-        self._batch = BATCH if request_time is None else 1
         self._request_time = request_time
 
     async def run(self, index: int) -> None:
@@ -191,7 +189,7 @@ class HandlerPool:
                 return
             awake = now_of()
             self._begin(awake)
-            left = self._batch
+            left = BATCH
             until = awake + BATCH_NS
             while True:
                 slow = self._serve(request)

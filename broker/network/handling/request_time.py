@@ -2,12 +2,12 @@
 ClientRequestQuotaManager, KafkaChannel.networkThreadTimeNanos, RequestChannel.requestThreadTimeNanos)
 
 One instance exists while a `request_percentage` rule exists, shared by all handlers and processors. Without
-such a rule, requests pay no cost for it. While it exists each request is a batch of its own, and cached
-responses are not used.
+such a rule, requests pay no cost for it.
 
 Time is measured in laps: a piece of work starts where the last one ended, or with `begin`, and its client is
 charged the lap at its end. So no nanosecond is charged twice, and the sum of all laps never exceeds the
-thread's time. The processor time of a thread that unpacks a request's batch is added to the request's.
+thread's time. One commit writes the records of all requests of a batch; they share its lap. The processor
+time of a thread that unpacks a request's batch is added to the request's.
 
 | work | charged to | recorded |
 | --- | --- | --- |
@@ -32,6 +32,11 @@ from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import longer
 
 Result = TypeVar("Result")
+
+COMMIT_BYTES: Final = 4096
+"""What a request adds to its share of a commit beside its own bytes, for work that does not grow with them;
+ours.
+"""
 
 WAITING: Final = (AfterCommit, Delayed, Sliced)
 """Outcomes of requests that are not complete."""
@@ -78,11 +83,14 @@ class RequestTime:
         self._last = now
 
     def share(self, requests: Sequence[Request]) -> None:
-        """End a lap of handling all of `requests`, in equal shares."""
+        """End a lap of committing all of `requests`, in shares that grow with their bytes."""
         now = self._ns()
-        each = (now - self._last) // len(requests)
+        lap = now - self._last
+        total = 0
         for request in requests:
-            request.handler_ns += each
+            total += request.size + COMMIT_BYTES
+        for request in requests:
+            request.handler_ns += lap * (request.size + COMMIT_BYTES) // total
         self._last = now
 
     def run(self, request: Request, slow: Awaitable[Result]) -> "_Stepped[Result]":

@@ -11,11 +11,14 @@ from trio.testing import MockClock
 from broker.compiled import COMPILED
 from broker.network.handling.handler_pool import BATCH, BATCH_NS
 from broker.network.handling.request_channel import Request
+from broker.network.handling.request_time import RequestTime
 from broker.protocol import codec
 from broker.protocol.messages.list_offsets import ListOffsetsRequest
 from broker.protocol.schema import Message
+from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import CLIENT_ID
 
 CLIENTS = 40
 
@@ -75,3 +78,12 @@ async def test_a_batch_of_appends_that_take_long_ends_early_too(
     """The time of an append is taken after its commit, so the clock is read with every fourth request."""
     found = await batches(broker, mock_clock, ms, produce_request(batch_of(b"x")), PRODUCE_VERSION)
     assert sum(found) == CLIENTS and max(found) == most
+
+
+async def test_a_request_quota_leaves_a_batch_whole(broker: RunningBroker, mock_clock: MockClock) -> None:
+    """One commit for all appends of a poll, whoever is charged for it."""
+    server = broker.server
+    server.quotas.apply(Entity(client_id=CLIENT_ID), "request_percentage", 10_000.0)
+    server.socket_server.measure(RequestTime(server.quotas.request, server.clock, set()))
+    found = await batches(broker, mock_clock, 0.0, produce_request(batch_of(b"x")), PRODUCE_VERSION)
+    assert found == [CLIENTS]

@@ -22,7 +22,7 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
-from broker.network.handling.request_time import RequestTime
+from broker.network.handling.request_time import COMMIT_BYTES, RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.throttled import Throttle
@@ -410,6 +410,7 @@ class _Asked:
     def __init__(self, peer: _Peer) -> None:
         self.channel, self.client_id = peer, peer.client_id
         self.handler_ns = 0
+        self.size = 100
         self.exempt = False
 
 
@@ -461,6 +462,29 @@ def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
         time.close(peer)  # type: ignore[arg-type]
     assert sum(ledger.charged.values()) <= clock.now
     assert not any(each.handler_ns for each in requests)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lap", "shares"),
+    [
+        ([0], 1_000, [1_000]),
+        ([100, 100], 1_001, [500, 500]),
+        ([0, COMMIT_BYTES], 3_000, [1_000, 2_000]),
+        ([0, 3 * COMMIT_BYTES, COMMIT_BYTES], 7_000, [1_000, 4_000, 2_000]),
+    ],
+)
+def test_requests_share_a_commit_by_their_bytes(sizes: list[int], lap: int, shares: list[int]) -> None:
+    clock = Steps()
+    time = RequestTime(Ledger(), clock, set())  # type: ignore[arg-type]
+    requests: list[Any] = [_Asked(_Peer("ann")) for _ in sizes]
+    for request, size in zip(requests, sizes, strict=True):
+        request.size = size
+    time.begin()
+    clock.now += lap
+    time.share(requests)
+    assert [each.handler_ns for each in requests] == shares
+    time.share(requests)
+    assert sum(each.handler_ns for each in requests) == sum(shares), "the lap has ended"
 
 
 def test_a_request_starts_without_charges() -> None:
