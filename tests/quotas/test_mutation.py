@@ -88,7 +88,7 @@ def test_a_burst_is_served_and_the_next_waits_until_the_tokens_are_back(scene):
     assert scene.request(110) == 0
 
 
-def test_what_is_refused_is_not_charged(scene):
+def test_refused_mutations_are_not_charged(scene):
     assert scene.request(110) == 0
     for _ in range(5):
         assert scene.request(1_000) == 1_000
