@@ -31,8 +31,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
-from broker.metrics.quota import INT_MAX
-from broker.metrics.rate import CounterRate
+from broker.metrics.rate import INT_MAX, CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.connection.channel import Channel

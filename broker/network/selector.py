@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from broker.metrics.window import Avg, Max, Window
+from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, has_arrivals
 from broker.network.connection.mute import MuteState

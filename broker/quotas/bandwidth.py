@@ -10,8 +10,7 @@ from functools import partial
 from sys import float_info
 from typing import Final
 
-from broker.metrics.quota import INT_MAX, throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Final
 
 from broker.config.sections.quotas import BrokerQuotaConfig
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
 from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager

@@ -9,8 +9,7 @@ from copy import copy
 from itertools import chain
 from typing import Final, Generic, Self
 
-from broker.metrics.quota import INT_MAX, throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
 from broker.quotas.guarded_callback import GuardedCallback

@@ -10,9 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from broker.errors import ApiError, ErrorCode
-from broker.metrics.quota import INT_MAX, java_divide, java_round
-from broker.metrics.rate import TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, TokenBucket, Window, java_divide, java_round
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind

@@ -13,7 +13,7 @@ Used by `bandwidth` if pacing is enabled. Independent of clocks.
 from itertools import pairwise
 from math import inf
 
-from broker.metrics.quota import java_round
+from broker.metrics.rate import java_round
 
 
 class Pace:

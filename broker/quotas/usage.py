@@ -13,8 +13,7 @@ from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from broker.idle import expired_in_steps, idlest
-from broker.metrics.rate import Rate
-from broker.metrics.window import Avg, Window
+from broker.metrics.rate import Avg, Rate, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches

@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.metrics.rate import TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import TokenBucket, Window
 
 START = 1_700_000_000_000
 

@@ -7,8 +7,7 @@ from sys import float_info
 
 import pytest
 
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind

@@ -10,8 +10,7 @@ from sys import float_info
 import pytest
 
 from broker.config.sections import BrokerQuotaConfig
-from broker.metrics.quota import throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import Window, throttle_time_ms
 from broker.quotas.broker_quota import BrokerQuota
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import BrokerWide, Entity

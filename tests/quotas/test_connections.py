@@ -8,8 +8,7 @@ from heapq import heappop, heappush
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import ANY_ADDRESS
 from broker.quotas.connections import (
     BURST_MS,

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuota, MutationQuotaManager, throttle_time_for_tokens

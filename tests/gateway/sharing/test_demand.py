@@ -6,7 +6,7 @@ from broker.clock import BASE_MS
 from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import ShareKey
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
