@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, bytes_waiting
-from broker.network.connection.mute import THROTTLED, MuteEvent
+from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
 from broker.network.metrics.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.observers import ConnectionObservers

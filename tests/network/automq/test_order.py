@@ -7,7 +7,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import MuteEvent, MuteState
 from tests.network.automq.wiring import numbered, numbers, parts, wired
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from broker.errors import BrokerBug
-from broker.network.connection.mute import NEXT, MuteEvent, MuteState, after
+from broker.network.connection.channel import NEXT, MuteEvent, MuteState, after
 
 S, E = MuteState, MuteEvent
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import BrokerBug
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import Channel, MuteEvent, MuteState
 from broker.network.handling.request_channel import Reply, Request
 from broker.network.selector import READ
 from tests.support.hostile import framed
