@@ -16,8 +16,7 @@ from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.pacing import Allowance, Pace
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED
+from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor
 from broker.steps import Steps, finished

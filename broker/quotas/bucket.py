@@ -16,8 +16,7 @@ from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED, Rule
+from broker.quotas.table import UNLIMITED, Rule, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
 from broker.steps import Steps

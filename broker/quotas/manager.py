@@ -14,8 +14,7 @@ from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
+from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, ShadowTotal, probes
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
 from broker.quotas.usage import (
     MAX_SENSORS,

@@ -15,8 +15,7 @@ from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED
+from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
 

@@ -15,8 +15,8 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
 from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.shadow import ShadowCount, ShadowTotal
-from broker.quotas.usage import IDLE_MS
+from broker.quotas.table import ShadowTotal
+from broker.quotas.usage import IDLE_MS, ShadowCount
 from broker.steps import finished
 from tests.quotas.scene import Connection, Scene
 from tests.support.clock import ManualClock
