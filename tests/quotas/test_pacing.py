@@ -7,9 +7,8 @@ from itertools import count
 import pytest
 
 from broker.clock import BASE_MS
-from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.bandwidth import Allowance, Pace, RateQuotaManager
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.pacing import Allowance, Pace
 
 MINUTE_MS = 60_000
 
