@@ -2,14 +2,6 @@
 
 Called by the handlers, which test `active` first. Records usage and returns the throttle time; the network
 package mutes the channel. Recording and checking are one step: no await separates them.
-
-Pacing keeps a client that exceeded its byte rate at that rate, without bursts. Kafka's formula alone allows a
-busy client ten seconds' worth at once, throttles it until those ten seconds leave the window, and allows the
-next burst: one minute is 10 % above the quota and the next 8 % below. 200 clients under one rule take 40 %
-more, since each throttle time assumes that no other client records. So Kafka's formula decides when a quota is
-violated and how long the first throttle is. From then on the excess is a debt (`Pace`), and each request waits
-until the debt before it is repaid. In simulation the rate stays within 0.2 % of the quota over any minute.
-What a former limit allowed (`Allowance`) adds no debt.
 """
 
 from collections import Counter
@@ -35,6 +27,14 @@ FOREVER_MS: Final = 2**62
 
 class Pace:
     """The debt of one sensor, in the quota's unit. Over when no throttle was necessary for `idle_ms`.
+
+    Pacing keeps a client that exceeded its byte rate at that rate, without bursts. Kafka's formula alone
+    allows a busy client ten seconds' worth at once, throttles it until those ten seconds leave the window,
+    and allows the next burst: one minute is 10 % above the quota and the next 8 % below. 200 clients under
+    one rule take 40 % more, since each throttle time assumes that no other client records. So Kafka's formula
+    decides when a quota is violated and how long the first throttle is. From then on the excess is a debt,
+    and each request waits until the debt before it is repaid. In simulation the rate stays within 0.2 % of
+    the quota over any minute. What a former limit allowed (`Allowance`) adds no debt.
 
     `observed` is the highest rate measured until `judged_until_ms`. Until then a change to a bound of at
     least `observed` withdraws the violation.
