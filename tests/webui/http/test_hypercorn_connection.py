@@ -1,4 +1,4 @@
-"""What hypercorn_connection and asgi take of hypercorn, quart-trio and trio beyond their public interfaces.
+"""What hypercorn_connection and request take of hypercorn, quart-trio and trio beyond their public names.
 
 A failure means that upstream has changed: read its new code, adapt webui.http.hypercorn_connection, and
 then this file.
