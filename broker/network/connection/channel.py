@@ -51,7 +51,7 @@ class MuteEvent(IntEnum):
 
 _S, _E = MuteState, MuteEvent
 
-NEXT: Final = {
+MUTE_TABLE: Final = {
     (_S.MUTED, _E.REQUEST_RECEIVED): _S.MUTED_AND_RESPONSE_PENDING,
     (_S.MUTED_AND_RESPONSE_PENDING, _E.RESPONSE_SENT): _S.MUTED,
     (_S.MUTED_AND_RESPONSE_PENDING, _E.THROTTLE_STARTED): _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING,
@@ -67,10 +67,10 @@ RESPONSE_PENDING: Final = frozenset(
 THROTTLED: Final = frozenset({_S.MUTED_AND_THROTTLED, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING})
 
 
-def after(state: MuteState, event: MuteEvent) -> MuteState:
+def mute_state_after(state: MuteState, event: MuteEvent) -> MuteState:
     """Return the state after `event`. Raises BrokerBug where Kafka raises IllegalStateException."""
     try:
-        return NEXT[state, event]
+        return MUTE_TABLE[state, event]
     except KeyError:
         raise BrokerBug(f"invalid mute event {event.name} in state {state.name}") from None
 
@@ -263,7 +263,7 @@ class Channel:
 
     def on(self, event: MuteEvent) -> MuteState:
         """Apply an event of the mute table. A channel that nothing keeps in MUTED is unmuted."""
-        state = after(self.mute_state, event)
+        state = mute_state_after(self.mute_state, event)
         if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
             state = MuteState.NOT_MUTED
         self.mute_state = state
