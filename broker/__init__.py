@@ -28,7 +28,7 @@
 A processor reads a whole frame and mutes its channel (network.processor). The request waits in the request
 channel until a handler decodes it and calls its API (network.handling.handler_pool, api.a00_produce). The log
 writes each partition's batches at once (log). The responder sends the response, and the channel is unmuted
-unless a quota throttles it (network.connection.mute, network.throttling).
+unless a quota throttles it (network.connection.channel, network.throttling).
 
 Packages import only packages below them. Only app, network and webui read the clock; all others receive the
 time as an argument.

@@ -18,9 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import ProtocolViolation
-from broker.metrics.quota import bounded_throttle_time_ms, throttle_time_ms
-from broker.metrics.rate import Rate, SimpleRate, TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import (
+    Rate,
+    SimpleRate,
+    TokenBucket,
+    Window,
+    bounded_throttle_time_ms,
+    throttle_time_ms,
+)
 from broker.network.memory.memory_pool import Lease, MemoryPool
 from broker.protocol.api_key import NAMES, request_header_version, response_header_version
 from broker.purgatory.timing_wheel import Entry, TimingWheel

@@ -76,7 +76,7 @@ def test_a_key_with_a_password_is_read_with_it() -> None:
         (("key.password=alone",), ("console.ssl.key.password", "(hidden)", "set it only with")),
     ],
 )
-def test_what_cannot_be_used_stops_the_start_and_says_why(
+def test_an_unusable_certificate_stops_the_start_with_the_reason(
     overrides: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     known = certificates()

@@ -35,7 +35,7 @@ def test_a_port_of_the_systems_choice_is_not() -> None:
 
 
 @pytest.mark.parametrize(("scope", "lines"), [("gateway", 1), ("cluster", 0)])
-def test_what_the_processes_do_not_share_is_logged(
+def test_limits_that_processes_do_not_share_are_logged(
     scope: str, lines: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     check(load(None, ["listeners=PLAINTEXT://127.0.0.1:9092", f"quota.scope={scope}"], {}).config)

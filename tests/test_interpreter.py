@@ -52,7 +52,7 @@ class FakeCollector(SimpleNamespace):
         (2, [interpreter.MAX_WALKED - 9, 4, 6], True),
     ],
 )
-def test_what_is_too_much_for_one_walk_is_frozen_before_it(
+def test_too_many_objects_for_one_walk_are_frozen_before_it(
     monkeypatch: pytest.MonkeyPatch, generation: int, sizes: list[int], frozen: bool
 ) -> None:
     collector = FakeCollector(sizes)
@@ -92,7 +92,7 @@ def test_nothing_is_frozen_after_a_walk(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("survivals", [0, interpreter.MAX_SURVIVALS])
-async def test_what_survives_a_minute_is_walked_once_more_and_frozen(
+async def test_objects_that_survive_a_minute_are_walked_once_more_and_frozen(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: Any, survivals: int
 ) -> None:
     collector = FakeCollector(survivals=survivals)

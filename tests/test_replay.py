@@ -54,7 +54,7 @@ def test_an_answer_that_is_not_given_here_is_a_disagreement():
     assert problems == ["x.jsonl:1 spike step 1: jitter is not answered here, not 3"]
 
 
-def test_what_is_recorded_can_be_taken_back_and_the_quota_changed_on_the_way():
+def test_steps_may_take_back_records_and_change_the_quota():
     steps = [
         {"record": 6_000.0, "rate": 600.0, "violated": True, "throttle_ms": 2_000},
         {"unrecord": 2_000.0, "rate": 400.0, "violated": False},

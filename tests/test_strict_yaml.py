@@ -54,7 +54,7 @@ def test_plain_values_are_those_of_yaml_1_2(file: Path, text: str, value: Any) -
     assert (found, type(found)) == (value, type(value))
 
 
-def test_what_is_written_is_read_again(file: Path) -> None:
+def test_written_documents_are_read_again(file: Path) -> None:
     names = ["yes", "010", "2026-01-01", "", "null", "~", "a: b", "<<", "=", "1.5", "ü", "#no", "1:30", None]
     document = {"quotas": [{"entity": {"user": name}, "limits": {"producer_byte_rate": 5}} for name in names]}
     file.write_text(write(document), encoding="utf-8")
@@ -88,7 +88,7 @@ def test_what_is_written_is_read_again(file: Path) -> None:
         ("quotas: 1e999", "line 1: quotas: the number is too large"),
     ],
 )
-def test_what_is_no_strict_yaml_says_where_and_why(file: Path, text: str, words: str) -> None:
+def test_invalid_yaml_is_refused_with_place_and_reason(file: Path, text: str, words: str) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(BadFileError) as refusal:
         read_file(file).json()

@@ -31,12 +31,10 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
-from broker.metrics.quota import INT_MAX
-from broker.metrics.rate import CounterRate
+from broker.metrics.rate import INT_MAX, CounterRate
 from broker.network.automq.handler_queues import RequestQueues
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteState
+from broker.network.connection.channel import Channel, MuteState
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.metrics.selector_metrics import (

@@ -13,8 +13,7 @@ from broker.config.listeners import Address
 from broker.errors import BrokerBug
 from broker.gateway.credentials import SaslObserver
 from broker.gateway.routes import ForwardedRequest
-from broker.network.connection.channel import Channel, ChannelResponder, NewConnection
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.receive import Receive
 from broker.quotas.client_quotas import ClientQuotas, NodeQuotas
 from broker.security.client_login import ClientCredentials

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from broker.api.outcome import Outcome
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
-from broker.network.automq.throttling import PipelinedThrottling
 from broker.network.connection.channel import Channel
 from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import RequestTime
+from broker.network.throttling import PipelinedThrottling
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import NO_NODE, ClientQuotas, NodeQuotas
 from broker.steps import Steps

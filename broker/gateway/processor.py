@@ -36,8 +36,7 @@ from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
 from broker.gateway.upstream.renewal import LoginRenewal
 from broker.gateway.upstream_receive import ForwardedSend, UpstreamReceive
-from broker.network.connection.channel import Channel, has_ended
-from broker.network.connection.mute import MuteState
+from broker.network.connection.channel import Channel, MuteState, has_ended
 from broker.network.connection.receive import EndOfStream, Frame, Receive
 from broker.network.failures import Place
 from broker.network.handling.request_time import RequestTime

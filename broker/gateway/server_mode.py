@@ -6,7 +6,6 @@ from functools import partial
 from broker.api.callbacks import Callbacks
 from broker.gateway.node_scope import NodeRequestTime, NodeThrottling
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding
-from broker.network.automq.throttling import PipelinedThrottling
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures
 from broker.network.handling.handler_pool import HandlerPool
@@ -14,7 +13,7 @@ from broker.network.handling.request_channel import RequestChannel
 from broker.network.handling.request_time import RequestTime
 from broker.network.observers import ConnectionObservers
 from broker.network.server_factory import ServerMode
-from broker.network.throttling import Throttling
+from broker.network.throttling import PipelinedThrottling, Throttling
 from broker.quotas.client_quotas import ClientQuotas
 
 

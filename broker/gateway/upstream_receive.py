@@ -30,7 +30,7 @@ from broker.gateway.routes import ForwardedRequest, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
-from broker.network.connection.mute import MuteState
+from broker.network.connection.channel import MuteState
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Readable, Transport
 from broker.network.selector import READ, WRITE

@@ -1,16 +1,225 @@
-"""Rates per second, and the token bucket. (Kafka: Rate, SimpleRate, Meter, TokenBucket)
+"""Values measured over windows of time: sums, averages, rates, and the throttle time of a violated quota.
+(Kafka: SampledStat, Rate, SimpleRate, Meter, TokenBucket, QuotaUtils)
 
 `Rate` is for byte, request and connection quotas; `SimpleRate` is for the replication throttle and does not
 assume idle windows before the first one. `CounterRate` is for the console and /metrics. `TokenBucket` is for
 the controller mutation quota (KIP-599), where one large request would keep a sampled rate above its bound for
-many seconds although the backlog is small. Used by quotas, by the memory pool and by the console's metrics.
-No clock: `now_ms` and `now_ns` are arguments.
+many seconds although the backlog is small. No clock: `now_ms` and `now_ns` are arguments. The arithmetic is
+Java's.
 """
 
-from typing import Final, Self
+from dataclasses import dataclass
+from math import floor, inf, isnan, nan
+from typing import ClassVar, Final, Self
 
-from broker.metrics.quota import java_divide, java_round
-from broker.metrics.window import SampledStat, Window
+LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
+INT_MAX: Final = 2**31 - 1
+
+
+def java_round(value: float) -> int:
+    """Round like Java's Math.round: halves go up, where Python's go to the even neighbour.
+
+    Infinities become the limits of a long, NaN becomes 0.
+    """
+    if value >= LONG_MAX:
+        return LONG_MAX
+    if value <= LONG_MIN:
+        return LONG_MIN
+    if isnan(value):
+        return 0
+    whole = floor(value)
+    return whole + 1 if value - whole >= 0.5 else whole
+
+
+def java_divide(dividend: float, divisor: float) -> float:
+    """Divide as IEEE 754 does, where Python raises for a zero divisor."""
+    if divisor:
+        return dividend / divisor
+    if dividend == 0 or isnan(dividend):
+        return nan
+    return inf if dividend > 0 else -inf
+
+
+def throttle_time_ms(observed: float, bound: float, window_ms: int) -> int:
+    """Return the time without recording after which `observed`, measured over `window_ms`, is down to
+    `bound`.
+
+    X with O * W / (W + X) = T, so X = (O - T) / T * W. Negative below the bound. (QuotaUtils.throttleTime)
+    """
+    return java_round(java_divide(observed - bound, bound) * window_ms)
+
+
+def bounded_throttle_time_ms(observed: float, bound: float, window_ms: int, longest_ms: int) -> int:
+    """Return the same, at most `longest_ms`. (QuotaUtils.boundedThrottleTime)"""
+    return min(throttle_time_ms(observed, bound, window_ms), longest_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured time: `samples` intervals of `window_ms` each, including the present one.
+
+    The defaults are Kafka's `metrics.num.samples` and `metrics.sample.window.ms`.
+    """
+
+    samples: int = 2
+    window_ms: int = 30_000
+
+
+class SampledStat:
+    """The sum of the recorded values; subclasses differ in the value of a sample and in how samples are
+    combined. Measuring changes the state, because it resets expired samples.
+
+    A ring of `samples + 1` samples is kept: one more than configured, since the oldest one overlaps the edge
+    of the measured time. A sample is full when `now - start >= window_ms`; it expires when `now - last event
+    >= samples * window_ms`.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_current",
+        "_expire_ms",
+        "_lasts",
+        "_oldest_start",
+        "_quiet_since",
+        "_ring",
+        "_starts",
+        "_values",
+        "_window_ms",
+        "window",
+    )
+
+    INITIAL: ClassVar[float] = 0.0
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self._window_ms = window.window_ms
+        self._expire_ms = window.samples * window.window_ms
+        self._ring = window.samples + 1
+        self._current = 0
+        # One list per field instead of one object per sample: the sum is the hottest loop of a quota.
+        self._starts: list[int] = []
+        self._lasts: list[int] = []
+        self._values: list[float] = []
+        self._counts: list[int] = []
+        self._oldest_start = 0
+        self._quiet_since = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Add `value` to the present sample; a negative value takes back an earlier one."""
+        index = self._current
+        starts = self._starts
+        if not starts or now_ms - starts[index] >= self._window_ms:
+            index = self._open(now_ms)
+        self._values[index] += value
+        self._counts[index] += 1
+        self._lasts[index] = now_ms
+        if now_ms < self._quiet_since:
+            self._quiet_since = now_ms
+
+    def measure(self, now_ms: int) -> float:
+        """Return the sum over the live samples."""
+        self.forget(now_ms)
+        # A loop, not sum(): from Python 3.12 on sum() compensates for rounding, and tests compare the last
+        # bits with Kafka's.
+        total = 0.0
+        for value in self._values:
+            total += value
+        return total
+
+    def recent(self, now_ms: int, windows: int) -> tuple[float, int, int]:
+        """Return the sum and the number of the events of the last `windows` windows, including the present
+        one, and the milliseconds since the first of them began, at least one window. Changes nothing.
+        """
+        since_ms = now_ms - windows * self._window_ms
+        total, events, first_ms = 0.0, 0, now_ms - self._window_ms
+        for index, start_ms in enumerate(self._starts):
+            if start_ms > since_ms:
+                total += self._values[index]
+                events += self._counts[index]
+                first_ms = min(first_ms, start_ms)
+        return total, events, now_ms - first_ms
+
+    def measure_or_zero(self, now_ms: int) -> float:
+        """Return `measure`, with 0 instead of NaN: metrics and JSON show no events as 0."""
+        value = self.measure(now_ms)
+        return 0.0 if isnan(value) else value
+
+    def forget(self, now_ms: int) -> None:
+        """Reset every sample whose last event is `samples * window_ms` ago or longer."""
+        # No sample is older than _quiet_since, so most calls end here.
+        if now_ms - self._quiet_since < self._expire_ms:
+            return
+        for index, last_ms in enumerate(self._lasts):
+            if now_ms - last_ms >= self._expire_ms:
+                self._reset(index, now_ms)
+        self._note_edges()
+
+    def oldest_start(self, now_ms: int) -> int:
+        """Return the start of the oldest sample; without a sample, begin one now."""
+        if not self._starts:
+            self._open(now_ms)
+        return self._oldest_start
+
+    @property
+    def events(self) -> int:
+        """The number of events in the samples, as of the last `measure`."""
+        return sum(self._counts)
+
+    def _open(self, now_ms: int) -> int:
+        """Begin the next sample of the ring and return its index."""
+        starts = self._starts
+        if starts:
+            self._current = (self._current + 1) % self._ring
+        index = self._current
+        if index == len(starts):
+            starts.append(now_ms)
+            self._lasts.append(now_ms)
+            self._values.append(self.INITIAL)
+            self._counts.append(0)
+        else:
+            self._reset(index, now_ms)
+        self._note_edges()
+        return index
+
+    def _reset(self, index: int, now_ms: int) -> None:
+        self._starts[index] = now_ms
+        self._lasts[index] = now_ms
+        self._values[index] = self.INITIAL
+        self._counts[index] = 0
+
+    def _note_edges(self) -> None:
+        if self._starts:
+            self._oldest_start = min(self._starts)
+            self._quiet_since = min(self._lasts)
+
+
+class Avg(SampledStat):
+    """The mean of the live events; NaN without events."""
+
+    __slots__ = ()
+
+    def measure(self, now_ms: int) -> float:
+        total = super().measure(now_ms)
+        events = self.events
+        return total / events if events else nan
+
+
+class Max(SampledStat):
+    """The largest live event; NaN without events."""
+
+    __slots__ = ()
+
+    INITIAL: ClassVar[float] = -inf
+
+    def record(self, value: float, now_ms: int) -> None:
+        super().record(0.0, now_ms)
+        self._values[self._current] = max(self._values[self._current], value)
+
+    def measure(self, now_ms: int) -> float:
+        self.forget(now_ms)
+        return max(self._values) if self.events else nan
+
 
 WINDOW_NS: Final = 1_000_000_000
 """The window of `CounterRate`."""

@@ -15,8 +15,7 @@ from broker.api.outcome import Login
 from broker.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins, log_authenticated
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import Channel, MuteEvent, MuteState
 from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_channel import Request, ResponseSend

@@ -13,10 +13,9 @@ from typing import Final
 
 import trio
 
-from broker.metrics.window import Avg, Max, Window
+from broker.metrics.rate import Avg, Max, Window
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, has_arrivals
-from broker.network.connection.mute import MuteState
+from broker.network.connection.channel import Channel, MuteState, has_arrivals
 from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 

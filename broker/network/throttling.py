@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, bytes_waiting
-from broker.network.connection.mute import THROTTLED, MuteEvent
+from broker.network.connection.channel import THROTTLED, Channel, MuteEvent, bytes_waiting
 from broker.network.failures import Failures, Place
 from broker.network.metrics.request_metrics import MeasuredRequest, MeasuredRoute, RequestMetrics
 from broker.network.observers import ConnectionObservers
@@ -181,3 +180,19 @@ class Throttling:
                 channel.responder.end_throttling(channel)
 
         return Reaper(name, throttled.next_deadline, free, self._clock)
+
+
+class PipelinedThrottling(Throttling):
+    """Throttles connections of which several requests may exceed a quota, as in AutoMQ's mode and at a
+    gateway: once per kind of quota, until the latest end. Their pending responses are sent meanwhile.
+    (AutoMQ: StartThrottlingResponse)
+    """
+
+    def start(self, request: ThrottledRequest, throttle: Throttle, *, is_reported: bool = True) -> None:
+        channel = request.channel
+        if channel.fd < 0:
+            return
+        if self._quotas.prolong(channel, throttle, self._clock.ms()):
+            self._observers.throttled(channel, throttle)
+        else:
+            super().start(request, throttle, is_reported=is_reported)

@@ -10,12 +10,11 @@ from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
-from broker.prometheus.gateways import gateway_families
 from broker.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
 from broker.prometheus.throttling import broker_quota_families, throttle_compliance_families
-from broker.prometheus.upstream import upstream_families
+from broker.prometheus.upstream import gateway_families, upstream_families
 from broker.purgatory import purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import accounts

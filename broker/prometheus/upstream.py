@@ -1,13 +1,23 @@
-"""Metrics of a gateway's upstream cluster: its nodes, and how they answer."""
+"""Metrics of a gateway's upstream cluster: its nodes, and how they answer; and of all gateways that share
+limits, since a gateway without a console has no metrics page of its own.
+"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import nan
 from typing import Final
 
-from broker.control.rows.upstream import UpstreamCondition, UpstreamNodeRow, UpstreamRow
+from broker.control.rows.upstream import (
+    GatewayRow,
+    GatewayTraffic,
+    UpstreamCondition,
+    UpstreamNodeRow,
+    UpstreamRow,
+)
 from broker.metrics.families import FamilySamples, Kind, Sample
 
 PREFIX: Final = "weir_gateway_upstream"
+
+GATEWAYS: Final = "weir_gateways"
 
 
 def upstream_families(row: UpstreamRow) -> Iterator[FamilySamples]:
@@ -92,3 +102,27 @@ def _of_nodes(
 
 def _label(node: UpstreamNodeRow) -> tuple[str, str]:
     return ("node", str(node.node_id))
+
+
+_OF_GATEWAYS: Final[tuple[tuple[str, str, Kind, Callable[[GatewayTraffic], int]], ...]] = (
+    ("connections", "Open connections of the gateway", Kind.GAUGE, lambda each: each.connections),
+    (
+        "throttled_connections",
+        "Throttled connections of the gateway",
+        Kind.GAUGE,
+        lambda each: each.throttled,
+    ),
+    ("bytes_in_total", "Bytes of the gateway's requests", Kind.COUNTER, lambda each: each.bytes_in),
+    ("bytes_out_total", "Bytes of the gateway's responses", Kind.COUNTER, lambda each: each.bytes_out),
+    ("requests_total", "Requests of the gateway's clients", Kind.COUNTER, lambda each: each.requests),
+)
+
+
+def gateway_families(rows: Sequence[GatewayRow]) -> Iterator[FamilySamples]:
+    """Yield the families; none if limits are not shared. A gateway that is lost has no series."""
+    known = [(row.gateway_id, row.traffic) for row in rows if row.traffic is not None]
+    if not known:
+        return
+    for name, about, kind, value in _OF_GATEWAYS:
+        samples = [Sample((("gateway", gateway),), value(traffic)) for gateway, traffic in known]
+        yield FamilySamples(f"{GATEWAYS}_{name}", f"{about}, up to a second ago", kind, samples)

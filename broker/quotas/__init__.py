@@ -1,13 +1,13 @@
 """Client quotas: limits, usage and throttling. Pure: time is an argument and a throttle is a value.
 
 Reading order: `kinds` (quota types and their keys), `entity` (users, client ids and addresses), `table` (the
-eight precedence levels and the rule that matches), `usage` (sensors shared by clients), `shadow` (limits that
-are measured and not enforced), `throttled` (throttles and throttled channels), `throttle_compliance` (whether
-clients honour their throttle), `manager` (the base of all quota managers), `bandwidth`, `pacing` and `bucket`
-(bytes), `request` (time), `mutation` (partitions, KIP-599), `replication`, `broker_quota` (all clients
-together), `client_quotas` (the facade of all managers, and their parts for upstream nodes), `accounts` (usage
-of every client), `quota_metrics` (metrics), `client_quota_requests` (validation of AlterClientQuotas, filters
-of DescribeClientQuotas).
+eight precedence levels, the rule that matches, and shadow mode), `usage` (sensors shared by clients),
+`throttled` (throttles and throttled channels), `throttle_compliance` (whether clients honour their throttle),
+`manager` (the base of all quota managers), `bandwidth` and `bucket` (bytes), `request` (time),
+`mutation` (partitions, KIP-599), `replication`, `broker_quota` (all clients together), `client_quotas` (the
+facade of all managers, and their parts for upstream nodes), `accounts` (usage of every client),
+`quota_metrics` (metrics), `client_quota_requests` (validation of AlterClientQuotas, filters of
+DescribeClientQuotas).
 
 Connection quotas: `connections` (connection limits, KIP-402), `connection_rates` (accept rates, KIP-612, and
 statistics per address), `user_connections` (both per user), `unauthenticated` (bytes and frames before a

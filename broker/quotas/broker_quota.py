@@ -13,8 +13,7 @@ from sys import float_info
 from typing import Final, Protocol
 
 from broker.config.sections.quotas import BrokerQuotaConfig
-from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window, bounded_throttle_time_ms
 from broker.quotas.entity import BrokerWide
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW

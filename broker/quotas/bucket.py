@@ -10,16 +10,13 @@ zero. So no throttle is longer than the last request was worth, unless many clie
 from collections.abc import Collection
 from functools import partial
 
-from broker.metrics.quota import java_divide, java_round, throttle_time_ms
-from broker.metrics.rate import TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import TokenBucket, Window, java_divide, java_round, throttle_time_ms
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED, Rule
+from broker.quotas.table import UNLIMITED, Rule, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
 from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE
 from broker.steps import Steps

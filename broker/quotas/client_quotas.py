@@ -9,8 +9,7 @@ from functools import partial
 from typing import Final
 
 from broker.config.sections.quotas import BrokerQuotaConfig
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor, SharedRateSensor
 from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager
@@ -38,7 +37,7 @@ class ClientQuotas:
     """The quota managers by kind, and the clients' throttle compliance.
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*. `longest_throttle_ms` is
-    quota.max.throttle.ms (None: no limit). `paced`: see `pacing`. With `burst_ms` the byte rate quotas are
+    quota.max.throttle.ms (None: no limit). `paced`: see `bandwidth`. With `burst_ms` the byte rate quotas are
     token buckets (`bucket`) and not paced. `shared`: several gateways share each limit, so its
     clients are always paced unless they have token buckets. `callback`, if given, decides in place of the
     rules. `broker` is the quota of the whole broker. `produce_active` and `fetch_active` tell whether any

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
-from broker.metrics.quota import INT_MAX
+from broker.metrics.rate import INT_MAX
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.quota_metrics import RuleUse
 from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere

@@ -12,9 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from broker.idle import expired_in_steps, idlest
-from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
-from broker.metrics.rate import Rate
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms
 from broker.quotas.entity import DEFAULT, Default, Entity
 from broker.quotas.usage import IDLE_MS, MAX_SENSORS
 from broker.steps import Steps

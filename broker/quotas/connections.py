@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Avg, Window
+from broker.metrics.rate import INT_MAX, Avg, Window
 from broker.quotas.connection_rates import (
     ANY_ADDRESS,
     WHOLE_ADDRESS,

@@ -9,14 +9,12 @@ from copy import copy
 from itertools import chain
 from typing import Final, Generic, Self
 
-from broker.metrics.quota import INT_MAX, throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
 from broker.quotas.entity import Name
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
+from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, ShadowTotal, probes
 from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannel, ThrottledChannels
 from broker.quotas.usage import (
     MAX_SENSORS,

@@ -10,15 +10,12 @@ from dataclasses import replace
 from functools import partial
 
 from broker.errors import ApiError, ErrorCode
-from broker.metrics.quota import INT_MAX, java_divide, java_round
-from broker.metrics.rate import TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, TokenBucket, Window, java_divide, java_round
 from broker.quotas.entity import Governing
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED
+from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
 

@@ -15,8 +15,7 @@ from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
-from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED
+from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.usage import ClientSensor, S
 from broker.quotas.use_elsewhere import NOTHING, NOWHERE, Elsewhere, KeyUse, SensorUse
 from broker.steps import MEASURED_AT_ONCE, nlargest_in_steps

@@ -11,8 +11,7 @@ from math import ceil
 from typing import Any, Final
 
 from broker.config.sections.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
-from broker.metrics.rate import SimpleRate
-from broker.metrics.window import Window
+from broker.metrics.rate import SimpleRate, Window
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.table import UNLIMITED
 

@@ -7,8 +7,7 @@ after. A throttle is at most one window long, since a longer one cannot return t
 
 from typing import Final
 
-from broker.metrics.rate import Rate
-from broker.metrics.window import Window
+from broker.metrics.rate import Rate, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.guarded_callback import GuardedCallback
 from broker.quotas.kinds import QuotaKind

@@ -2,7 +2,8 @@
 DefaultQuotaCallback)
 
 One table per kind of quota, in its manager. Filled from the metadata image. Read when a (user, client id) is
-first used after a change, and by the console to explain a limit. Independent of usage.
+first used after a change, and by the console to explain a limit. Independent of usage; rules in shadow mode
+are counted here.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from enum import IntFlag
 from typing import Final
 
 from broker.quotas.entity import DEFAULT, Entity, Name
-from broker.quotas.shadow import ShadowTotal
 
 UNLIMITED: Final = float(2**63 - 1)
 """The bound of a client that no rule matches, as Kafka reports it (Long.MAX_VALUE)."""
@@ -64,6 +64,27 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
         (None, client_id),
         (None, DEFAULT),
     )
+
+
+class ShadowTotal:
+    """Counts of one rule in shadow mode since it was marked or the broker started. Outlives the sensors.
+
+    The rule is matched and measured like any other. Where enforcement would throttle a client, the managers
+    count the throttle instead, here and for the sensor (`usage.ShadowCount`). Verdicts are based on actual
+    traffic: enforcement would have slowed the client at its first throttle, shadow mode does not. So the
+    verdicts are those of enforcement for the same records at the same times, and `throttled_ms` is the time
+    they cover, with overlapping throttles counted once. Kafka has no equivalent.
+
+    `times` is the number of records that would have caused a throttle, `throttled_ms` the total throttle
+    time, and `last_ms` the time of the last one (None: never).
+    """
+
+    __slots__ = ("last_ms", "throttled_ms", "times")
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.throttled_ms = 0
+        self.last_ms: int | None = None
 
 
 class QuotaTable:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
-from broker.metrics.quota import java_round
+from broker.metrics.rate import java_round
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import ClientSensor

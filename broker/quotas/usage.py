@@ -13,11 +13,9 @@ from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from broker.idle import expired_in_steps, idlest
-from broker.metrics.rate import Rate
-from broker.metrics.window import Avg, Window
+from broker.metrics.rate import Avg, Rate, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
-from broker.quotas.shadow import ShadowCount, ShadowTotal
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
+from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, ShadowTotal, matches
 from broker.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
 
 IDLE_MS: Final = 3_600_000
@@ -30,6 +28,29 @@ _last_record_ms: Callable[["ClientSensor"], int] = attrgetter("last_record_ms")
 
 THROTTLE_TIME_WINDOW: Final = Window()
 """Throttle times are averaged over the broker's default metric window, as in Kafka."""
+
+
+class ShadowCount:
+    """Counts of one sensor, which are added to its rule's `total`, too."""
+
+    __slots__ = ("_until_ms", "throttled_ms", "times", "total")
+
+    def __init__(self, total: ShadowTotal) -> None:
+        self.total = total
+        self.times = 0
+        self.throttled_ms = 0
+        self._until_ms = 0
+
+    def note(self, wait_ms: int, now_ms: int) -> None:
+        """Count a throttle of `wait_ms` that a record at `now_ms` would have caused."""
+        added = max(now_ms + wait_ms - max(self._until_ms, now_ms), 0)
+        self._until_ms = max(self._until_ms, now_ms + wait_ms)
+        total = self.total
+        self.times += 1
+        total.times += 1
+        self.throttled_ms += added
+        total.throttled_ms += added
+        total.last_ms = now_ms
 
 
 class ClientSensor:

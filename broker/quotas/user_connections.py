@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import AcceptRates
 from broker.quotas.usage import MAX_SENSORS
 from broker.steps import Steps

@@ -16,7 +16,7 @@ from broker.control.dynamic_config import explaining_dynamic_settings, warn_of_i
 from broker.disk.metadata_writer import MetadataWriter
 from broker.disk.stores import open_metadata
 from broker.metadata.store import MetadataStore
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter

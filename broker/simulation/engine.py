@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heapreplace
 from random import Random
 from typing import Final
 
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.simulation.scenario import Piece
 
 FOREVER: Final = 2**62

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.metrics.rate import Meter
-from broker.metrics.window import Avg, Max, Window
+from broker.metrics.rate import Avg, Max, Meter, Window
 from broker.telemetry.subscription import Effective
 
 WINDOW: Final = Window()

@@ -28,7 +28,7 @@ from broker.log.store import LogStore
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta
 from broker.metadata.store import MetadataStore
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.protocol import codec
 from broker.protocol.api_key import response_header_version
 from broker.protocol.codec import parse_response_header

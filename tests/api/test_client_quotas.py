@@ -50,7 +50,7 @@ async def describe(
     ]
 
 
-async def test_what_was_altered_is_what_is_described(harness: Harness) -> None:
+async def test_an_altered_quota_is_described(harness: Harness) -> None:
     steps: list[tuple[Values, dict[str, float]]] = [
         (
             {"producer_byte_rate": 10_000, "consumer_byte_rate": 20_000},
@@ -104,7 +104,9 @@ async def test_validating_changes_nothing(harness: Harness) -> None:
         ({"user": "ann"}, {"connection_creation_rate": 1}),
     ],
 )
-async def test_what_is_wrong_is_an_invalid_request(harness: Harness, entity: Entity, values: Values) -> None:
+async def test_a_wrong_alteration_is_an_invalid_request(
+    harness: Harness, entity: Entity, values: Values
+) -> None:
     assert await alter(harness, entity, values) == ErrorCode.INVALID_REQUEST
     assert await describe(harness) == []
 
@@ -120,7 +122,7 @@ async def test_what_is_wrong_is_an_invalid_request(harness: Harness, entity: Ent
         ([("", EXACT, "x")], ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_asked_has_an_error_and_no_entries(
+async def test_an_invalid_filter_gets_an_error_and_no_entries(
     harness: Harness, components: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     request = DescribeClientQuotasRequest([ComponentData(*each) for each in components])

@@ -91,7 +91,7 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) 
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_described_says_why(
+async def test_a_resource_that_cannot_be_described_gets_the_reason(
     orders: Harness, kind: int, name: str, error: ErrorCode
 ) -> None:
     result = await described(orders, kind, name)

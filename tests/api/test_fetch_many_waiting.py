@@ -99,7 +99,7 @@ async def test_it_waits_for_min_bytes_of_all_its_partitions(topics: Harness, ove
     assert bytes_of(topics, asking) == appends * BATCH and is_unwatched(topics)
 
 
-async def test_what_a_partition_has_already_counts(topics: Harness) -> None:
+async def test_bytes_that_a_partition_has_already_count(topics: Harness) -> None:
     await append(topics, "second")
     asking = await topics.put(request(2 * BATCH), VERSION)
     assert asking.outcome is None
@@ -285,7 +285,7 @@ async def test_the_partitions_of_a_session_are_gone_through_in_slices(topics: Ha
     assert sum(1 for _ in steps) == 3 * count // SLICE, "looked at, looked up, and returned"
 
 
-async def test_what_was_not_sent_is_made_news_again_in_slices(topics: Harness) -> None:
+async def test_unsent_partitions_become_news_again_in_slices(topics: Harness) -> None:
     services = topics.services[FetchServices]
     session_id = await begin_session(topics)
     session = services.sessions.resume(session_id, 1, uses_topic_ids=False, now_ms=0)

@@ -125,7 +125,7 @@ async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: H
     assert (observed(shared), bytes_out(shared)) == (used, sent)
 
 
-async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_recorded(
+async def test_a_withheld_fetch_is_taken_back_at_the_time_it_was_recorded(
     shared: Harness,
 ) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)

@@ -113,7 +113,7 @@ async def test_a_special_time_has_a_first_version(orders: Harness, timestamp: in
         ("orders", 0, -2, ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
-async def test_what_is_not_there_has_its_error(
+async def test_an_unknown_offset_topic_or_epoch_has_its_error(
     orders: Harness, topic: str, partition: int, epoch: int, error: ErrorCode
 ) -> None:
     found = await offset(orders, EARLIEST, topic=topic, partition=partition, epoch=epoch)
@@ -156,7 +156,7 @@ async def test_records_before_an_offset_are_deleted(
     assert (await offset(orders, EARLIEST))[2] == max(expected[1], 0)
 
 
-async def test_what_was_deleted_stays_deleted(orders: Harness) -> None:
+async def test_deleted_records_stay_deleted(orders: Harness) -> None:
     assert await delete(orders, 3) == (ErrorCode.NONE, 3)
     assert await delete(orders, 2) == (ErrorCode.NONE, 3)
 

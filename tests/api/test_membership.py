@@ -91,7 +91,7 @@ async def test_a_refusal_can_be_said_in_every_version(ready: Harness, version: i
         ),
     ],
 )
-async def test_what_cannot_join_says_why(
+async def test_a_refused_join_gets_the_reason(
     ready: Harness, request_: JoinGroupRequest, error: ErrorCode
 ) -> None:
     assert (await ready.ask(request_)).error_code == error

@@ -97,12 +97,12 @@ async def test_without_a_quota_both_are_served_at_once(
     assert await put(harness, message, strict_from) == ([NONE, NONE], 0)
 
 
-async def test_what_is_refused_is_not_written(limited: Harness) -> None:
+async def test_a_refused_topic_is_not_written(limited: Harness) -> None:
     await put(limited, create())
     assert set(limited.control.image.topics) == {"a"}
 
 
-async def test_what_is_wrong_is_not_charged(limited: Harness) -> None:
+async def test_a_wrong_request_is_not_charged(limited: Harness) -> None:
     wrong = CreateTopicsRequest([CreatableTopic(name, 30, 3) for name in ("a", "b", "c")])
     errors, throttle_ms = await put(limited, wrong)
     assert (errors, throttle_ms) == ([ErrorCode.INVALID_REPLICATION_FACTOR] * 3, 0)

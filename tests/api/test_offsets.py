@@ -37,7 +37,7 @@ async def ready(harness: Harness) -> Harness:
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-async def test_what_was_committed_is_fetched(ready: Harness, version: int) -> None:
+async def test_committed_offsets_are_fetched(ready: Harness, version: int) -> None:
     assert await commit(ready, 42, version, metadata="note") == ErrorCode.NONE
     topics = [OffsetFetchRequestTopic("orders", [0, 1])]
     for reader in range(1, 8):

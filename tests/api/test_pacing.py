@@ -17,7 +17,7 @@ def test_a_list_is_consumed_in_its_order_and_empty_afterwards(count: int, sizes:
     assert [each for piece in pieces for each in piece] == list(range(count)) and items == []
 
 
-def test_what_was_consumed_is_no_longer_held() -> None:
+def test_consumed_items_are_no_longer_held() -> None:
     items = list(range(1_000))
     pieces = consumed(items, 4)
     for left in (996, 992):
@@ -41,7 +41,7 @@ def test_an_item_is_new_once() -> None:
     assert [seen.add(name) for name in ("a", "b", "a", "b", "c")] == [True, True, False, False, True]
 
 
-def test_what_is_released_is_forgotten() -> None:
+def test_released_items_are_forgotten() -> None:
     seen: Distinct[str] = Distinct()
     assert seen.add("a")
     assert list(seen.release()) == [] and list(seen.release()) == []

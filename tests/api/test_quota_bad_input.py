@@ -101,7 +101,7 @@ def limits(harness: Harness) -> dict[Parts, dict[str, float]]:
         ([("user", "a\x9bb")], RATE, 1.0, r"The user has the control character '\x9b'"),
     ],
 )
-async def test_what_is_wrong_is_named_and_what_stands_beside_it_holds(
+async def test_a_wrong_entry_is_named_and_the_entry_beside_it_holds(
     harness: Harness, parts: Parts, key: str, value: float, words: str
 ) -> None:
     bad = entry(parts, (PERCENT if key == RATE else RATE, 7.0), (key, value))
@@ -164,7 +164,7 @@ async def test_an_entry_without_ops_and_a_request_without_entries_change_nothing
     ],
     ids=["type", "user", "ip", "key", "key twice"],
 )
-async def test_what_is_as_long_as_a_string_can_be_is_answered(
+async def test_a_string_of_the_greatest_length_is_answered(
     harness: Harness, bad: RequestEntryData, version: int
 ) -> None:
     (answer,) = await altered(harness, bad, version=version)

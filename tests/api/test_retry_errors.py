@@ -171,7 +171,7 @@ LEADERLESS = MetadataResponsePartition(5, 0, -1)
         ((InitProducerIdRequest(), InitProducerIdResponse()), []),
     ],
 )
-def test_what_a_response_failed_for(exchange, errors):
+def test_errors_of_a_response_are_collected(exchange, errors):
     message, reply = exchange
     assert errors_of(message.API_KEY, message, reply) == errors
 

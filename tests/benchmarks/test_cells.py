@@ -18,7 +18,7 @@ def _begin(folder: Path, *, fresh: bool = False) -> Cells:
     return Cells.resume_or_begin(folder / "run", SETTINGS, fresh=fresh)
 
 
-def test_what_was_measured_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_measured_cells_are_known_after_a_restart(tmp_path: Path) -> None:
     _begin(tmp_path).add(Cell(1, "weir", "metadata", {"requests_per_second": 7.0}))
     again = _begin(tmp_path)
     assert again.has(1, "weir", "metadata")

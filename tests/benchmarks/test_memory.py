@@ -8,7 +8,7 @@ def _pages(size: int) -> tuple[WarmPages, list[int]]:
     return WarmPages(size, lambda: free[0]), free
 
 
-def test_what_is_freed_at_first_is_what_is_to_be_free_ahead() -> None:
+def test_the_first_step_frees_the_pages_to_be_free_ahead() -> None:
     pages, free = _pages(AHEAD + STEP)
     assert pages.keep_free() == AHEAD
     free[0] += AHEAD

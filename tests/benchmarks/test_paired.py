@@ -80,7 +80,7 @@ def test_a_checkout_is_compared_as_it_stands() -> None:
         assert checkout == HERE
 
 
-def test_what_is_neither_a_commit_nor_a_checkout_is_refused() -> None:
+def test_a_name_of_neither_a_commit_nor_a_checkout_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="neither a checkout nor a commit"), checked_out("no-such"):
         pass
 

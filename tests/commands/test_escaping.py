@@ -28,7 +28,7 @@ from broker.commands.escaping import entity_text, escape, printable
         ("顧客", "顧客"),
     ],
 )
-def test_what_could_move_anything_is_shown_as_an_escape(name: str, words: str) -> None:
+def test_control_characters_are_shown_as_escapes(name: str, words: str) -> None:
     assert printable(name) == words
 
 

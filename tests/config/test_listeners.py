@@ -26,7 +26,7 @@ def test_addresses_are_read_and_written_back(text: str, host: str, port: int) ->
     "text",
     ["", "host", "host:", "host:65536", "host:-1", "host:٣", "::1:9092", "ho st:1", "host:9092/", "a,b:1"],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         read_address(text)
 

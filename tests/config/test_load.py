@@ -425,7 +425,7 @@ def test_the_public_url_is_a_scheme_and_a_host(text: str, url: str) -> None:
         "https://wéir.example",
     ],
 )
-def test_what_is_no_public_url_stops_the_start(text: str) -> None:
+def test_an_invalid_public_url_stops_the_start(text: str) -> None:
     with pytest.raises(ConfigError, match=r"console\.public\.url") as caught:
         build_config({"console.public.url": text})
     assert "https://host" in caught.value.allowed

@@ -24,9 +24,7 @@ async def test_a_broker_without_a_client_is_idle(tmp_path: Path, mock_clock: Moc
             assert (metrics.processor_idle, metrics.handler_idle) == (1.0, 1.0)
 
 
-async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
-    tmp_path: Path, mock_clock: MockClock
-) -> None:
+async def test_bytes_of_a_removed_processor_are_still_counted(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, "num.network.threads=2") as broker:
         for _ in range(2):
             client = await broker.connect()

@@ -47,7 +47,7 @@ async def test_a_group_is_reported_with_members_and_offsets(harness: Harness) ->
     assert list(partition_rows(harness.partitions, "orders"))[1] == PartitionRow(1, 0, 0, 0, 0)
 
 
-async def test_what_is_not_there_is_not_told(harness: Harness) -> None:
+async def test_unknown_topics_and_groups_have_no_rows(harness: Harness) -> None:
     await find_coordinator(harness)
     assert finished(group_detail(harness.groups, harness.partitions, "nobody")) is None
     assert list(partition_rows(harness.partitions, "nothing")) == []

@@ -281,7 +281,7 @@ def test_other_origins_leave_the_mark_alone_until_the_last_limit_goes(world: Wor
     assert not is_shadow(world, ALICE)
 
 
-def test_what_has_no_limit_cannot_be_in_shadow(world: World) -> None:
+def test_an_entity_without_a_limit_cannot_be_in_shadow(world: World) -> None:
     for ops in ((), (("producer_byte_rate", None),)):
         outcome = mark(world, ALICE, True, *ops)
         assert (outcome.error, outcome.message) == (

@@ -92,7 +92,7 @@ def test_append_begins_from_the_value_that_holds_also_from_the_default(world: Wo
     assert of_topic(world)["cleanup.policy"] == "compact"
 
 
-def test_what_subtraction_leaves_must_still_be_allowed(world: World) -> None:
+def test_a_list_must_still_be_allowed_after_a_subtraction(world: World) -> None:
     outcome = alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete"))
     assert outcome.error is ErrorCode.INVALID_CONFIG
     assert "cleanup.policy" not in of_topic(world)
@@ -256,7 +256,7 @@ def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World)
         "listener.name.x.plain.sasl.jaas.config",
     ],
 )
-def test_what_differs_by_machine_is_set_for_one_broker_only(world: World, key: str) -> None:
+def test_keys_that_differ_by_machine_are_set_for_one_broker_only(world: World, key: str) -> None:
     outcome = alter(world, ALL_BROKERS, put(key, "x"))
     assert (outcome.error, outcome.message) == (
         ErrorCode.INVALID_REQUEST,
@@ -432,7 +432,7 @@ def test_a_listener_gets_the_names(world: World) -> None:
     assert not delta.broker_configs and not delta.topics and not delta.quotas
 
 
-def test_what_is_set_is_described_with_its_source_and_the_rest_as_defaults(world: World) -> None:
+def test_set_keys_are_described_with_their_source_and_others_as_defaults(world: World) -> None:
     alter_subscription(world, put("metrics", " org.a. , org.b. "))
     rows = describe(QUEUES, world.image, world.configuration)
     assert [(row.name, row.value, row.source, row.type) for row in rows] == [

@@ -187,7 +187,7 @@ async def test_subscribers_hear_of_the_change_before_the_answer(control: Control
         AlterClientQuotas(()),
     ],
 )
-async def test_what_changes_nothing_is_neither_committed_nor_published(
+async def test_a_command_without_effect_is_neither_committed_nor_published(
     control: Control, committer: StoreCommitter, command: AlterClientQuotas
 ) -> None:
     heard: list[Image] = []

@@ -88,7 +88,7 @@ def test_a_finer_spelling_wins_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])
-def test_what_is_described_is_what_holds(key: str) -> None:
+def test_described_values_are_those_in_force(key: str) -> None:
     """Describing and resolving apply the same layers by different code."""
     made = world(
         "log.retention.minutes=3", "log.segment.bytes=99", all={"log.cleanup.policy": "compact,delete"}

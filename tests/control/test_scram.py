@@ -80,7 +80,7 @@ def test_the_salted_password_is_in_no_change_and_in_no_repr(world: World) -> Non
         ),
     ],
 )
-def test_what_is_refused_and_in_which_words(
+def test_refused_alterations_get_a_message(
     world: World, alteration: ScramDeletion | ScramUpsertion, error: ErrorCode, message: str | None
 ) -> None:
     assert alter(world, alteration) == [UserOutcome(error, message, alteration.user)]

@@ -295,7 +295,7 @@ def test_a_weak_password_is_refused_before_it_is_hashed(monkeypatch: pytest.Monk
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_what_a_hash_cost_when_it_was_made_is_what_it_is_compared_with(full: World) -> None:
+def test_a_hash_is_compared_at_the_cost_it_was_made_with(full: World) -> None:
     set_password(full)
     token = full.image.tokens["vi"]
     assert token.password is not None and token.password.n == 2**4

@@ -404,7 +404,7 @@ def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(two_topi
         ),
     ],
 )
-def test_what_cannot_be_deleted_is_refused_and_others_go(
+def test_a_topic_that_cannot_be_deleted_is_refused_and_others_go(
     two_topics: World, wanted: TopicRef, error: ErrorCode, message: str
 ) -> None:
     first, second = delete(two_topics, wanted, TopicRef("u"))

@@ -68,7 +68,7 @@ async def test_a_quota_goes_back_to_what_it_was(control: Control, committer: Sto
     assert first < second < third
 
 
-async def test_what_was_new_is_removed_and_what_was_removed_comes_back(control: Control) -> None:
+async def test_undo_removes_new_limits_and_restores_removed_ones(control: Control) -> None:
     added = await limit(control, 1000.0)
     assert (await control.apply(Undo(added), actor())).ok
     assert limit_of(control) is None
@@ -76,7 +76,7 @@ async def test_what_was_new_is_removed_and_what_was_removed_comes_back(control: 
     assert limit_of(control) == 1000.0
 
 
-async def test_what_has_changed_since_is_left_alone(control: Control) -> None:
+async def test_undo_leaves_later_changes_alone(control: Control) -> None:
     first = await limit(control, 1000.0)
     await limit(control, 2000.0)
     outcome = await control.apply(Undo(first), actor())

@@ -371,7 +371,7 @@ async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
     assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0
 
 
-async def test_what_an_address_does_on_the_controllers_listeners_stands_beside_it(
+async def test_use_of_the_controllers_listeners_stands_beside_the_brokers(
     control: Control, views: Views, live: Live
 ) -> None:
     live.seen = [AddressUse("10.0.0.7", 1.0, 2, None, 9, 1, 0)]

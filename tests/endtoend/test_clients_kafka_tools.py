@@ -99,7 +99,7 @@ def test_topics_are_filtered_by_how_they_stand(broker: BrokerProcess) -> None:
         (["--describe", "--topic", "missing"], "'missing' does not exist"),
     ],
 )
-def test_what_cannot_be_done_to_a_topic_is_reported(
+def test_impossible_topic_changes_are_reported(
     broker: BrokerProcess, arguments: list[str], words: str
 ) -> None:
     ask(broker, TOPICS, "--create", "--topic", "there", "--partitions", "2", "--if-not-exists")
@@ -134,7 +134,7 @@ def test_offsets_are_asked_for_and_records_deleted(broker: BrokerProcess, tmp_pa
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed_and_can_be_dumped(broker: BrokerProcess, codec: str) -> None:
+def test_produced_records_are_consumed_and_can_be_dumped(broker: BrokerProcess, codec: str) -> None:
     ask(broker, TOPICS, "--create", "--topic", codec)
     produced = produce(broker, codec, 5_000, "acks=all", f"compression.type={codec}")
     assert produced.startswith("5000 records sent")
@@ -252,7 +252,7 @@ def test_a_controller_listener_serves_administrators(tmp_path: Path) -> None:
         assert "log.retention.ms=77" in run(CONFIGS, *target, "--describe")
 
 
-def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:
+def test_the_tools_read_the_brokers_configs_versions_and_log_dirs(broker: BrokerProcess) -> None:
     settings = ask(broker, CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
     assert "node.id=1 " in settings
     versions = ask(broker, VERSIONS)

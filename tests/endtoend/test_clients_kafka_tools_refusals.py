@@ -57,7 +57,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         ),
     ],
 )
-def test_what_is_not_here_is_refused_in_words(
+def test_unsupported_features_are_refused_in_words(
     broker: BrokerProcess, tool: str, arguments: list[str], words: str
 ) -> None:
     assert words in refusal(f"{TOOLS}.{tool}", "--bootstrap-server", broker.plain, *arguments)
@@ -74,7 +74,7 @@ def test_what_is_not_here_is_refused_in_words(
         ("FeatureCommand", ["describe"], ""),
     ],
 )
-def test_what_there_is_none_of_is_an_empty_list(
+def test_absent_things_are_an_empty_list(
     broker: BrokerProcess, tool: str, arguments: list[str], words: str
 ) -> None:
     status, output, complained = call(f"{TOOLS}.{tool}", "--bootstrap-server", broker.plain, *arguments)

@@ -68,7 +68,7 @@ def payloads(broker: BrokerProcess, client_id: str) -> list[bytes]:
         consumer.close()
 
 
-def test_what_a_client_said_is_what_the_topic_has_and_prometheus_and_rest_tell(
+def test_pushed_metrics_reach_the_topic_prometheus_and_rest(
     broker: BrokerProcess,
 ) -> None:
     producer = Producer({"bootstrap.servers": broker.plain, "client.id": "both"})

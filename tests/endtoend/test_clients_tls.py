@@ -155,7 +155,7 @@ Client = Callable[[BrokerProcess, str, str, list[bytes]], list[bytes]]
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("values", [SMALL, MEGABYTE], ids=["small", "megabytes"])
-def test_what_is_produced_comes_back(
+def test_produced_records_come_back(
     broker: BrokerProcess, client: Client, protocol: str, values: list[bytes]
 ) -> None:
     assert client(broker, protocol, f"{client.__name__}-{protocol}-{len(values)}", values) == values

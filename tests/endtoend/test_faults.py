@@ -92,7 +92,9 @@ async def test_a_stop_under_load_is_clean(tmp_path: Path) -> None:
         assert not [line for line in broker.log_lines if "WARNING" in line or "ERROR" in line]
 
 
-async def test_what_an_idempotent_producer_sends_again_after_a_crash_is_taken_once(tmp_path: Path) -> None:
+async def test_a_batch_that_an_idempotent_producer_repeats_after_a_crash_is_taken_once(
+    tmp_path: Path,
+) -> None:
     """It cannot know whether its last batch was stored; its sequence numbers survive the crash and tell."""
     rng = random.Random(4)
     sent = 0

@@ -244,7 +244,7 @@ async def test_no_request_holds_the_thread(broker: Broker, api: Api) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
-async def test_what_others_wait(broker: Broker, api: Api) -> None:
+async def test_other_clients_hardly_wait_for_the_worst_requests(broker: Broker, api: Api) -> None:
     await _commit(broker.port)
     found = {}
     for worst in worst_requests(api, MOST):

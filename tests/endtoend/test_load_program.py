@@ -221,7 +221,7 @@ def test_the_answer_to_another_request_ends_the_load() -> None:
     assert "unexpected correlation id" in done.stderr
 
 
-def test_what_is_produced_is_a_batch_that_a_broker_takes() -> None:
+def test_produced_batches_are_valid() -> None:
     seen: list[Any] = []
     append = _appended()
 

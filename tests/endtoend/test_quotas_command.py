@@ -93,7 +93,7 @@ def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tm
     assert invoke_weir(broker, "remove", *zoe, "producer_byte_rate")[0] == 0
 
 
-def test_what_would_change_is_reported_and_not_made(broker: BrokerProcess) -> None:
+def test_a_resolved_edit_is_reported_and_not_made(broker: BrokerProcess) -> None:
     assert weir(broker, "set", "--user-default", "producer_byte_rate=500")[0] == 0
     command = ["resolve", "--user", "ian", "--client-id", "app", "--ip", "10.0.0.7"]
     edits = [

@@ -145,7 +145,7 @@ def test_a_batch_goes_on_until_its_reader_has_seen_enough(broker: BrokerProcess)
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_an_error_is_one_line(
     broker: BrokerProcess, options: list[str], more: Mapping[str, str], words: str
 ) -> None:
     done = weir_top(broker, *options, **more)

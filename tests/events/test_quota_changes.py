@@ -110,7 +110,7 @@ def test_a_snapshot_goes_on_for_as_many_seconds_as_it_takes_and_is_of_its_first(
 @pytest.mark.parametrize(
     ("rules", "slices"), [(MAX_PARTS - 2, [MAX_PARTS - 1, 0]), (MAX_PARTS - 1, [MAX_PARTS, 0])]
 )
-def test_what_fits_into_a_second_is_reported_in_one(rules: int, slices: list[int]) -> None:
+def test_a_snapshot_that_fits_into_a_second_is_reported_in_one(rules: int, slices: list[int]) -> None:
     snapshots = begun()
     assert [len(taken(snapshots, image(rules), NOW_MS + at)) for at in (0, 1_000)] == slices
 
@@ -315,7 +315,7 @@ async def test_a_topic_that_was_deleted_gets_all_rules_again(tmp_path: Path, moc
         assert [rule["limits"] for rule in last_snapshot(broker)[1:]] == [{"producer_byte_rate": 1.0}]
 
 
-async def test_what_was_dropped_is_made_good(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_dropped_changes_are_made_good_by_a_snapshot(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, ON, "events.max.rows.per.second=2") as broker:
         await second_passes(broker, mock_clock)
         before = len(quota_events(broker, "snapshot"))

@@ -81,14 +81,14 @@ def test_any_other_api_is_offered_as_upstream_has_it(key):
 
 
 @pytest.mark.parametrize("api_key", sorted(NAMES))
-def test_what_is_offered_is_allowed(api_key):
+def test_offered_versions_are_allowed(api_key):
     for first, last in ((0, 0), (0, 100), (3, 5), (12, 12)):
         for key, (lowest, highest) in offered({api_key: (first, last)}).items():
             start = max(lowest, 3) if key == ApiKey.PRODUCE else lowest
             assert all(is_allowed(key, version) for version in range(start, highest + 1))
 
 
-def test_what_the_gateway_answers_wins_over_upstream_and_comes_in_the_order_of_the_keys():
+def test_the_gateways_own_versions_win_over_upstreams_in_the_order_of_keys():
     upstream = {72: (0, 3), 3: (0, 13), 0: (3, 13), 93: (0, 1)}
     assert list(offered(upstream, local=TELEMETRY).items()) == [
         (0, (3, 13)),

@@ -138,7 +138,7 @@ DAMAGED: Final[dict[str, Callable[[int, int], bytes]]] = {
 }
 
 
-async def test_what_is_no_response_closes_the_connection_with_one_line(
+async def test_an_invalid_response_closes_the_connection_with_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with attacked(tmp_path) as target:
@@ -156,7 +156,7 @@ async def test_what_is_no_response_closes_the_connection_with_one_line(
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"more", SHORT], ids=["a byte", "four bytes", "a response"])
-async def test_what_no_request_asked_for_closes_the_connection_behind_the_answer(
+async def test_an_unrequested_response_closes_the_connection_behind_the_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, extra: bytes
 ) -> None:
     async with attacked(tmp_path) as target:

@@ -119,7 +119,7 @@ async def test_of_gateways_that_read_at_the_same_moment_one_writes(autojump_cloc
 
 
 @pytest.mark.parametrize("takes_s", [0.05, 0.5])
-async def test_what_was_read_before_anothers_change_is_not_written(autojump_clock, start, nursery, takes_s):
+async def test_limits_read_before_anothers_change_are_not_written(autojump_clock, start, nursery, takes_s):
     (first, second), cluster = start("a", "b"), Cluster()
     slow, quick = Cluster(), follower(second, cluster)
     await quick.follow()

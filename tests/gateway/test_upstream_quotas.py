@@ -230,7 +230,7 @@ async def test_clients_requests_about_quotas_go_to_the_cluster(tmp_path: Path) -
         ]
 
 
-async def test_what_the_gateway_cannot_apply_is_left_out_with_one_log_line(
+async def test_a_quota_that_the_gateway_cannot_apply_is_left_out_with_one_log_line(
     mock_clock: MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with following(tmp_path) as at:

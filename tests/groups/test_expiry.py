@@ -156,7 +156,7 @@ def test_many_groups_are_checked_a_few_in_each_call(quick):
     assert quick.coordinator.listed() == []
 
 
-def test_what_is_committed_or_joined_between_two_pieces_does_not_expire(quick):
+def test_offsets_committed_or_used_between_two_pieces_do_not_expire(quick):
     quick.commit("", -1, *offsets(2 * OFFSETS_AT_ONCE))
     quick.commit(group="other")
     quick.elapsed += 60_000

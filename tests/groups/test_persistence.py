@@ -138,7 +138,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happened_the_records_rebuild_it(seed):
+def test_records_rebuild_any_group(seed):
     crowd = Crowd(seed)
     for _ in range(150):
         crowd.act()

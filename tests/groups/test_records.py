@@ -162,7 +162,7 @@ def test_names_that_are_none_are_unreadable(key):
 
 
 @given(st.binary(max_size=60))
-def test_whatever_the_bytes_there_is_one_exception(data):
+def test_any_bytes_raise_only_one_exception(data):
     for decode in (decode_key, decode_offset_value, decode_group_value):
         try:
             decode(data)

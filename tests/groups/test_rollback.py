@@ -19,7 +19,7 @@ def test_a_commit_that_was_not_written_is_refused_and_not_seen(talk):
     assert talk.coordinator.committed("g").keys() == {"t"}
 
 
-def test_what_was_refused_already_keeps_its_own_error(talk):
+def test_a_refused_offset_keeps_its_own_error(talk):
     talk.commit("", -1, OffsetToCommit("t", 0, 2), OffsetToCommit("u", 0, 3, metadata="x" * 5_000))
     (ask, _) = talk.last.replies[0]
     talk.fail(talk.last)

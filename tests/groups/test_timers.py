@@ -72,7 +72,7 @@ def test_a_cancelled_one_may_be_set_to_before_its_old_time():
     assert due(timers, 100) == ["a"] and due(timers, 500) == []
 
 
-def test_whatever_is_done_alarms_agree_with_a_list_that_is_searched():
+def test_timers_agree_with_a_searched_list_after_any_operations():
     chance = random.Random(7)
     timers = Timers()
     ones = [timer(str(number)) for number in range(20)]

@@ -55,7 +55,7 @@ def test_the_image_names_its_user_volume_ports_and_signal(engine: Engine, image:
     assert config["StopSignal"] == "SIGTERM"
 
 
-def test_what_is_added_to_the_base_is_small(engine: Engine, image: str) -> None:
+def test_the_image_adds_little_to_its_base(engine: Engine, image: str) -> None:
     size = int(engine.run(image, "du", "--bytes", "--summarize", "/opt/weir").stdout.split()[0])
     assert 20e6 < size < ADDED_MB * 1e6
 

@@ -163,7 +163,7 @@ def test_a_segment_is_proven_once_for_readers_in_order(where):
     store.close()
 
 
-def test_what_is_appended_to_an_unproven_segment_is_good(where):
+def test_records_appended_to_an_unproven_segment_are_good(where):
     clean_end(where, count=6_000)
     store, _ = open_store(where)
     log = make(store)

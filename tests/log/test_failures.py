@@ -62,7 +62,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 @pytest.mark.parametrize("space_left", [0, 1, 60, 99, 100, 101, 299])
-def test_what_finds_no_space_is_taken_back_whole(store, log, where, disk, space_left):
+def test_a_batch_without_space_is_taken_back_whole(store, log, where, disk, space_left):
     fill(log, 2)
     disk.space_left = space_left
     staged = [log.stage(sized(100), now_wall_ms=NOW) for _ in range(3)]
@@ -150,7 +150,7 @@ def test_a_segment_that_cannot_be_made_refuses_one_batch_and_is_made_for_the_nex
     assert offsets(all_records(log)) == [0, 1, 2]
 
 
-def test_what_cannot_be_taken_back_takes_the_partition_offline(store, log, disk):
+def test_a_failed_rollback_takes_the_partition_offline(store, log, disk):
     fill(log, 2)
     disk.space_left, disk.truncates = 50, False
     lost = log.stage(sized(100), now_wall_ms=NOW)

@@ -69,7 +69,7 @@ def test_a_record_is_flushed_after_flush_ms(store, waited, due):
     assert log.recovery_point == 2 * due
 
 
-def test_what_came_during_a_flush_waits_for_the_next(store):
+def test_records_appended_during_a_flush_wait_for_the_next(store):
     log = make(store, flush_ms=1_000)
     append(log, batch(b"a"), now=NOW)
     (flush,) = store.due_flushes(NOW + 1_000)

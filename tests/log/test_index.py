@@ -113,7 +113,7 @@ def test_the_neighbours_of_a_key_agree_with_a_plain_search(tmp_path):
             assert index.around(target) == around(entries, target)
 
 
-def test_what_is_spilled_is_known_to_readers_that_asked_before(tmp_path):
+def test_spilled_entries_are_known_to_readers_that_asked_before(tmp_path):
     index = fresh(tmp_path)
     for at in range(10):
         index.append(at, at * 100)

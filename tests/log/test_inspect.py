@@ -109,7 +109,7 @@ def test_where_the_broker_s_time_counts_the_records_times_do_not(store: Any) -> 
     ],
     ids=str,
 )
-def test_what_the_header_gives_away_is_refused_before_anything_is_unpacked(
+def test_a_wrong_header_is_refused_before_records_are_unpacked(
     store: Any, monkeypatch: pytest.MonkeyPatch, fields: dict[str, int], expected: ErrorCode
 ) -> None:
     monkeypatch.setattr("broker.log.partition.check_records", None)
@@ -134,7 +134,7 @@ def pauses(log: PartitionLog, made: memoryview) -> list[Any]:
 
 
 @pytest.mark.parametrize(("records", "pauses_then"), [(-1, 0), (0, 0), (1, 1)])
-def test_what_is_read_between_two_commits_has_a_bound(store: Any, records: int, pauses_then: int) -> None:
+def test_inspected_bytes_between_two_commits_are_bounded(store: Any, records: int, pauses_then: int) -> None:
     """Beyond the bound, inspection starts with a pause for every partition until the next commit."""
     logs = [make(store, index=index) for index in range(2)]
     one = batch(NOW, codec=Codec.GZIP)

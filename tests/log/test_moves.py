@@ -69,7 +69,7 @@ def test_it_goes_on_in_the_new_place(store, where):
     again.close()
 
 
-def test_what_is_written_and_rolled_while_it_moves_is_moved_too(store):
+def test_segments_written_and_rolled_during_a_move_are_moved_too(store):
     log = make(store, segment_bytes=1_000)
     fill(log, 35)
     finish(store, begin(store, log, "b"), most=300, between=lambda: fill(log, 1))
@@ -240,7 +240,7 @@ def test_it_can_go_back_at_once(store, where):
     assert directories(where) == {"a": ["events-0"], "b": []}
 
 
-def test_what_moves_counts_in_both_directories_for_the_next_new_partition(store):
+def test_a_moving_log_counts_in_both_directories_for_the_next_partition(store):
     a, b = store.directories
     log = make(store)
     assert (a.count, b.count) == (1, 0)
@@ -390,7 +390,7 @@ def test_a_flush_of_the_old_files_says_nothing_of_the_new_ones(store):
     assert log.recovery_point == 10 and not log.has_new_names
 
 
-def test_what_flush_messages_wants_on_the_disk_is_asked_for_again(store):
+def test_flushes_by_message_count_are_due_again_after_a_move(store):
     log = make(store, flush_messages=1)
     fill(log, 3)
     for flush in store.overdue_flushes():

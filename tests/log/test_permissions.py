@@ -112,7 +112,7 @@ def test_folders_that_were_put_aside_are_private_too(tmp_path: Path, name: str) 
     assert (mode(folder), mode(folder / "a.log")) == (0o750, 0o640)
 
 
-def test_what_is_not_the_logs_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "home"
     other.mkdir()
     (tmp_path / "notes.txt").touch()

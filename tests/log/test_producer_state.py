@@ -78,7 +78,7 @@ def test_a_newer_epoch_begins_at_zero_and_shuts_the_older_one_out():
     assert refusal(producers, 0, epoch=1, delta=4) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_what_was_added_since_the_last_settlement_is_undone():
+def test_additions_since_the_last_settlement_are_undone():
     producers = ProducerStates()
     add(producers, 0, 5)
     before = producers.items()

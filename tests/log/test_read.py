@@ -95,7 +95,7 @@ def test_a_reader_that_goes_on_where_it_stopped_gets_everything_once(store):
     assert offsets(all_records(log, max_bytes=1_000)) == list(range(200))
 
 
-def test_what_was_found_once_is_found_again_after_more_was_written(log):
+def test_a_cached_position_is_valid_after_further_writes(log):
     fill(log, 3)
     assert len(log.read(1, 10_000, min_one_batch=True)) == 200
     fill(log, 2)

@@ -44,7 +44,7 @@ def test_everything_that_was_committed_is_there_after_a_kill(store, where, tmp_p
     assert recovery.scanned_bytes == 6_000
 
 
-def test_what_was_staged_only_is_not_there_after_a_kill(log, where, tmp_path):
+def test_staged_batches_are_gone_after_a_kill(log, where, tmp_path):
     append(log, batch(b"a"))
     log.stage(batch(b"b"), now_wall_ms=NOW)
     _, _, log = restart(where, tmp_path)

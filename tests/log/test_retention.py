@@ -124,7 +124,7 @@ def test_a_slice_of_a_segment_that_went_is_still_sent(store):
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_what_went_is_not_back_after_a_kill(store, where, tmp_path):
+def test_deleted_segments_are_not_back_after_a_kill(store, where, tmp_path):
     thirty_five(store, retention_bytes=1_500)
     store.retention(NOW)
     restarted, _ = open_store(after_kill(where, tmp_path / "killed"))

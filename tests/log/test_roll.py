@@ -83,7 +83,7 @@ def test_offsets_stay_within_four_bytes_of_the_base(store):
     assert bases(log) == [0, 2**31]
 
 
-def test_what_is_staged_before_the_roll_stays_in_the_segment_before(store):
+def test_batches_staged_before_the_roll_stay_in_the_segment_before(store):
     log = make(store, segment_bytes=200)
     staged = [log.stage(sized(100), now_wall_ms=NOW) for _ in range(5)]
     assert log.high_watermark == 4

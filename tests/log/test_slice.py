@@ -202,7 +202,7 @@ def test_a_log_s_slices_arrive(tmp_path, pair, way):
     store.close()
 
 
-def test_what_was_just_written_can_be_read_without_the_disk(file, transfer):
+def test_just_written_bytes_can_be_read_without_the_disk(file, transfer):
     assert FileSlice(file, 0, len(CONTENT), transfer).is_cached() in (True, None)  # None: a tmpfs cannot tell
     assert EMPTY.is_cached() is True
 

@@ -252,7 +252,7 @@ def test_a_small_slice_that_must_be_found_is_looked_at_once(
         (2_999_999, 3_000_000),
     ],
 )
-def test_what_is_promised_ends_a_mebibyte_behind_what_is_cached(
+def test_promised_bytes_end_a_mebibyte_behind_cached_ones(
     where: Path, monkeypatch: pytest.MonkeyPatch, cached_to: int, promised: int
 ) -> None:
     store, _ = open_store(where)

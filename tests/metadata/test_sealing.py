@@ -351,7 +351,7 @@ def test_a_key_of_another_length_is_refused(path: Path, tmp_path: Path, length: 
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device", "text"])
-def test_what_is_no_key_file_is_refused_and_not_waited_for(path: Path, tmp_path: Path, kind: str) -> None:
+def test_a_path_of_no_key_file_is_refused_and_not_waited_for(path: Path, tmp_path: Path, kind: str) -> None:
     key = tmp_path / "key"
     if kind == "folder":
         key.mkdir()

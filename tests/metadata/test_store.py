@@ -187,7 +187,7 @@ def test_a_second_broker_on_the_same_directory_is_refused(path: Path, store: Met
     store.commit([limit("1")], EVE, 2_000)
 
 
-def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+def test_a_file_of_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be looked at" * 100)
     before = path.read_bytes()
     with pytest.raises(MetadataUnusable):

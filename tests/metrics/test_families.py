@@ -58,7 +58,7 @@ def test_a_long_family_is_written_in_parts_and_loses_no_line() -> None:
     assert len(parse(b"".join(written).decode())["a"].samples) == count
 
 
-def test_what_a_client_calls_itself_cannot_leave_its_quotes() -> None:
+def test_a_client_id_cannot_leave_its_quotes() -> None:
     name = 'a"} 1\nevil 2 \\ \u2028 \ud800'
     family = FamilySamples("m", "two\nlines \\", Kind.GAUGE, [Sample((("client_id", name),), 1.0)])
     text = render([family]).decode()

@@ -39,7 +39,7 @@ def test_the_table_is_the_function() -> None:
 
 
 @pytest.mark.parametrize("n", [2**40 - 1, 2**40, 2**40 + 1, 2**70])
-def test_what_has_more_than_forty_bits_is_in_the_last_bucket(n: int) -> None:
+def test_values_of_more_than_forty_bits_are_in_the_last_bucket(n: int) -> None:
     assert bucket_of(n) == BUCKETS - 1
 
 

@@ -42,6 +42,6 @@ def test_a_page_is_read() -> None:
         HEAD.format("counter") + "f -1\n",
     ],
 )
-def test_what_the_format_does_not_allow_is_refused(page: str) -> None:
+def test_invalid_pages_are_refused(page: str) -> None:
     with pytest.raises(ValueError):
         parse(page)

@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from broker.metrics.rate import WINDOW_NS, CounterRate, Meter, Rate, SimpleRate
-from broker.metrics.window import Window
+from broker.metrics.rate import WINDOW_NS, CounterRate, Meter, Rate, SimpleRate, Window
 
 START = 1_700_000_000_000
 

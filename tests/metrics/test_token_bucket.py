@@ -2,8 +2,7 @@
 
 import pytest
 
-from broker.metrics.rate import TokenBucket
-from broker.metrics.window import Window
+from broker.metrics.rate import TokenBucket, Window
 
 START = 1_700_000_000_000
 
@@ -24,7 +23,7 @@ def test_refills_then_spends():
     assert tokens.throttle_ms(START + 4_000) == 1_000
 
 
-def test_what_is_given_back_never_exceeds_the_burst():
+def test_returned_tokens_never_exceed_the_burst():
     tokens = bucket(5, samples=10, window_s=2)
     tokens.record(-60, START)
     assert tokens.measure(START) == 100

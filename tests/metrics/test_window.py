@@ -4,7 +4,7 @@ from math import isnan
 
 import pytest
 
-from broker.metrics.window import Avg, Max, SampledStat, Window
+from broker.metrics.rate import Avg, Max, SampledStat, Window
 
 START = 1_700_000_000_000
 TWO_SECONDS = Window(samples=2, window_ms=1_000)

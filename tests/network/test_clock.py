@@ -67,7 +67,7 @@ def test_a_window_is_a_second_at_least_and_the_last_whole_one_is_reported(works:
     assert thread.runs(works=works) == share
 
 
-def test_what_came_before_the_loop_ran_does_not_count() -> None:
+def test_time_before_the_loop_ran_does_not_count() -> None:
     thread = Thread()
     assert thread.runs(works=100 * WINDOW_NS) == 1.0
     assert thread.runs(works=WINDOW_NS // 2, waits=WINDOW_NS // 2) == 0.5

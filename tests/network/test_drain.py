@@ -74,7 +74,7 @@ async def test_a_member_that_waits_is_sent_to_look_for_its_coordinator(tmp_path:
         assert await client.is_closed()
 
 
-async def test_what_is_in_hand_is_answered_and_found_again(tmp_path: Path) -> None:
+async def test_requests_in_hand_are_answered_and_their_records_found_again(tmp_path: Path) -> None:
     """A hundred clients whose requests have been sent at the moment of the stop: an answer is a promise."""
     async with running_broker(tmp_path) as broker:
         await connected(broker)

@@ -22,8 +22,8 @@ from tests.network.test_failures import (
     Unforeseen,
     asked_before,
     counted,
+    delayed_fetch,
     of_victim,
-    parked_fetch,
     scene_in,
 )
 
@@ -36,7 +36,7 @@ async def test_an_answer_that_fails_when_a_fetch_expires_is_an_error_of_its_own(
     async def act(scene: Scene) -> None:
         client, other = await scene.connect(), await scene.broker.connect("other")
         for each in (client, other):
-            await each.send(parked_fetch(), 11)
+            await each.send(delayed_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
         scene.break_once(PendingFetch, "response", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
@@ -56,7 +56,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
     async def act(scene: Scene) -> None:
         client, *others = [await scene.connect(), *[await scene.broker.connect(f"o{n}") for n in range(3)]]
         for each in (client, *others):
-            await each.send(parked_fetch(), 11)
+            await each.send(delayed_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
         scene.break_once(PendingFetch, "response", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)

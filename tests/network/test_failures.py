@@ -201,7 +201,7 @@ async def breaks_interest(scene: Scene) -> WireClient:
     scene.break_once(Selector, "set_interest", second_is_victims)
     with suppress(trio.BrokenResourceError):  # muted, so that the second makes epoll look away
         for _ in range(3):
-            await client.send(parked_fetch(), 11)
+            await client.send(delayed_fetch(), 11)
             await wait_all_tasks_blocked(0.001)
     return client
 
@@ -298,7 +298,7 @@ CLOSES: dict[str, tuple[Breaks, Place | None]] = {
 """Steps that end the connection."""
 
 
-def parked_fetch() -> FetchRequest:
+def delayed_fetch() -> FetchRequest:
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
     topics = [FetchTopic("empty", partitions=[partition])]
     return FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=1_000, topics=topics, session_epoch=-1)
@@ -425,7 +425,7 @@ async def test_a_failed_close_of_the_socket_leaves_the_other_steps(
 
 
 @pytest.mark.parametrize("mode", ["kip", "kafka"])
-async def test_a_parked_socket_whose_look_fails_is_closed(
+async def test_a_throttled_socket_whose_check_fails_is_closed(
     scene_in: Any, mock_clock: MockClock, mode: str
 ) -> None:
     async def act(scene: Scene) -> None:
@@ -710,12 +710,12 @@ async def test_without_acknowledgement_a_failed_produce_ends_its_connection(
     await scene_in(act)
 
 
-async def test_a_parked_fetch_that_fails_does_not_fail_the_append_that_woke_it(
+async def test_a_delayed_fetch_that_fails_does_not_fail_the_append_that_woke_it(
     scene_in: Any, mock_clock: MockClock
 ) -> None:
     async def act(scene: Scene) -> None:
         client = await scene.connect()
-        await client.send(parked_fetch(), 11)
+        await client.send(delayed_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
         (operation,) = [
             channel.waiting for channel in scene.broker.server.socket_server.channels() if channel.waiting
@@ -734,12 +734,12 @@ async def test_a_parked_fetch_that_fails_does_not_fail_the_append_that_woke_it(
     await scene_in(act)
 
 
-async def test_a_parked_fetch_whose_check_fails_does_not_fail_the_append_either(
+async def test_a_delayed_fetch_whose_check_fails_does_not_fail_the_append_either(
     scene_in: Any, mock_clock: MockClock
 ) -> None:
     async def act(scene: Scene) -> None:
         client = await scene.connect()
-        await client.send(parked_fetch(), 11)
+        await client.send(delayed_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
         scene.break_once(DelayedFetch, "is_ready")
         producer = await scene.broker.connect("producer")

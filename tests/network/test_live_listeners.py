@@ -260,7 +260,7 @@ async def test_validating_only_opens_no_port(broker: RunningBroker) -> None:
         ),
     ],
 )
-async def test_what_does_not_fit_is_refused(
+async def test_contradictory_settings_are_refused(
     broker: RunningBroker, settings: dict[str, str | None], resource: str, words: str
 ) -> None:
     code, message = await alter_through(await broker.connect(), settings, resource)
@@ -327,7 +327,7 @@ async def test_the_mechanisms_of_a_login_change_for_all_listeners_and_for_one(tm
         assert await offered() == ["PLAIN"]
 
 
-async def test_what_was_changed_holds_after_a_restart(tmp_path: Path) -> None:
+async def test_changed_listeners_hold_after_a_restart(tmp_path: Path) -> None:
     settings = (f"listener.security.protocol.map={MAP}",)
     async with running_broker(tmp_path, *settings) as broker:
         assert await alter_through(await broker.connect(), {"listeners": BOTH}) == (0, None)

@@ -117,7 +117,7 @@ async def test_a_partition_moves_while_it_is_written_to_and_read(
     await produce(client, 20)
     reader = await broker.connect()
     partition = FetchPartition(0, fetch_offset=40, partition_max_bytes=100_000)
-    parked = FetchRequest(
+    delayed = FetchRequest(
         max_wait_ms=60_000,
         min_bytes=1,
         max_bytes=1_000_000,
@@ -128,7 +128,7 @@ async def test_a_partition_moves_while_it_is_written_to_and_read(
     )
     await move(client, tmp_path / "b")
     await produce(client, 20)
-    await reader.send(parked, 11)
+    await reader.send(delayed, 11)
     await until(has_moved(broker, tmp_path / "b" / "events-0"))
     await produce(client)
     _, answer = await reader.receive(1, 11)
@@ -137,7 +137,7 @@ async def test_a_partition_moves_while_it_is_written_to_and_read(
     # Cached or not, the next request finds the records where they are now.
     for offset in range(41):
         partition.fetch_offset = offset
-        answer = await reader.ask(parked, 11)
+        answer = await reader.ask(delayed, 11)
         assert len(answer.responses[0].partitions[0].records) > 10_000
 
 

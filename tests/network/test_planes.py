@@ -169,7 +169,7 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
         await client.receive(ApiKey.DESCRIBE_CLUSTER, 0)
 
 
-async def test_what_waits_on_one_plane_is_woken_from_another(broker: RunningBroker) -> None:
+async def test_a_fetch_that_waits_on_one_plane_is_woken_from_another(broker: RunningBroker) -> None:
     reader = await connect_to(broker, "PLANE")
     assert (await reader.ask(create_topic(), 5)).topics[0].error_code == 0
     topic = FetchTopic("events", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)])

@@ -40,7 +40,7 @@ async def test_acks_are_all_one_or_none(broker: RunningBroker, acks: int, expect
     assert await code(client, produce_request(batch_of(b"x"), acks=acks)) is expected
 
 
-async def test_what_does_not_exist_is_not_made(broker: RunningBroker) -> None:
+async def test_produce_creates_no_topic_or_partition(broker: RunningBroker) -> None:
     client = await broker.connect()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await code(client, produce_request(batch_of(b"x"), topic="nowhere")) is unknown

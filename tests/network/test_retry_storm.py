@@ -173,7 +173,7 @@ async def test_a_fetch_waits_no_longer_than_it_said_it_would(
     assert await is_answered_after(mock_clock, client, delay_ms)
 
 
-async def test_what_succeeds_is_never_delayed_and_repeats_itself_as_before(
+async def test_successes_are_never_delayed_and_may_repeat(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await alter(broker, automq_retry_storm_backoff_enabled="true")

@@ -205,7 +205,7 @@ async def test_nothing_but_the_token_is_heard_during_a_renewal(
     assert log_texts(caplog) == ["ApiVersions during re-authentication"]
 
 
-async def test_what_is_sent_behind_the_token_is_answered_after_it(broker: RunningBroker) -> None:
+async def test_requests_sent_behind_the_token_are_answered_after_it(broker: RunningBroker) -> None:
     client = await logged_in(broker)
     renewal = encoded(SaslHandshakeRequest("PLAIN"), 1, 3)
     renewal += encoded(SaslAuthenticateRequest(b"\0alice\0secret"), 2, 4)

@@ -67,7 +67,7 @@ async def test_without_a_subscription_nothing_is_wanted(tmp_path: Path, mock_clo
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-async def test_what_a_client_says_is_what_prometheus_reads(
+async def test_prometheus_reads_the_metrics_that_a_client_pushes(
     broker: RunningBroker, mock_clock: MockClock, codec: Codec
 ) -> None:
     client = await broker.connect("orders")

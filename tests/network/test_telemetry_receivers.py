@@ -106,7 +106,7 @@ async def test_after_a_push_that_took_long_the_next_one_waits_for_as_long(
     assert await push(clients[2], subscription[2], payload) == NONE
 
 
-async def test_what_an_instance_said_that_is_forgotten_meanwhile_is_not_remembered(
+async def test_metrics_of_an_instance_forgotten_meanwhile_are_not_kept(
     broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released, export = threading.Event(), pushes.export

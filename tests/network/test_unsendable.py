@@ -77,7 +77,7 @@ async def test_an_answer_without_a_connection_is_warned_about_and_measured(
 
 
 @pytest.mark.parametrize("outcome", [NoResponse(), Hangup("enough")])
-async def test_what_would_send_nothing_is_not_warned_about(
+async def test_a_response_without_bytes_causes_no_warning(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, outcome: Outcome
 ) -> None:
     """Kafka warns only in sendResponse: not for NoOpResponse and CloseConnectionResponse."""

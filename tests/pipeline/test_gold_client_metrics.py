@@ -104,7 +104,7 @@ def test_a_total_that_falls_has_started_anew_unless_it_may_fall(spark):
     assert [row[1] for row in increases(spark, *points, is_monotonic=False)] == [0.0, -47.0, 1.0]
 
 
-def test_what_came_more_than_a_day_before_the_first_word_is_in_no_minute(spark):
+def test_an_increase_of_more_than_a_day_before_the_first_value_is_in_no_minute(spark):
     for start, increase in ((-DAY_S, 9.0), (-DAY_S - 0.001, 0.0)):
         assert increases(spark, number(0, 9, start=start)) == [("11:59", increase, 9.0, 1)]
 

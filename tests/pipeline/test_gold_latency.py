@@ -45,7 +45,7 @@ def test_every_pair_is_counted_once(rows):
     assert len(made) == 1 + (rows > -(-BATCH_ROWS // 1_000) * 1_000)
 
 
-def test_what_is_no_pair_of_numbers_is_passed_over():
+def test_invalid_pairs_are_skipped():
     found, _ = added_up(batch([("a", 1, [[1], [], [1, 2, 3], None, [None, 2], [3, None], [5, 6]], [[1]])]))
     assert found == {("a", 1, "first", 5): 6}
 

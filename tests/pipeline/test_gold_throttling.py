@@ -12,7 +12,7 @@ from tests.pipeline.events import rows_of, taken, throttle
 COLUMNS = ("client_id", "waited", "sent_early", "early_share", "obeys")
 
 
-def test_what_throttles_have_shown_is_added_up_by_client_and_software(spark):
+def test_throttle_observations_are_added_up_by_client_and_software(spark):
     rd, java = {"software_name": "librdkafka"}, {"software_name": "apache-kafka-java"}
     events = [
         throttle(1, waited=0, sent_early=1, **rd),

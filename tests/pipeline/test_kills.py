@@ -129,7 +129,7 @@ def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
     assert contents(tmp_path) == undisturbed.tables
 
 
-def test_what_is_compared_is_every_table(undisturbed):
+def test_every_table_is_compared(undisturbed):
     assert set(undisturbed.tables) == {table.path for table in ALL}
     assert all(undisturbed.tables.values())
 

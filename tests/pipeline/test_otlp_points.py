@@ -143,7 +143,7 @@ def test_random_bytes_never_raise():
         (histogram("h", distribution(0, flags=1, count=0)), None),
     ],
 )
-def test_what_is_wrong_with_a_point_is_reported(metric, why):
+def test_an_invalid_point_is_reported_with_its_reason(metric, why):
     assert reason(metric) == why
 
 
@@ -198,7 +198,7 @@ def test_a_push_of_too_many_points_is_quarantined_whole():
     assert whole_reason(payload(gauge("g", *[number(0)] * (MAX_POINTS + 1)))) == "too many points"
 
 
-def test_what_would_be_repeated_with_each_point_has_a_bound():
+def test_texts_repeated_with_each_point_are_bounded():
     fits = {"r": "x" * (MAX_SHARED_BYTES - 20)}
     assert taken(payload(gauge("g", number(0)), **fits)).refusals == []
     over = {"r": "x" * MAX_SHARED_BYTES}

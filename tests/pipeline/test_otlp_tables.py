@@ -84,7 +84,7 @@ def test_a_point_has_the_columns_of_the_clickhouse_exporter_and_its_client(spark
     ]
 
 
-def test_what_is_wrong_with_a_push_is_reported_and_it_is_kept_as_it_came(spark):
+def test_a_wrong_push_is_reported_and_kept_as_it_came(spark):
     good = payload(gauge("g", number(0)))
     half = payload(gauge("g", number(0), number(0, float("nan"))))
     pushes = [

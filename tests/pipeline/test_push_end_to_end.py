@@ -33,7 +33,7 @@ def broker(tmp_path):
 
 
 @pytest.mark.endtoend
-def test_what_clients_push_is_what_prometheus_rest_and_spark_say(spark, warehouse, broker):
+def test_prometheus_rest_and_spark_agree_with_the_pushes(spark, warehouse, broker):
     producer = Producer({"bootstrap.servers": broker.plain, "client.id": "rd"})
     producer.produce("t", b"x" * 100)
     assert producer.flush(10) == 0

@@ -89,7 +89,7 @@ def test_a_snapshot_is_no_change(spark):
     ]
 
 
-def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
+def test_the_pipeline_reads_the_quota_events_of_the_broker(spark):
     entity = (("user", "alice"), ("client-id", None))
 
     def image(version, *limits, shadow=False):

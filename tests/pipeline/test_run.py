@@ -34,7 +34,7 @@ def test_tables_are_for_their_owner_and_group_only(taken):
     assert len({each.suffix for each in taken.root.rglob("*") if each.is_file()}) > 2
 
 
-def test_what_is_quarantined_is_counted_by_topic_and_reason(spark, taken):
+def test_quarantined_events_are_counted_by_topic_and_reason(spark, taken):
     assert list(quarantined(Warehouse(spark, str(taken.root)))) == [
         ("__weir_client_telemetry", "Value is not a number", 1),
         ("__weir_client_telemetry", "not OTLP metrics", 1),
@@ -113,7 +113,7 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     assert warehouse.files.names(DUE) == []
 
 
-def test_what_is_added_comes_once_and_its_version_is_noted(spark, warehouse):
+def test_added_events_come_once_and_their_version_is_noted(spark, warehouse):
     one, two = (raw(spark, [record(THROTTLES, at, throttle(1)) for at in range(most)]) for most in (1, 2))
     pipeline = Pipeline(warehouse)
     pipeline.take(one, 0)
@@ -146,7 +146,7 @@ def test_an_addition_that_died_is_taken_further_before_days_are_made(spark, ware
     ]
 
 
-def test_what_was_only_put_together_anew_was_not_added(spark, warehouse):
+def test_compacted_files_are_not_added_again(spark, warehouse):
     pipeline = Pipeline(warehouse)
     for at in range(2):
         pipeline.add(raw(spark, [record(THROTTLES, at, throttle(1))]))

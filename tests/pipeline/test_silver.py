@@ -16,7 +16,7 @@ def reasons(spark, topic, values):
     return [row["reason"] for row in sorted(found)]
 
 
-def test_what_is_wrong_with_an_event_is_reported(spark):
+def test_an_invalid_event_is_reported_with_its_reason(spark):
     good = request(0)
     cases = [
         (good, None),
@@ -91,7 +91,7 @@ def test_a_node_that_is_not_a_number_matches_no_node(spark):
     assert rows_of(frame, "node") == [(None,)]
 
 
-def test_what_is_refused_is_kept_as_it_came(spark):
+def test_refused_events_are_kept_as_they_came(spark):
     opened = silver.parse_events(
         raw(spark, [record(REQUESTS, 3, b"?"), record(REQUESTS, 4, request(0))]), REQUESTS
     )

@@ -91,7 +91,7 @@ def test_a_quota_below_the_use_limits_to_its_value_and_one_above_throttles_no_cl
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_requests(quotas, seed):
+def test_throttles_agree_with_the_brokers_own_quotas(quotas, seed):
     dice = random.Random(seed)
     sizes = [dice.choice([0, 300, 900, 2_500, 20_000]) for _ in range(120)]
     load = [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from broker.control.rows.upstream import GatewayRow, GatewayTraffic
 from broker.metrics.families import render
-from broker.prometheus.gateways import PREFIX, gateway_families
+from broker.prometheus.upstream import GATEWAYS, gateway_families
 from tests.prometheus.test_page import ROW
 from tests.support.prometheus import parse
 
@@ -19,7 +19,7 @@ ROWS = (
 def test_every_name_is_documented() -> None:
     promised = ROW.findall(DOCUMENT.read_text(encoding="utf-8"))
     names = [family.name for family in gateway_families(ROWS)]
-    assert names == [name for name in promised if name.startswith(f"{PREFIX}_")]
+    assert names == [name for name in promised if name.startswith(f"{GATEWAYS}_")]
 
 
 def test_each_gateway_has_its_series() -> None:
@@ -31,7 +31,7 @@ def test_each_gateway_has_its_series() -> None:
         "bytes_out_total": (9_000, 90_000),
         "requests_total": (77, 770),
     }.items():
-        family = page[f"{PREFIX}_{name}"]
+        family = page[f"{GATEWAYS}_{name}"]
         assert (family.value(gateway="1-aa"), family.value(gateway="2-bb")) == values
 
 

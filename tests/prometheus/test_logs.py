@@ -58,7 +58,7 @@ def fetch(*partitions: int) -> FetchRequest:
     )
 
 
-async def test_what_is_produced_and_fetched_is_counted_by_topic(
+async def test_produced_and_fetched_bytes_are_counted_by_topic(
     broker: RunningBroker, client: WireClient
 ) -> None:
     for partition in (0, 1, 0, 0):  # the last ones from the request cache
@@ -82,7 +82,7 @@ async def test_a_consumer_on_the_fast_path_counts_too(broker: RunningBroker, cli
     assert total(broker, "totalfetchrequests", topic="events") == 3
 
 
-async def test_what_is_refused_is_a_failed_append(broker: RunningBroker, client: WireClient) -> None:
+async def test_a_refused_batch_is_a_failed_append(broker: RunningBroker, client: WireClient) -> None:
     broken = bytearray(BATCH)
     broken[-1] ^= 1
     answer = await client.ask(produce_request(broken), 9)
@@ -105,7 +105,7 @@ async def test_a_deleted_topic_stays_in_the_sum(broker: RunningBroker, client: W
     assert total(broker, "messagesin") == 6
 
 
-async def test_what_was_there_before_the_start_did_not_come_in(tmp_path: Path) -> None:
+async def test_records_from_before_the_start_did_not_come_in(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         await client.ask(create_topic(), 5)
@@ -117,7 +117,7 @@ async def test_what_was_there_before_the_start_did_not_come_in(tmp_path: Path) -
         assert total(broker, "bytesin", topic="events") == len(BATCH)
 
 
-async def test_what_retention_removes_did_come_in(tmp_path: Path) -> None:
+async def test_records_that_retention_removes_did_come_in(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         await client.ask(create_topic(), 5)

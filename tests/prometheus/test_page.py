@@ -79,7 +79,7 @@ async def test_no_family_is_reported_in_two_pieces(tmp_path: Path) -> None:
         assert parse(render(broker.server.prometheus.families()).decode())
 
 
-async def test_what_a_dashboard_of_requests_shows(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_the_page_has_the_metrics_of_a_request_dashboard(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         await busy(broker)
         page = parse(broker.server.prometheus.page())

@@ -88,7 +88,7 @@ def test_a_list_of_structs() -> None:
     assert most == AT_ONCE and alive == [0]
 
 
-def test_what_suspended_work_holds_is_found_in_every_generator_of_it() -> None:
+def test_locals_of_suspended_work_are_found_in_each_of_its_generators() -> None:
     def inner(message: MetadataRequest) -> Iterator[None]:
         seen = {1}
         yield

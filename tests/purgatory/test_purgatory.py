@@ -231,7 +231,7 @@ def looks_per_operation(pending: int) -> float:
     return Counted.looks / 2_000
 
 
-def test_what_an_operation_costs_does_not_depend_on_how_many_wait():
+def test_the_cost_of_an_operation_does_not_depend_on_how_many_wait():
     assert looks_per_operation(100_000) == looks_per_operation(10) < 20
 
 

@@ -54,7 +54,7 @@ def test_connections_of_one_client_are_one_account() -> None:
     assert len(accounts) == 2
 
 
-def test_what_was_booked_is_not_booked_again() -> None:
+def test_booked_requests_are_not_booked_again() -> None:
     accounts, connection = Accounts(), Connection()
     connection.does(100)
     accounts.update([connection], BEGIN)
@@ -67,7 +67,7 @@ def test_what_was_booked_is_not_booked_again() -> None:
     assert account(accounts).last_active_ms == BEGIN + 2_000
 
 
-def test_what_a_connection_did_after_the_last_look_is_booked_when_it_closes() -> None:
+def test_requests_since_the_last_update_are_booked_at_the_close() -> None:
     accounts, connection = Accounts(), Connection()
     connection.does(100)
     accounts.update([connection], BEGIN)
@@ -197,7 +197,7 @@ def test_each_stretch_has_what_was_counted_in_it() -> None:
 
 
 @pytest.mark.parametrize(("later", "left"), [(INTERVALS - 1, 7), (INTERVALS, 0), (10 * INTERVALS, 0)])
-def test_what_is_older_than_the_ring_is_gone(later: int, left: int) -> None:
+def test_counts_older_than_the_ring_are_gone(later: int, left: int) -> None:
     recent = RecentCounts(1, START)
     recent.add((7,), START)
     rows = recent.rows(START + later * INTERVAL_MS)

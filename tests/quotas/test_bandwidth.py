@@ -7,8 +7,7 @@ from sys import float_info
 
 import pytest
 
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
@@ -224,7 +223,7 @@ def test_the_bound_itself_is_allowed_and_a_wait_that_rounds_to_nothing_is_none(s
     assert scene.record("userA", "c", value) == wait_ms
 
 
-def test_what_is_taken_back_leaves_the_usage_as_it_was(scene):
+def test_unrecorded_bytes_leave_the_usage_as_it_was(scene):
     scene.limit("userA", None, 500)
     assert scene.record("userA", "c", 4_000) == 0
     assert scene.record("userA", "c", 2_000) == 2_000
@@ -261,7 +260,7 @@ def test_a_wait_that_no_reply_can_carry_is_the_longest_one_it_can(scene):
         *((1_000, 40_000), (999, 40_040), (500, 80_000)),
     ],
 )
-def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, left_ms):
+def test_the_rest_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, left_ms):
     """60,000 bytes are 6,000 a second, 50 s too many for 1,000; 10 s later the debt is 40,000. A limit
     that allows the usage, or no limit, ends the throttle at once.
     """

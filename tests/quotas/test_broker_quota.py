@@ -10,8 +10,7 @@ from sys import float_info
 import pytest
 
 from broker.config.sections import BrokerQuotaConfig
-from broker.metrics.quota import throttle_time_ms
-from broker.metrics.window import Window
+from broker.metrics.rate import Window, throttle_time_ms
 from broker.quotas.broker_quota import BrokerQuota
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import BrokerWide, Entity
@@ -134,7 +133,7 @@ def test_the_page_cache_is_not_queried_unless_slow_fetches_are_limited(config, m
     assert quota_of(config).measures_slow_fetches is measures
 
 
-def test_what_is_not_sent_is_taken_back_but_that_it_was_a_request():
+def test_unsent_bytes_are_taken_back_but_the_request_counts():
     quota = quota_of(ENABLED)
     quota.record_fetch(ANNE, "app", 5_000, 0, is_slow=True)
     quota.unrecord_fetch(ANNE, "app", 5_000, 0, is_slow=True)

@@ -104,7 +104,7 @@ def test_a_lower_limit_cuts_what_was_saved_up_to_its_burst(scene):
 
 
 @pytest.mark.parametrize("other", [None, QUOTA])
-def test_what_was_spent_is_owed_over_a_time_without_a_limit(scene, other):
+def test_spent_tokens_are_owed_over_a_time_without_a_limit(scene, other):
     """Whether or not other clients have a rule meanwhile."""
     scene.limit(None, "other", other)
     scene.record(*CLIENT, 20_000)
@@ -172,7 +172,7 @@ def test_a_client_that_is_over_a_new_rule_already_begins_with_an_empty_bucket():
         assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
 
 
-def test_what_is_shown_as_observed_is_over_the_bound_by_the_wait():
+def test_the_observed_rate_is_over_the_bound_by_the_wait():
     quota = manager()
     throttle = quota.record(*CLIENT, 3_000, BASE_MS)
     assert throttle is not None

@@ -140,7 +140,7 @@ def test_a_throttled_client_waits_for_what_is_left_under_the_limit_that_is_answe
     assert scene.manager.throttled.pop_expired(scene.clock.ms()) is token
 
 
-def test_what_fits_into_the_windows_is_of_the_callbacks_limit(scene: CustomScene) -> None:
+def test_the_space_in_the_windows_is_of_the_callbacks_limit(scene: CustomScene) -> None:
     scene.callback.limits["red"] = 1_000
     assert scene.manager.max_value_in_window("red-1", "a", scene.clock.ms()) == 10_000
     assert scene.manager.max_value_in_window("blue-1", "a", scene.clock.ms()) > 1e300

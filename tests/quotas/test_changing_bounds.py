@@ -264,9 +264,7 @@ def test_a_client_that_goes_to_a_rule_of_their_own_takes_along_their_share_of_th
 
 
 @pytest.mark.parametrize(("used", "wait_ms"), [(1_000, 0), (5_000, 0), (5_001, 1), (9_000, 2_000)])
-def test_what_was_used_beyond_the_limit_goes_along_to_another_rule_and_nothing_else(
-    used: int, wait_ms: int
-) -> None:
+def test_only_use_beyond_the_limit_moves_to_another_rule(used: int, wait_ms: int) -> None:
     """5,000 are allowed in 5 s. A client that used no more starts under the other rule as in Kafka."""
     manager = manager_of("paced", QuotaKind.PRODUCE)
     manager.set_bound("alice", None, 1_000, BASE_MS)
@@ -308,7 +306,7 @@ def test_request_time_is_waited_for_one_window_at_most_under_any_limit(
     assert left_ms(manager, BASE_MS) == min(left, 1_000)
 
 
-def test_what_is_left_of_a_wait_for_mutations_is_repaid_under_the_changed_limit() -> None:
+def test_the_rest_of_a_wait_for_mutations_is_repaid_under_the_changed_limit() -> None:
     manager = MutationQuotaManager()
     client = Connection(principal="alice", client_id="app")
     manager.set_bound("alice", None, 1, BASE_MS)

@@ -184,7 +184,7 @@ def test_asked_for_exactly_each_is_found_alone(entity):
         (("client-id", "client-id-3"),),
     ],
 )
-def test_what_is_not_stored_is_not_found(pairs):
+def test_an_absent_entity_is_not_found(pairs):
     assert found(*(named(kind, name) for kind, name in pairs), strict=True) == []
 
 
@@ -244,7 +244,7 @@ def test_open_and_closed_filters_find_as_many_as_kafka(components, strict, count
         ([Component("user", 3)], ErrorCode.INVALID_REQUEST, "Unknown match type 3"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_kafkas_words(components, code, message):
+def test_an_invalid_filter_is_refused_with_kafkas_words(components, code, message):
     with pytest.raises(ApiError) as refusal:
         EntityFilter(components, strict=False)
     assert refusal.value.code is code

@@ -4,7 +4,7 @@ import pytest
 
 from broker.clock import BASE_MS
 from broker.metrics.families import render
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.connection_rates import Addresses, IpRates, canonical_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany
 from broker.quotas.entity import DEFAULT, Entity

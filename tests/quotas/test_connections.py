@@ -8,8 +8,7 @@ from heapq import heappop, heappush
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.quota import INT_MAX
-from broker.metrics.window import Window
+from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import ANY_ADDRESS
 from broker.quotas.connections import (
     BURST_MS,
@@ -170,7 +169,7 @@ def test_an_override_holds_for_its_address_alone_and_0_lets_no_other_client_in()
     assert admit(quotas, address=ELSEWHERE) == TooMany(0)
 
 
-def test_what_is_released_must_have_entered() -> None:
+def test_only_an_entered_connection_can_be_released() -> None:
     quotas = quotas_of()
     assert admit(quotas) is None
     with pytest.raises(ValueError, match=ELSEWHERE):
@@ -366,7 +365,7 @@ def test_z19_the_default_is_not_the_rate_of_the_whole_broker_and_0_0_0_0_is_wher
     assert [admit(kafka, address=address) for address in addresses] == [None] * 10
 
 
-def test_a_parked_connection_is_looked_at_again_without_another_wait() -> None:
+def test_a_throttled_connection_is_checked_again_without_another_wait() -> None:
     """KIP-612's re-check: accepted within the rate, delayed over it, refused without a slot."""
     quotas = quotas_of(creation_rate=2)
     listener, address = quotas.listeners[EXTERNAL], ADDRESSES[EXTERNAL]

@@ -44,7 +44,7 @@ def test_a_class_is_made_and_configured_once(name: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_reported_with_key_value_and_reason(name: str, reason: str) -> None:
+def test_a_wrong_callback_is_reported_with_key_value_and_reason(name: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_callback(name, {})
     assert str(refused.value) == f"{CALLBACK_KEY}={name!r} is not allowed: {reason}"

@@ -4,7 +4,7 @@ import pytest
 
 from broker.clock import BASE_MS
 from broker.errors import ApiError
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.client_quota_requests import validate_alteration
 from broker.quotas.connection_rates import IpRates, counted_address
 from broker.quotas.connections import PER_IP, ConnectionQuotas, Throttled, TooMany

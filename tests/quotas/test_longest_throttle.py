@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.client_quotas import ClientQuotas

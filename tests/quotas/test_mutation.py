@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuota, MutationQuotaManager, throttle_time_for_tokens
@@ -88,7 +88,7 @@ def test_a_burst_is_served_and_the_next_waits_until_the_tokens_are_back(scene):
     assert scene.request(110) == 0
 
 
-def test_what_is_refused_is_not_charged(scene):
+def test_refused_mutations_are_not_charged(scene):
     assert scene.request(110) == 0
     for _ in range(5):
         assert scene.request(1_000) == 1_000

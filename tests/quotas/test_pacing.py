@@ -7,9 +7,8 @@ from itertools import count
 import pytest
 
 from broker.clock import BASE_MS
-from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.bandwidth import Allowance, Pace, RateQuotaManager
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.pacing import Allowance, Pace
 
 MINUTE_MS = 60_000
 
@@ -146,7 +145,7 @@ def test_a_debt_that_a_lower_limit_repays_for_long_is_not_forgotten_meanwhile():
     assert owing.throttle_ms == 1_000
 
 
-def test_what_is_shown_as_observed_is_the_rate_that_asks_for_the_wait():
+def test_the_observed_rate_is_the_one_that_causes_the_wait():
     quota = manager(1_000)
     quota.record("ANONYMOUS", "c", 15_000, BASE_MS)
     throttle = quota.record("ANONYMOUS", "c", 0, BASE_MS + 5_000)

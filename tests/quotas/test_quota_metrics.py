@@ -217,7 +217,7 @@ def test_tags_that_prometheus_spells_alike_are_one_series() -> None:
         ("a:b", "a_b"),
     ],
 )
-def test_what_a_label_cannot_be_called_is_spelt_with_underscores(text: str, name: str) -> None:
+def test_invalid_label_names_get_underscores(text: str, name: str) -> None:
     assert label_name(text) == name
 
 

@@ -5,7 +5,7 @@ import pytest
 from broker.clock import BASE_MS
 from broker.config.sections import ReplicationConfig, TopicThrottles
 from broker.config.sections.replication import ALL_REPLICAS
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.quota_metrics import replication_families
 from broker.quotas.replication import ReplicationQuotaManager, ReplicationQuotas

@@ -100,7 +100,7 @@ def test_a_client_that_is_seen_between_the_steps_counts_as_running_all_the_same(
     assert manager.record("alice", "app", 1, BASE_MS) is not None
 
 
-def test_what_was_used_in_shadow_is_forgotten_however_many_rules_are_enforced() -> None:
+def test_use_in_shadow_is_forgotten_however_many_rules_are_enforced() -> None:
     quotas = ClientQuotas()
     entities = [Entity(client_id=f"client-{number}") for number in range(MANY)]
     marks = [(entity, True) for entity in entities]

@@ -15,8 +15,8 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
 from broker.quotas.quota_metrics import shadow_families, shadow_rule_use
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.shadow import ShadowCount, ShadowTotal
-from broker.quotas.usage import IDLE_MS
+from broker.quotas.table import ShadowTotal
+from broker.quotas.usage import IDLE_MS, ShadowCount
 from broker.steps import finished
 from tests.quotas.scene import Connection, Scene
 from tests.support.clock import ManualClock
@@ -42,9 +42,7 @@ def figures(
 @pytest.mark.parametrize(
     ("size", "expected"), [(9_999, (0, 0, None)), (10_000, (0, 0, None)), (11_000, (1, 1_000, 0))]
 )
-def test_what_breaks_the_limit_is_counted_and_let_through(
-    size: int, expected: tuple[int, int, int | None]
-) -> None:
+def test_violations_are_counted_and_let_through(size: int, expected: tuple[int, int, int | None]) -> None:
     scene = shadowed(RateQuotaManager(QuotaKind.PRODUCE))
     scene.clock = ManualClock(0)
     assert scene.record(*CLIENT, size) == 0
@@ -132,7 +130,7 @@ def test_mutations_are_judged_as_enforcing_would_and_none_is_refused(seed: int) 
     assert 0 < refused < waits
 
 
-def test_what_was_carried_out_although_it_would_have_been_refused_is_in_the_rate() -> None:
+def test_mutations_that_enforcement_would_refuse_are_in_the_rate() -> None:
     manager, now_ms = MutationQuotaManager(), 1_000
     manager.set_bound(*CLIENT, 1)
     manager.set_shadow(*CLIENT, is_shadow=True)

@@ -159,7 +159,7 @@ def test_a_client_that_obeys_and_keeps_five_on_their_way_is_seen_to_send_when_it
     ("arrival", "observed"),
     [(T - MARGIN, 0), (T - MARGIN + 1, 1), (T + CHECK_AFTER_MS, 1), (T + CHECK_AFTER_MS + 1, 0)],
 )
-def test_what_is_sent_when_the_told_time_is_over_was_waited_with(arrival, observed):
+def test_a_request_sent_at_the_end_of_the_throttle_counts_as_waited(arrival, observed):
     script = Script()
     script.throttle((0,) * 10)
     for _ in range(MIN_IN_A_ROW - 1):
@@ -271,7 +271,7 @@ def test_a_verdict_needs_two_and_one_kind_that_prevails(observations, verdict):
     assert record.obeys is verdict
 
 
-def test_what_a_connection_has_shown_holds_for_the_next_one_of_its_client():
+def test_observations_of_a_connection_hold_for_the_next_of_its_client():
     script = Script()
     for _ in range(3):
         script.throttle((500,))
@@ -325,7 +325,7 @@ def test_clients_are_remembered_up_to_a_number_and_those_seen_last():
     assert (names[0], names[-1]) == ("c1", f"c{MAX_CLIENTS}")
 
 
-def test_what_was_seen_is_taken_once_and_the_verdict_stays():
+def test_observations_are_taken_once_and_the_verdict_stays():
     script = Script()
     take = script.throttle_compliance.take_observations
     assert take(script.connection) == (None, 0, 0)

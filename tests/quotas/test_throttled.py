@@ -3,7 +3,7 @@
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import Throttle, ThrottledChannels, longer

@@ -49,7 +49,7 @@ def test_many_short_looks_pay_as_much_as_one_long_one(quotas: UnauthenticatedQuo
     assert refused.index(False) == 99
 
 
-def test_what_was_refused_is_not_counted_and_what_was_received_is(quotas: UnauthenticatedQuotas) -> None:
+def test_refused_frames_are_not_counted_and_received_bytes_are(quotas: UnauthenticatedQuotas) -> None:
     quotas.add_frames(HERE, 100, NOW)
     for _ in range(1_000):
         assert quotas.add_frames(HERE, 1, NOW)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from broker.clock import BASE_MS
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.entity import DEFAULT
 from broker.quotas.table import UNLIMITED, QuotaTable
 from broker.quotas.usage import IDLE_MS, ClientSensor, Usage

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker.clock import BASE_MS
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.user_connections import TooFastOfUser, TooManyOfUser, UserConnections, UserLimit
 from broker.steps import finished
 

@@ -47,18 +47,18 @@ THEIRS = {
 
 @pytest.mark.parametrize("size", [0, 1, 1_000, 65_536, 300_000])
 @pytest.mark.parametrize("name", THEIRS)
-def test_what_other_libraries_write_is_read(name, size):
+def test_data_of_other_libraries_is_decompressed(name, size):
     codec, pack = THEIRS[name]
     assert bytes(decompress(codec, pack(text(size)))) == text(size)
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 300_000])
 @pytest.mark.parametrize("codec", [Codec.NONE, *COMPRESSED])
-def test_what_we_write_we_read(codec, size):
+def test_compressed_data_is_decompressed(codec, size):
     assert bytes(decompress(codec, compress(codec, text(size)))) == text(size)
 
 
-def test_what_we_write_other_libraries_read():
+def test_other_libraries_decompress_our_data():
     data = text(200_000)
     assert gzip.decompress(compress(Codec.GZIP, data)) == data
     assert lz4.frame.decompress(compress(Codec.LZ4, data)) == data
@@ -149,7 +149,7 @@ def test_an_unknown_codec_is_refused():
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
 @pytest.mark.parametrize("size", [1_048_575, 1_048_576, 1_048_577, 20_000_001])
-def test_what_comes_out_in_pieces_is_moved_once_at_most(codec: Codec, size: int) -> None:
+def test_decompressed_pieces_are_moved_once_at_most(codec: Codec, size: int) -> None:
     """A growing `bytearray` copies its content while it holds the interpreter."""
     plain = bytes(range(251)) * (size // 251 + 1)
     out = decompress(codec, compress(codec, plain[:size]))
@@ -199,7 +199,7 @@ def test_one_frame_of_independent_blocks_is_read(
     assert refused(packed[:-1]) and refused(packed + b"\0")
 
 
-def test_what_the_broker_writes_is_read() -> None:
+def test_compressed_data_of_the_broker_is_accepted() -> None:
     assert not refused(bytes(compress(Codec.LZ4, DATA)))
 
 

@@ -90,7 +90,7 @@ def test_only_a_batch_of_few_bytes_is_unpacked_at_once(packed: int, aside: bool)
     assert steps(checking(batch)) == ["unpack"] * aside
 
 
-def test_what_cannot_be_unpacked_is_refused_where_the_records_were_wanted() -> None:
+def test_a_damaged_batch_is_refused_where_its_records_are_needed() -> None:
     batch = batch_of(40_000, codec=Codec.ZSTD)
     batch[-40:] = bytes(40)
     with pytest.raises(ApiError) as caught:

@@ -62,7 +62,7 @@ def verdict(batch: Any, rules: RecordRules = FREE) -> ErrorCode | int:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_clients_write_is_taken(name: str) -> None:
+def test_batches_of_clients_are_accepted(name: str) -> None:
     codec, pack = WRITERS[name]
     batch = packed_as(pack(TEN), codec, 10)
     assert verdict(batch) == TIME

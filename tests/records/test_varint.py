@@ -18,7 +18,7 @@ def written(value: int) -> bytes:
 
 @settings(deadline=None)
 @given(some.integers(LEAST, MOST), some.binary(max_size=3))
-def test_what_is_written_is_read(value, behind):
+def test_written_varints_are_read(value, behind):
     encoded = written(value)
     assert read_varint(encoded + behind, 0) == (value, len(encoded))
 

@@ -29,7 +29,7 @@ def as_records(new: list[NewRecord]) -> list[Record]:
 
 @settings(max_examples=60, deadline=None)
 @given(some_records, some.sampled_from(Codec))
-def test_what_is_built_is_walked(new, codec):
+def test_built_batches_are_walked(new, codec):
     assert list(records(build_batch(new, codec=codec))) == as_records(new)
 
 
@@ -44,7 +44,7 @@ def test_aiokafka_reads_what_is_built(new, codec):
 
 @settings(max_examples=60, deadline=None)
 @given(some_records, some.sampled_from(Codec))
-def test_what_aiokafka_builds_is_walked(new, codec):
+def test_batches_of_aiokafka_are_walked(new, codec):
     builder = DefaultRecordBatchBuilder(2, int(codec), False, -1, -1, -1, 10_000_000)
     for at, each in enumerate(new):
         builder.append(at, each.timestamp, each.key, each.value, list(each.headers))

@@ -72,7 +72,7 @@ def test_a_locked_key_needs_its_password() -> None:
         assert (key, value) == ("upstream.ssl.key.password", "(hidden)")
 
 
-def test_what_cannot_be_used_is_refused_with_its_key(tmp_path: Path) -> None:
+def test_unusable_stores_are_refused_with_their_key(tmp_path: Path) -> None:
     absent = str(tmp_path / "absent.pem")
     only_certificates = str(certificates().authority.certificate)
     assert refusal(config(ssl_truststore_location=absent)) == ("upstream.ssl.truststore.location", absent)

@@ -74,7 +74,7 @@ def test_no_byte_of_a_code_can_be_changed(links: ConsoleLinks) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 74, 75, 76, 1_000])
 @pytest.mark.parametrize("character", ["A", "é", "\ud800", "\0", "+", "="])
-def test_what_is_no_code_is_refused(links: ConsoleLinks, length: int, character: str) -> None:
+def test_invalid_codes_are_refused(links: ConsoleLinks, length: int, character: str) -> None:
     assert not links.redeem(character * length, NOW)
 
 
@@ -99,7 +99,7 @@ def test_only_the_owner_reads_the_key(tmp_path: Path) -> None:
     link_file.close()
 
 
-def test_what_a_killed_broker_has_left_makes_no_links(tmp_path: Path) -> None:
+def test_the_file_of_a_killed_broker_makes_no_links(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text(json.dumps({"url": LINK.url, "key": LINK.key.hex()}))
     with pytest.raises(FileNotFoundError):
         read_console_link(str(tmp_path))

@@ -41,7 +41,7 @@ def test_parts_of_one_level_stay_together() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 10, 50, 100])
-def test_what_is_no_certificate_is_refused(cut: int) -> None:
+def test_a_truncated_certificate_is_refused(cut: int) -> None:
     whole = ssl.PEM_cert_to_DER_cert(certificates().server.certificate.read_text())
     with pytest.raises(ValueError):
         subject_of(whole[:cut])

@@ -29,12 +29,12 @@ def test_it_is_scrypt_with_its_parameters_beside_it() -> None:
     assert stored.digest == expected and stored.cost == CHEAP
 
 
-def test_what_is_asked_of_a_guesser_is_one_of_owasps_settings() -> None:
+def test_the_cost_of_a_hash_is_one_of_owasps_settings() -> None:
     assert COST in {(2**17, 8, 1), (2**16, 8, 2), (2**15, 8, 3), (2**14, 8, 5), (2**13, 8, 10)}
     assert matches(GOOD, store(GOOD))
 
 
-def test_what_looks_alike_is_the_same_password() -> None:
+def test_passwords_that_look_alike_are_the_same() -> None:
     composed, apart = "caf\u00e9 au lait, deux", "cafe\u0301 au lait, deux"
     assert composed != apart and matches(apart, store(composed, CHEAP))
 
@@ -59,6 +59,6 @@ def test_nobodys_password_matches_nothing() -> None:
         ("administrator!", None),
     ],
 )
-def test_what_is_too_easily_guessed_is_refused(password: str, words: str | None) -> None:
+def test_easily_guessed_passwords_are_refused(password: str, words: str | None) -> None:
     error = password_error(password, "administrator")
     assert (error is None) if words is None else (error is not None and words in error)

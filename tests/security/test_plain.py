@@ -111,7 +111,7 @@ def test_spaces_around_the_equals_sign_do_not_matter() -> None:
         f'{PLAIN_MODULE} required user_a="secret" stray;',
     ],
 )
-def test_what_is_not_one_login_module_is_refused_without_showing_it(text: str) -> None:
+def test_an_invalid_login_module_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_jaas(KEY, text)
     assert caught.value.key == KEY

@@ -70,7 +70,7 @@ def test_replacements_are_javas(rule: str, name: str) -> None:
         "DEFAULT;DEFAULT",
     ],
 )
-def test_what_is_no_rule_is_refused_with_its_key(text: str) -> None:
+def test_invalid_rules_are_refused_with_their_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(text)
 
@@ -82,7 +82,7 @@ def test_a_pattern_with_repetitions_in_repetitions_is_matched_in_linear_time(pat
 
 
 @pytest.mark.parametrize("pattern", ["^CN=(?=a).*$", "^(a)\\1$", "^a++$", "^a{1001}$"])
-def test_what_re2_cannot_match_is_refused_with_the_pattern(pattern: str) -> None:
+def test_patterns_unknown_to_re2_are_refused_with_the_pattern(pattern: str) -> None:
     with pytest.raises(ConfigError, match="a pattern that RE2 supports"):
         PrincipalRules(f"RULE:{pattern}/x/")
 

@@ -55,7 +55,7 @@ STORE = (
 @pytest.mark.parametrize(
     "what", ["missing", "directory", "fifo", "/dev/zero", "/dev/tty", "locked", "text", "nul"]
 )
-def test_what_is_no_store_is_refused_at_once_in_one_wording(tmp_path: Path, which: str, what: str) -> None:
+def test_an_invalid_store_is_refused_at_once_in_one_wording(tmp_path: Path, which: str, what: str) -> None:
     """A client that may alter settings learns nothing about other files, and the check never blocks."""
     path = Path(what) if what.startswith("/") else tmp_path / what
     if what == "directory":
@@ -165,7 +165,7 @@ def test_stores_that_cannot_be_used_are_reported_with_their_file(tmp_path: Path)
         assert allowed.endswith(reason)
 
 
-def test_what_excludes_each_other_is_refused() -> None:
+def test_settings_that_exclude_each_other_are_refused() -> None:
     server = certificates().server
     assert refusal(good(keystore_key=server.key.read_text()))[0] == "ssl.keystore.location"
     assert refusal(good(keystore_password="x"))[:2] == ("ssl.keystore.password", "(hidden)")

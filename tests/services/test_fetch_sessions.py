@@ -63,7 +63,7 @@ def test_a_partition_that_gave_records_goes_behind_the_others() -> None:
     assert [each.partition for each in session.requested()] == [1, 2, 0]
 
 
-def test_what_a_throttle_kept_back_is_news_again() -> None:
+def test_partitions_that_a_throttle_withheld_are_news_again() -> None:
     session = session_of(0)
     result = found(0)
     returned(session, result)

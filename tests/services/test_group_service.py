@@ -79,7 +79,7 @@ async def test_a_member_that_does_not_come_back_after_a_restart_is_gone_in_one_s
     after.close()
 
 
-async def test_what_was_deleted_stays_deleted(ready: Harness, tmp_path: Path) -> None:
+async def test_deleted_groups_stay_deleted(ready: Harness, tmp_path: Path) -> None:
     await commit(ready, 1)
     await commit(ready, 2, group="other")
     await ready.ask(DeleteGroupsRequest([GROUP]))

@@ -122,7 +122,7 @@ def test_values_are_written_again_when_enough_no_longer_counts(store: LogStore, 
     assert log.high_watermark == SPARE + 2
 
 
-def test_what_came_before_is_deleted_once_the_rest_is_on_the_disk(store: LogStore, log: PartitionLog) -> None:
+def test_earlier_records_are_deleted_once_the_rest_is_on_the_disk(store: LogStore, log: PartitionLog) -> None:
     offsets = OffsetsLog(log)
     write(offsets, store, (b"b", b"stays"))
     fill(offsets, store, SPARE)
@@ -230,9 +230,7 @@ def test_of_the_commits_of_a_millisecond_one_continues_a_rewrite(store: LogStore
     assert log.high_watermark == end + REWRITTEN_AT_ONCE
 
 
-def test_what_changes_during_a_rewrite_has_its_last_value_after_it(
-    store: LogStore, log: PartitionLog
-) -> None:
+def test_values_changed_during_a_rewrite_are_the_last_after_it(store: LogStore, log: PartitionLog) -> None:
     offsets = OffsetsLog(log)
     write(offsets, store, *KEYS.items())
     fill(offsets, store, SPARE)

@@ -55,7 +55,7 @@ def test_requests_that_had_to_wait_go_together_up_to_a_batch():
     assert next(arrivals) == Arrival(400, 20, 2)
 
 
-def test_what_waited_for_longer_than_its_patience_is_given_up():
+def test_requests_that_wait_longer_than_the_patience_are_given_up():
     batched = sender(patience_us=300)
     arrivals = even_arrivals([Piece(0, 1_000, 1.0)], 100, 10, 0, batched)
     assert next(arrivals).at_us == 0

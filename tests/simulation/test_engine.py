@@ -80,7 +80,7 @@ def test_a_client_that_does_not_obey_has_its_request_at_the_broker_when_the_wait
     assert times == [11_000 * MS, 1_005 * MS]
 
 
-def test_what_a_held_producer_cannot_send_in_time_is_given_up():
+def test_a_throttled_producer_gives_up_late_requests():
     wants = group(rate=100_000, request_bytes=1_000, patience_us=5 * SECOND_US, batch_bytes=1_000)
     client = one(simulated(wants, limits=(limit(10_000),)))
     lost = client.connection.sender.expired.nbytes

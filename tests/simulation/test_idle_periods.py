@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
 from broker.simulation.scenario import SECOND_US, Piece
 

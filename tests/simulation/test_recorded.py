@@ -51,7 +51,7 @@ def test_a_second_without_requests_is_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["others", "cached"])
-def test_what_is_added_up_of_several_clients_is_passed_over(tmp_path, source):
+def test_sums_of_several_clients_are_skipped(tmp_path, source):
     assert read(tmp_path, {"v": 1, "time_ms": BEGAN, "source": source, "requests": 5}) == ()
 
 

@@ -67,7 +67,7 @@ clients:
     assert group.pieces == (Piece(5 * minute, 10 * minute, 1), Piece(60 * minute, 70 * minute, 1))
 
 
-def test_what_is_left_out_has_its_default(tmp_path):
+def test_omitted_keys_have_their_defaults(tmp_path):
     found = read(tmp_path, "clients: [{name: a, kind: produce, request: 1kB, rate: greedy}]")
     (group,) = found.groups
     assert (found.duration_us, found.limits) == (86_400 * SECOND_US, ())
@@ -150,7 +150,7 @@ def test_quotas_may_lie_in_a_file_beside_it(tmp_path):
         ("recorded: not-there.jsonl", "not-there.jsonl cannot be read"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, text, words):
+def test_impossible_values_are_refused_with_their_place(tmp_path, text, words):
     assert words in refusal(tmp_path, text)
 
 

@@ -85,7 +85,7 @@ def test_a_reserved_id_cannot_push(scene: Scene, instance_id: bytes) -> None:
     assert len(scene.manager) == 1
 
 
-def test_what_is_wrong_with_a_push_is_reported_in_kafkas_order(scene: Scene) -> None:
+def test_errors_of_a_push_are_reported_in_kafkas_order(scene: Scene) -> None:
     instance = scene.join()
     wrong = {"subscription_id": instance.subscription_id ^ 1, "codec": 100, "size": 1_001}
     expected = [

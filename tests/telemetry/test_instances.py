@@ -77,7 +77,7 @@ def test_different_subscriptions_have_different_ids_and_equal_ones_the_same() ->
 @pytest.mark.parametrize(
     "text", ["", "AAAA", "AAAAAQAAAAIAAAADAAAABB", "AAAAAQAAAAIAAAADAAAABA==", "A" * 23, "é" * 22]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_invalid_ids_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         uuid_bytes(text)
 
@@ -209,7 +209,7 @@ def test_the_clients_of_a_subscription_follow_changes_of_both() -> None:
     assert finished(scene.manager.matched(instance)) == ()
 
 
-def test_what_an_instance_said_goes_with_it() -> None:
+def test_metrics_of_an_instance_are_removed_with_it() -> None:
     scene = Scene()
     instance = scene.join()
     point = Point("a", (), "a", (), Shape.GAUGE, 1.0, False)

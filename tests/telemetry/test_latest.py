@@ -103,7 +103,7 @@ def test_a_client_cannot_speak_for_the_broker(name: str) -> None:
     assert (len(latest), latest.left_out) == (0, 1)
 
 
-def test_what_could_not_be_read_is_counted_with_what_found_no_space() -> None:
+def test_unreadable_points_are_counted_with_those_without_space() -> None:
     latest = LatestValues(100)
     take(latest, A, point(), left_out=3)
     assert latest.left_out == 3

@@ -39,14 +39,14 @@ def test_a_bomb_is_not_unpacked(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_what_is_not_packed_so_is_an_invalid_record(codec: Codec) -> None:
+def test_data_of_another_codec_is_an_invalid_record(codec: Codec) -> None:
     with pytest.raises(ApiError) as caught:
         unpack(codec, b"\xff\x00 no such thing", 1_000)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("plain", [b"\x0a\xff", b"\xff" * 20, b"\x08", b"hello, world"])
-def test_what_is_no_otlp_is_an_invalid_record(plain: bytes) -> None:
+def test_invalid_otlp_is_an_invalid_record(plain: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         parse(plain)
     assert caught.value.code is ErrorCode.INVALID_RECORD
@@ -96,7 +96,7 @@ def test_names_that_prometheus_could_not_read_are_made_to_fit() -> None:
     }
 
 
-def test_what_is_too_long_or_nameless_is_counted_and_the_rest_is_read() -> None:
+def test_points_too_long_or_nameless_are_counted_and_others_are_read() -> None:
     reading = read_all(
         gauge("a" * 257, 1), gauge("b", 1, k="v" * 257), gauge("", 1), gauge("c" * 256, 1, k="v" * 256)
     )

@@ -129,7 +129,7 @@ def test_messages_in_each_other_have_a_bound(excess: int) -> None:
         "a length",
     ],
 )
-def test_what_is_cut_short_is_refused(data: bytes) -> None:
+def test_truncated_data_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         pieced(data)
 

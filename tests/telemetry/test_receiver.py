@@ -74,7 +74,7 @@ def test_an_installed_package_can_offer_one(monkeypatch: pytest.MonkeyPatch) -> 
         (":", "Empty module name"),
     ],
 )
-def test_what_cannot_be_used_says_why(name: str, words: str) -> None:
+def test_an_unusable_receiver_gets_the_reason(name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         load_receivers((name,), {})
     assert caught.value.key == "telemetry.receivers"

@@ -18,7 +18,7 @@ def push(size: int) -> Push:
     return Push(instance, instance.client, 0, False, 0, bytes(size), 0)
 
 
-def test_what_comes_first_is_taken_first_and_wakes_the_reader() -> None:
+def test_the_first_push_is_taken_first_and_wakes_the_reader() -> None:
     queue = PushQueue()
     woken: list[int] = []
     queue.on_addition(lambda: woken.append(len(queue.waiting)))
@@ -57,7 +57,7 @@ def test_pushes_go_out_in_their_order_up_to_a_batch() -> None:
 
 
 @pytest.mark.parametrize(("size", "dropped"), [(9, 0), (10, 0), (11, 1)])
-def test_what_finds_no_space_is_dropped_and_counted(size: int, dropped: int) -> None:
+def test_pushes_without_space_are_dropped_and_counted(size: int, dropped: int) -> None:
     queue = ExportQueue(20)
     queue.offer(bytes(10))
     queue.offer(bytes(size))

@@ -150,7 +150,7 @@ def test_patterns_that_stop_others_for_years_answer_at_once(text: str) -> None:
         ("((a{99}){99}){99}", "invalid repetition size"),
     ],
 )
-def test_what_is_no_pattern_is_refused_in_words(text: str, why: str) -> None:
+def test_invalid_patterns_are_refused_in_words(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=r".*" + why.replace(")", r"\)")):
         compile_pattern(text)
 

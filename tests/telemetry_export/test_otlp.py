@@ -176,7 +176,7 @@ async def test_a_request_is_otlp_over_http(port: int, path: str, expected: str) 
     assert (headers["X-Key"], headers["a"]) == ("se=cret", "b")
 
 
-async def test_what_goes_wrong_on_the_way_is_an_answer_too(port: int) -> None:
+async def test_transport_errors_are_answers_too(port: int) -> None:
     busy = load(None, [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}/busy"], {}).config.telemetry
     assert (await http_sender(busy)(b""))[::2] == (503, "3")
     unreachable = load(None, ["telemetry.otlp.endpoint=http://127.0.0.1:1"], {}).config.telemetry

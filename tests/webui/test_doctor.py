@@ -34,7 +34,7 @@ async def test_idle_threads(idle: float, level: str) -> None:
     ("used", "level"),
     [(None, "good"), (0.699, "good"), (0.7, "watch"), (0.949, "watch"), (0.95, "urgent"), (2.0, "urgent")],
 )
-def test_what_has_an_end(used: float | None, level: str) -> None:
+def test_levels_follow_the_used_share(used: float | None, level: str) -> None:
     assert use_level(used) == level
 
 
@@ -64,7 +64,7 @@ async def test_places_that_are_nearly_taken_are_reported_with_the_setting() -> N
     assert (taken.level, taken.setting, taken.more) == (Level.URGENT, "max.connections", True)
 
 
-async def test_what_was_refused_long_ago_is_over() -> None:
+async def test_refusals_of_long_ago_are_over() -> None:
     broker, recent = FakeBroker(), RecentTotals()
     broker.address_uses = [use("10.0.0.7", throttled=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]

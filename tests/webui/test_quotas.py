@@ -234,7 +234,7 @@ def test_nothing_to_do_is_no_command() -> None:
 @pytest.mark.parametrize(
     "name", ["user with spaces", "it's", "$(reboot)", "`id`; rm -rf /", "-x", "a\nb", "<default>", "\\", ""]
 )
-def test_whatever_a_client_calls_itself_stays_one_word_of_the_shell(name: str) -> None:
+def test_any_client_id_stays_one_word_of_the_shell(name: str) -> None:
     words = shlex.split(kafka_configs("h:9092", (("client-id", name),), [SET]))
     assert words[-2:] == ["--entity-name", name]
 
@@ -254,7 +254,7 @@ def test_values_have_no_exponent_and_no_needless_fraction(value: float, text: st
     assert plain(value) == text
 
 
-def test_what_kafka_has_no_word_for_is_reported_with_the_brokers_own_tool() -> None:
+def test_settings_unknown_to_kafka_get_a_command_of_the_brokers_own_tool() -> None:
     entity: EntityPairs = (("user", "al ice"), ("client-id", None))
     limit = QuotaOp("producer_byte_rate", 5.0)
     kafka = (

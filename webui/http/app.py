@@ -18,7 +18,6 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
 from webui.backend import Backend, ConsoleSettings
 from webui.console import Console, monotonic_ms, wall_clock_ms
-from webui.http.asgi import paced_connection
 from webui.http.page_routes import add_pages
 from webui.http.request import (
     PUBLIC_PATHS,
@@ -26,6 +25,7 @@ from webui.http.request import (
     body_of,
     connection_of,
     limited_request,
+    paced_connection,
     queue_of,
     refusal_of,
     request_info_of,

@@ -1,6 +1,6 @@
 """Fair queueing of the console's requests, one queue per client, at a limited rate.
 
-Called by http.asgi before every request and by http.encryption before every TLS handshake;
+Called by http.request before every request and by http.encryption before every TLS handshake;
 webui.security.passwords limits its hashes by the same `RateLimit`. The console shares the interpreter's one
 thread with Kafka clients, so its cost must be bounded. All clients share the turns of a token bucket: a
 page load is a burst and is served at once; further requests wait, and those that would wait too long are

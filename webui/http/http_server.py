@@ -14,11 +14,10 @@ from typing import Final
 import trio
 from hypercorn.typing import ASGIFramework
 
-from webui.http.asgi import RefusalLog
 from webui.http.connection_limits import ConnectionLimits, Entry
 from webui.http.encryption import Encryption, free_tls_state
 from webui.http.hypercorn_connection import Connections
-from webui.http.request import CONNECTION, ENTRY
+from webui.http.request import CONNECTION, ENTRY, RefusalLog
 from webui.security.backoff import network_of
 
 log = logging.getLogger(__name__)

@@ -68,7 +68,7 @@ class Http1(H11Protocol):
         pass
 
     async def _create_stream(self, request: h11.Request) -> None:
-        """Create a stream, and mark a WebSocket upgrade as an HTTP request for http.asgi, which refuses it.
+        """Create a stream, and mark a WebSocket upgrade as an HTTP request, which http.request refuses.
         hypercorn's WebSockets wait for no turn, and some of its own refusals never close the connection.
         """
         fields = list(request.headers)

@@ -25,8 +25,7 @@ import trio
 
 from broker.clock import Clock
 from broker.config.sections import ConnectionConfig
-from broker.metrics.rate import Rate
-from broker.metrics.window import Window
+from broker.metrics.rate import Rate, Window
 from broker.network.acceptor.override_hosts import OverrideHosts
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel

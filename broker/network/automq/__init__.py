@@ -4,7 +4,7 @@
 
 `channel` tracks the requests in flight of a connection, `processor` admits requests until the connection
 reaches its high watermark and sends the responses in order, and `handler_queues` has a queue per handler
-for requests, under one bound in bytes, and one for delayed responses. `server_mode` has the handlers and
-throttling of this mode, and combines all of it. Other packages do not depend on the mode. (AutoMQ:
+for requests, under one bound in bytes, and one for delayed responses. `server_mode` has the handlers of this
+mode, and combines all of it. Other packages do not depend on the mode. (AutoMQ:
 SocketServer, RequestChannel, ChannelContext)
 """

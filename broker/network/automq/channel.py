@@ -11,8 +11,7 @@ from typing import Final
 from zlib import crc32
 
 from broker.errors import BrokerBug
-from broker.network.connection.channel import Channel, ChannelResponder, NewConnection
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import Channel, ChannelResponder, MuteEvent, MuteState, NewConnection
 from broker.network.connection.receive import Receive
 from broker.network.handling.request_channel import Request
 from broker.purgatory.purgatory import DelayedOperation, Outcome

@@ -20,8 +20,7 @@ from broker.network.automq.channel import ENDED, QUEUE_FULL, PipelinedChannel
 from broker.network.automq.responses_in_order import ResponsesInOrder
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import FailedLogins
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteState
+from broker.network.connection.channel import Channel, MuteState
 from broker.network.connection.receive import EndOfStream
 from broker.network.failures import Failures
 from broker.network.handling.request_channel import Request, ResponseSend

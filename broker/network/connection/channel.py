@@ -1,5 +1,9 @@
 """One client connection: its id, receive and send halves, and mute state. (Kafka: KafkaChannel,
-ServerConnectionId)
+ChannelMuteState, ServerConnectionId)
+
+A request mutes its channel until the response is sent, so a connection has one request in flight. The broker
+responds first and throttles afterwards (KIP-219): a throttle starts while the response is still pending, and
+the two end in either order.
 
 Owned by one processor; no other task touches the socket. Handlers and the console read its attributes.
 Independent of epoll, tasks and request semantics.
@@ -8,12 +12,13 @@ Independent of epoll, tasks and request semantics.
 import socket
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from enum import IntEnum
 from fcntl import ioctl
 from sys import byteorder
 from termios import FIONREAD
 from typing import Final, Protocol
 
-from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
+from broker.errors import BrokerBug
 from broker.network.connection.receive import Frame, Receive
 from broker.network.connection.send import Send
 from broker.network.connection.transport import Transport
@@ -23,6 +28,52 @@ from broker.principal import ANONYMOUS
 from broker.purgatory.purgatory import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
+
+
+class MuteState(IntEnum):
+    """Whether a channel is read and, if not, why."""
+
+    NOT_MUTED = 0
+    MUTED = 1
+    MUTED_AND_RESPONSE_PENDING = 2
+    MUTED_AND_THROTTLED = 3
+    MUTED_AND_THROTTLED_AND_RESPONSE_PENDING = 4
+
+
+class MuteEvent(IntEnum):
+    """The events that change a channel's mute state."""
+
+    REQUEST_RECEIVED = 0
+    RESPONSE_SENT = 1
+    THROTTLE_STARTED = 2
+    THROTTLE_ENDED = 3
+
+
+_S, _E = MuteState, MuteEvent
+
+MUTE_TABLE: Final = {
+    (_S.MUTED, _E.REQUEST_RECEIVED): _S.MUTED_AND_RESPONSE_PENDING,
+    (_S.MUTED_AND_RESPONSE_PENDING, _E.RESPONSE_SENT): _S.MUTED,
+    (_S.MUTED_AND_RESPONSE_PENDING, _E.THROTTLE_STARTED): _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING,
+    (_S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING, _E.RESPONSE_SENT): _S.MUTED_AND_THROTTLED,
+    # A client that reads slowly can outlast its own throttle.
+    (_S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING, _E.THROTTLE_ENDED): _S.MUTED_AND_RESPONSE_PENDING,
+    (_S.MUTED_AND_THROTTLED, _E.THROTTLE_ENDED): _S.MUTED,
+}
+
+RESPONSE_PENDING: Final = frozenset(
+    {_S.MUTED_AND_RESPONSE_PENDING, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING}
+)
+THROTTLED: Final = frozenset({_S.MUTED_AND_THROTTLED, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING})
+
+
+def mute_state_after(state: MuteState, event: MuteEvent) -> MuteState:
+    """Return the state after `event`. Raises BrokerBug where Kafka raises IllegalStateException."""
+    try:
+        return MUTE_TABLE[state, event]
+    except KeyError:
+        raise BrokerBug(f"invalid mute event {event.name} in state {state.name}") from None
+
 
 MAX_INDEX: Final = 0x7FFFFFFF
 """Int.MaxValue; the next index is 0."""
@@ -212,7 +263,7 @@ class Channel:
 
     def on(self, event: MuteEvent) -> MuteState:
         """Apply an event of the mute table. A channel that nothing keeps in MUTED is unmuted."""
-        state = after(self.mute_state, event)
+        state = mute_state_after(self.mute_state, event)
         if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
             state = MuteState.NOT_MUTED
         self.mute_state = state

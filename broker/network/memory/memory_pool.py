@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from broker.metrics.rate import Meter
-from broker.metrics.window import Window
+from broker.metrics.rate import Meter, Window
 
 LOW_SHARE: Final = 0.1
 """Memory is low below this share of the pool (Kafka: Selector.lowMemThreshold)."""

@@ -353,7 +353,7 @@ def test_keys_pause_and_leave_and_the_rest_does_nothing() -> None:
         ("overview", None),
     ],
 )
-def test_what_is_no_answer_of_a_console_is_refused(topic: str, value: Any) -> None:
+def test_an_invalid_snapshot_is_refused(topic: str, value: Any) -> None:
     with pytest.raises(InvalidSnapshotError):
         snapshot(**{topic: value})
 

@@ -30,7 +30,7 @@ def test_an_event_that_was_cut_off_is_none() -> None:
     assert parsed(b'event: overview\ndata: {"at":1}\n') == []
 
 
-def test_what_is_not_json_is_refused() -> None:
+def test_events_without_json_are_refused() -> None:
     with pytest.raises(ValueError):
         parsed(b"event: overview\ndata: {\n\n")
 

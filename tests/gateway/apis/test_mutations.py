@@ -210,7 +210,7 @@ async def test_the_upstream_clusters_default_counts_where_none_is_given(
         assert [(each.resource_type, each.resource_name) for each in described.resources] == [(4, "0")]
 
 
-async def test_what_was_created_counts_where_the_default_is_not_known(
+async def test_created_partitions_count_where_the_default_is_unknown(
     mock_clock: MockClock, tmp_path: Path
 ) -> None:
     async with limited(tmp_path) as (_, upstream, client):
@@ -362,7 +362,7 @@ async def test_a_lost_upstream_connection_closes_the_clients(
         assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-async def test_what_the_upstream_cluster_does_not_tell_counts_as_one(
+async def test_a_topic_of_unknown_size_counts_as_one_partition(
     mock_clock: MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with limited(tmp_path) as (_, upstream, client):

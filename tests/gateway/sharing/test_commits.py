@@ -79,7 +79,7 @@ def test_a_commit_of_a_later_version_is_not_skipped():
         (TEXT[: TEXT.index('"changes"')] + '"changes":[]}').encode(),
     ],
 )
-def test_what_is_no_commit_is_refused(data):
+def test_invalid_commits_are_refused(data):
     with pytest.raises(UnreadableCommit):
         read_commit(data)
 
@@ -148,7 +148,7 @@ def commit_of(*change: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("change", TAKEN.values(), ids=TAKEN)
-def test_what_gateways_write_is_taken(change):
+def test_commits_of_gateways_are_read(change):
     (found,) = read_commit(commit_of(*change)).changes
     assert (found.kind.value, found.entity, found.key, found.new) == change
 

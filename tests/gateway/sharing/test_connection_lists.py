@@ -302,7 +302,7 @@ def test_no_client_can_make_an_answer_too_large_for_a_topic() -> None:
         ("}", ""),
     ],
 )
-def test_what_is_no_answer_is_refused(old: str, new: str) -> None:
+def test_invalid_answers_are_refused(old: str, new: str) -> None:
     text = write_answer(Answer("g1", 3, ConnectionList((ROW,), 1, 1), 1)).decode()
     assert old in text
     with pytest.raises(UnreadableReport):
@@ -321,7 +321,7 @@ def test_what_is_no_answer_is_refused(old: str, new: str) -> None:
         ("}", ""),
     ],
 )
-def test_what_is_no_question_is_refused(old: str, new: str) -> None:
+def test_invalid_questions_are_refused(old: str, new: str) -> None:
     text = write_question(Question("g1", 3, QUERY)).decode()
     assert old in text
     with pytest.raises(UnreadableReport):

@@ -6,7 +6,7 @@ from broker.clock import BASE_MS
 from broker.gateway.sharing.demand import MAX_LINES, DemandMeter
 from broker.gateway.sharing.division import Demand
 from broker.gateway.sharing.report import ShareKey
-from broker.metrics.window import Window
+from broker.metrics.rate import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
@@ -91,7 +91,7 @@ def test_clients_that_wait_for_longer_than_the_use_is_measured_are_not_forgotten
     assert measured.measure(22_000) == {}
 
 
-def test_what_passes_while_clients_wait_is_the_share():
+def test_clients_that_wait_pass_their_share():
     measured = Measured()
     measured.quotas.set_shares(QuotaKind.PRODUCE, {("alice", None): 0.125}, 1.0, BASE_MS)
     for _ in range(3):

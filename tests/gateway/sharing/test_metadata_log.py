@@ -192,7 +192,7 @@ async def test_many_writers_at_once_leave_all_gateways_equal(autojump_clock, sta
         assert gateway.control.image.quotas == gateways[0].control.image.quotas
 
 
-async def test_what_has_lost_never_wins_after_compaction(autojump_clock, start, topic):
+async def test_a_lost_commit_never_wins_after_compaction(autojump_clock, start, topic):
     """The first gateway appends its change twice, because it sees late that the first record has won; the
     second gateway's record, which has lost, is between them.
     """
@@ -459,7 +459,7 @@ async def test_a_commit_of_a_later_version_stops_the_follower(autojump_clock, st
     assert await first.set(ALICE, 1) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_what_is_no_commit_is_skipped_by_all(autojump_clock, start, topic, caplog):
+async def test_all_gateways_skip_an_invalid_commit(autojump_clock, start, topic, caplog):
     caplog.set_level(logging.INFO)
     first, second = start("a", "b")
     topic.append(b"x", b"nonsense")

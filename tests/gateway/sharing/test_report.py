@@ -83,7 +83,7 @@ def test_fields_that_a_later_version_adds_are_ignored():
         TEXT.replace('"version":1', f'"version":"{"x" * 100_000}"').encode(),
     ],
 )
-def test_what_is_no_report_is_refused(data):
+def test_invalid_reports_are_refused(data):
     with pytest.raises(UnreadableReport):
         read_report(data)
 

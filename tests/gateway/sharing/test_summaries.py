@@ -22,7 +22,7 @@ def summaries(*names: str, at_ms: int = HEARD_MS) -> Summaries:
     return made
 
 
-def test_what_was_measured_is_kept() -> None:
+def test_the_measured_summary_is_kept() -> None:
     made = summaries()
     assert made.own is None
     assert finished(made.measure()) is SUMMARY

@@ -253,7 +253,7 @@ def test_the_largest_numbers_are_read() -> None:
         ),
     ],
 )
-def test_what_is_no_summary_is_unreadable(data: bytes) -> None:
+def test_invalid_summaries_are_unreadable(data: bytes) -> None:
     with pytest.raises(UnreadableReport):
         read_summary(data)
 

@@ -204,7 +204,7 @@ async def test_a_new_gateway_reads_the_log_before_it_writes(autojump_clock, star
     assert gateway.member.other_share == WHOLE // 16
 
 
-async def test_what_is_no_report_is_skipped_with_a_line(autojump_clock, start, topic, caplog):
+async def test_invalid_reports_are_skipped_with_a_line(autojump_clock, start, topic, caplog):
     topic.append(b"x", b"nonsense")
     topic.append(b"y", None)
     gateway = start("a")

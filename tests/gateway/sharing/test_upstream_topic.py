@@ -64,7 +64,7 @@ async def started(directory: Path, *overrides: str) -> AsyncIterator[Upstream]:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_one_gateway_appends_all_read_in_order(tmp_path):
+async def test_all_gateways_read_appended_entries_in_order(tmp_path):
     async with started(tmp_path) as upstream:
         first, second = upstream.topic(), upstream.topic()
         assert await first.end() == 0

@@ -30,7 +30,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
         yield running
 
 
-async def test_an_address_over_its_rate_is_parked_and_closed_after_the_delay(
+async def test_an_address_over_its_rate_is_throttled_and_closed_after_the_delay(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await set_ip_rate(broker, 5)
@@ -50,7 +50,7 @@ async def test_an_address_over_its_rate_is_parked_and_closed_after_the_delay(
     assert gate._quota.rejected == {IP_RATE: 2}
 
 
-async def test_a_stop_closes_the_parked(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_stop_closes_throttled_connections(tmp_path: Path, mock_clock: MockClock) -> None:
     async with two_listeners(tmp_path) as broker:
         await set_ip_rate(broker, 5)
         clients = await opened(broker, 6)
@@ -60,7 +60,7 @@ async def test_a_stop_closes_the_parked(tmp_path: Path, mock_clock: MockClock) -
 
 
 @takes_effect("ip.throttle.mode")
-async def test_as_kip_612_says_the_parked_are_looked_at_again_served_or_closed(
+async def test_as_kip_612_says_throttled_connections_are_checked_again_served_or_closed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """After 200 ms the sixth makes 6 in 1.2 s, which is 5 a second; the seventh would be one too many."""
@@ -69,7 +69,9 @@ async def test_as_kip_612_says_the_parked_are_looked_at_again_served_or_closed(
     await is_looked_at_again(broker, mock_clock)
 
 
-async def test_by_default_the_parked_are_looked_at_again(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_by_default_throttled_connections_are_checked_again(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
     async with two_listeners(tmp_path) as broker:
         await is_looked_at_again(broker, mock_clock)
 
@@ -87,7 +89,7 @@ async def is_looked_at_again(broker: RunningBroker, mock_clock: MockClock) -> No
     assert gate_of(broker)._quota.rejected == {IP_RATE: 1}
 
 
-async def test_a_parked_connection_whose_client_has_left_is_not_counted(
+async def test_a_throttled_connection_whose_client_has_left_is_not_counted(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with two_listeners(tmp_path, "ip.throttle.mode=kip") as broker:
@@ -100,7 +102,7 @@ async def test_a_parked_connection_whose_client_has_left_is_not_counted(
 
 
 @pytest.mark.parametrize("rule", [SLOTS, PER_IP])
-async def test_a_parked_connection_that_finds_no_place_is_closed(
+async def test_a_throttled_connection_that_finds_no_place_is_closed(
     tmp_path: Path, mock_clock: MockClock, rule: str
 ) -> None:
     async with two_listeners(tmp_path, "ip.throttle.mode=kip") as broker:

@@ -273,7 +273,7 @@ async def test_a_stop_ends_every_wait(tmp_path: Path, mock_clock: MockClock) -> 
 # Listeners that come and go
 
 
-async def test_a_removed_listener_releases_waiting_parked_and_served_connections(
+async def test_a_removed_listener_releases_waiting_throttled_and_served_connections(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     only = f"{PLAINTEXT}://{LOOPBACK}:0"
@@ -281,7 +281,7 @@ async def test_a_removed_listener_releases_waiting_parked_and_served_connections
         account = broker.server.connections
         (operator,) = await opened(broker, 1, PLAINTEXT)
         await set_ip_rate(broker, 1)
-        first, parked = await opened(broker, 2)
+        first, throttled = await opened(broker, 2)
         assert (account.total, len(gate_of(broker).throttled_sockets)) == (2, 1)
         await set_ip_rate(broker, None)
         second, *waiting = await opened(broker, 3)
@@ -289,7 +289,7 @@ async def test_a_removed_listener_releases_waiting_parked_and_served_connections
 
         assert await alter_through(operator, {"listeners": only}) == (0, None)
         await settle()
-        for client in (first, second, parked, *waiting):
+        for client in (first, second, throttled, *waiting):
             assert await client.is_closed()
         await passes(mock_clock, 10)
         assert (list(account.listeners), account.total) == ([PLAINTEXT], 1)

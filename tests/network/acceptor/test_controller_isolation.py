@@ -247,7 +247,7 @@ async def test_a_limit_that_is_set_while_it_runs_holds_on_both_servers(
         assert served(broker, clients) == 2, listener
 
 
-async def test_what_was_counted_on_either_server_is_released_where_it_was_counted(
+async def test_connections_are_released_on_the_server_that_counted_them(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = [*await opened(broker, 3, PLAINTEXT), *await opened(broker, 2, CONTROLLER)]

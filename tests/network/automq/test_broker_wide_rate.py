@@ -10,14 +10,14 @@ from tests.network.automq.frames import AUTOMQ
 from tests.support.connections import gate_of, opened, served, set_ip_rate, two_listeners
 
 
-@pytest.mark.parametrize(("mode", "parked"), [(AUTOMQ, 1), ("socket.server.mode=kafka", 0)])
+@pytest.mark.parametrize(("mode", "throttled"), [(AUTOMQ, 1), ("socket.server.mode=kafka", 0)])
 async def test_the_rate_of_0_0_0_0_binds_every_address_in_this_mode(
-    tmp_path: Path, mock_clock: MockClock, mode: str, parked: int
+    tmp_path: Path, mock_clock: MockClock, mode: str, throttled: int
 ) -> None:
     async with two_listeners(tmp_path, mode) as broker:
         await set_ip_rate(broker, 5, ANY_ADDRESS)
         clients = await opened(broker, 6)
-        assert (served(broker, clients), len(gate_of(broker).throttled_sockets)) == (6 - parked, parked)
+        assert (served(broker, clients), len(gate_of(broker).throttled_sockets)) == (6 - throttled, throttled)
 
 
 async def test_a_default_for_addresses_is_none_for_the_broker(tmp_path: Path, mock_clock: MockClock) -> None:

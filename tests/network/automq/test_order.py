@@ -7,7 +7,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import MuteEvent, MuteState
 from tests.network.automq.wiring import numbered, numbers, parts, wired
 
 
@@ -91,7 +91,7 @@ async def test_a_close_waits_for_the_answers_before_it_and_forgets_those_behind(
         assert numbers(wiring.read()) == [1]
 
 
-async def test_what_is_finished_for_a_connection_that_is_gone_is_dropped() -> None:
+async def test_responses_of_a_closed_connection_are_dropped() -> None:
     with wired() as wiring:
         first, second = wiring.admit(), wiring.admit()
         wiring.finish(second, numbered(2))

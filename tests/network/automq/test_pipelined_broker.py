@@ -84,7 +84,7 @@ async def test_produces_of_one_connection_are_appended_in_their_order(
     assert offsets == list(range(count))
 
 
-async def test_what_is_behind_a_fetch_that_waits_is_done_and_its_answer_waits(
+async def test_requests_behind_a_delayed_fetch_are_handled_and_their_responses_wait(
     broker: RunningBroker, client: WireClient
 ) -> None:
     """Only this connection's responses wait, and only for their order."""
@@ -151,9 +151,7 @@ async def test_ten_requests_and_then_the_end_are_all_stored_and_answered(
     assert await is_served(client)
 
 
-async def test_what_was_asked_before_a_violation_is_answered(
-    broker: RunningBroker, client: WireClient
-) -> None:
+async def test_requests_before_a_violation_are_answered(broker: RunningBroker, client: WireClient) -> None:
     """An invalid frame follows a delayed fetch: the connection closes after the fetch's response."""
     hostile = await broker.connect()
     await hostile.stream.send_all(waiting_fetch(1) + produced(2, topic="nowhere") + struct.pack(">i", -5))

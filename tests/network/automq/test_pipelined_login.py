@@ -42,7 +42,7 @@ def metadata(correlation_id: int) -> bytes:
     return numbered(3, 1, correlation_id, struct.pack(">i", 0))
 
 
-async def test_what_is_sent_with_the_login_is_answered_after_it(broker: RunningBroker) -> None:
+async def test_requests_sent_with_the_login_are_answered_after_it(broker: RunningBroker) -> None:
     client = await broker.connect()
     await client.stream.send_all(login(b"secret") + b"".join(map(metadata, range(4, 20))))
     assert await correlation_ids(client, 19) == list(range(1, 20))
@@ -50,7 +50,7 @@ async def test_what_is_sent_with_the_login_is_answered_after_it(broker: RunningB
     assert await is_served(client)
 
 
-async def test_what_is_sent_with_a_login_that_fails_is_never_looked_at(
+async def test_requests_sent_with_a_failed_login_are_never_read(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect()

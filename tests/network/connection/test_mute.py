@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from broker.errors import BrokerBug
-from broker.network.connection.mute import NEXT, MuteEvent, MuteState, after
+from broker.network.connection.channel import MUTE_TABLE, MuteEvent, MuteState, mute_state_after
 
 S, E = MuteState, MuteEvent
 
@@ -13,7 +13,7 @@ S, E = MuteState, MuteEvent
 def walk(*events: MuteEvent) -> MuteState:
     state = S.MUTED
     for event in events:
-        state = after(state, event)
+        state = mute_state_after(state, event)
     return state
 
 
@@ -36,9 +36,9 @@ def test_an_answer_that_outlasts_its_throttle_keeps_the_channel_muted() -> None:
 def test_every_other_pair_is_a_bug_of_ours() -> None:
     refused = 0
     for state, event in itertools.product(S, E):
-        if (state, event) in NEXT:
+        if (state, event) in MUTE_TABLE:
             continue
         with pytest.raises(BrokerBug):
-            after(state, event)
+            mute_state_after(state, event)
         refused += 1
     assert refused == len(S) * len(E) - 6

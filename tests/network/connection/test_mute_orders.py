@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import BrokerBug
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.channel import Channel, MuteEvent, MuteState
 from broker.network.handling.request_channel import Reply, Request
 from broker.network.selector import READ
 from tests.support.hostile import framed
@@ -119,9 +118,7 @@ def test_memory_and_the_table_each_hold_a_channel_by_themselves(rig: Rig, order:
         (S.MUTED_AND_RESPONSE_PENDING, E.THROTTLE_ENDED),
     ],
 )
-def test_what_kafka_calls_an_illegal_state_is_a_bug_of_ours(
-    rig: Rig, state: MuteState, event: MuteEvent
-) -> None:
+def test_an_illegal_state_of_kafka_is_a_broker_bug(rig: Rig, state: MuteState, event: MuteEvent) -> None:
     """A throttle may only begin while a response is pending, so it is registered before it is enqueued."""
     channel, _ = rig.connect()
     channel.mute_state = state

@@ -233,10 +233,10 @@ async def test_the_time_of_a_callback_is_local_time_and_the_wait_before_it_is_no
     (client,) = await waiting_fetches(broker, 1)
     mock_clock.jump(29.998)
     await client.receive(1, 11)
-    parked, called_back = seen
-    assert parked is called_back
-    assert (parked.local_complete - parked.dequeued) == pytest.approx(3_000_000, abs=10)
-    assert (parked.completed - parked.local_complete) == pytest.approx(29_998_000_000, abs=10)
+    delayed, called_back = seen
+    assert delayed is called_back
+    assert (delayed.local_complete - delayed.dequeued) == pytest.approx(3_000_000, abs=10)
+    assert (delayed.completed - delayed.local_complete) == pytest.approx(29_998_000_000, abs=10)
 
 
 async def test_a_stop_answers_all_that_wait(broker: RunningBroker, mock_clock: MockClock) -> None:

@@ -175,7 +175,7 @@ async def test_a_client_that_needs_no_flush_does_not_wait_for_those_who_do(
     assert await is_silent(waiting)
 
 
-async def test_what_was_staged_together_is_answered_apart(
+async def test_requests_staged_together_are_answered_apart(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
 ) -> None:
     server = broker.server
@@ -218,7 +218,7 @@ async def test_all_waiting_clients_get_the_error_of_a_failed_disk(
     assert [await error_of(client) for client in clients] == [STORAGE_ERROR] * 3
 
 
-async def test_what_could_not_even_begin_to_be_flushed_is_not_acknowledged(
+async def test_a_flush_that_could_not_begin_is_not_acknowledged(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No descriptor is left to flush with. That says nothing about the disk, so the partition stays."""

@@ -87,7 +87,7 @@ async def is_answered_now(client: WireClient) -> bool:
     ("took_ms", "throttle_ms"),
     [(199, 0), (200, 0), (201, 50), (219, 950), (220, 1_000), (221, 1_000), (3_000, 1_000)],
 )
-async def test_what_is_over_is_waited_for_and_told_and_never_longer_than_a_window(
+async def test_a_throttle_is_reported_and_at_most_one_window_long(
     broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int
 ) -> None:
     await limit(broker, "request_percentage", 2)

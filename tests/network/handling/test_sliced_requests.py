@@ -120,7 +120,7 @@ async def test_it_goes_on_with_what_comes_later(nursery: trio.Nursery) -> None:
     assert rig.seen == ["a", NO_RESPONSE] * 2
 
 
-async def test_what_cannot_be_unpacked_is_raised_in_the_handler(nursery: trio.Nursery) -> None:
+async def test_an_unpacking_error_is_raised_in_the_handler(nursery: trio.Nursery) -> None:
     rig = Rig()
     caught: list[Any] = []
     done = trio.Event()
@@ -159,10 +159,10 @@ async def test_a_failing_handler_fails_its_own_request_only(nursery: trio.Nurser
 
 async def test_another_outcome_is_made_of_the_last_slice_s_and_may_fail(nursery: trio.Nursery) -> None:
     rig = Rig()
-    parked, failing = Sliced(pauses(1), None), Sliced(pauses(1), None)
-    parked.then = lambda outcome: DELAYED if outcome is NO_RESPONSE else outcome
+    delayed, failing = Sliced(pauses(1), None), Sliced(pauses(1), None)
+    delayed.then = lambda outcome: DELAYED if outcome is NO_RESPONSE else outcome
     failing.then = lambda _: 1 // 0  # type: ignore[assignment,return-value]
-    for name, sliced in (("a", parked), ("b", failing)):
+    for name, sliced in (("a", delayed), ("b", failing)):
         rig.put_sliced(name, sliced)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
@@ -199,7 +199,7 @@ async def test_work_that_fails_when_it_is_dropped_fails_its_own_request_only(nur
     assert isinstance(rig.seen[0], ZeroDivisionError) and rig.seen[1:] == ["b", NO_RESPONSE]
 
 
-async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nursery: trio.Nursery) -> None:
+async def test_results_for_a_departed_client_are_freed_in_slices(nursery: trio.Nursery) -> None:
     rig, looks = Rig(), Looks()
     alive = [0]
 
@@ -340,7 +340,7 @@ async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_
     assert reported == ["the client has gone"] and isinstance(rig.seen[0], Hangup)
 
 
-def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
+def test_work_of_one_slice_is_no_sliced_outcome() -> None:
     assert in_slices(pauses(0)) is NO_RESPONSE
     assert isinstance(in_slices(pauses(1)), Sliced)
 

@@ -34,10 +34,10 @@ from tests.support.wire import WireClient
 READ, WRITE, HANDLE, FIRST, SECOND, ANSWER, ENCODE = 7_001, 11_003, 101_005, 211_007, 307_011, 401_013, 13_017
 """What each step costs, in nanoseconds; no sum of some of them is a sum of others."""
 
-KINDS = ("answered", "parked", "silent", "slow", "partial")
+KINDS = ("answered", "delayed", "silent", "slow", "partial")
 COSTS = {
     "answered": READ + HANDLE + ENCODE + WRITE,
-    "parked": READ + HANDLE + ANSWER + ENCODE + WRITE,
+    "delayed": READ + HANDLE + ANSWER + ENCODE + WRITE,
     "silent": READ + HANDLE,
     "slow": READ + FIRST + SECOND + ENCODE + WRITE,
     "partial": READ + HANDLE + ENCODE + 2 * WRITE,
@@ -97,12 +97,12 @@ class CostlySocket:
 
 
 class Scene:
-    """A broker whose Metadata requests end as the client id says: `ann-parked`."""
+    """A broker whose Metadata requests end as the client id says: `ann-delayed`."""
 
     def __init__(self, broker: RunningBroker, clock: MockClock) -> None:
         self.broker, self.clock = broker, clock
         self.ledger = Ledger()
-        self.parked: list[RequestContext] = []
+        self.delayed: list[RequestContext] = []
         self.sockets: dict[str, CostlySocket] = {}
         self.clients: dict[str, WireClient] = {}
         server = broker.server.socket_server
@@ -145,8 +145,8 @@ class Scene:
             await self.clients[name].receive(ApiKey.METADATA, METADATA_VERSION)
 
     def wake(self) -> None:
-        """Whatever is parked is answered."""
-        waiting, self.parked = self.parked, []
+        """Whatever is delayed is answered."""
+        waiting, self.delayed = self.delayed, []
         for context in waiting:
             self.broker.server.callbacks.post(context, self._answer)
 
@@ -161,8 +161,8 @@ class Scene:
         match kind:
             case "silent":
                 return NoResponse()
-            case "parked":
-                self.parked.append(context)
+            case "delayed":
+                self.delayed.append(context)
                 return DELAYED
             case "waker":
                 self.wake()
@@ -211,7 +211,7 @@ def elapsed(scene: Scene, since: float) -> int:
 async def test_every_interleaving_of_three_clients_is_charged_to_the_nanosecond(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
-    """All 125 ways in which three requests can end, sent at once and in each order, and parked ones woken by
+    """All 125 ways in which three requests can end, sent at once and in each order, and delayed ones woken by
     the broker while all clients are idle.
     """
     async with scene_of(tmp_path, mock_clock, mode) as scene:
@@ -232,20 +232,20 @@ async def test_every_interleaving_of_three_clients_is_charged_to_the_nanosecond(
 
 @pytest.mark.parametrize("mode", ["kafka", "automq"])
 @pytest.mark.parametrize("waker", ["ann", "bob", "cid"])
-async def test_a_client_that_wakes_a_parked_request_is_not_charged_for_its_answer(
+async def test_a_client_that_wakes_a_delayed_request_is_not_charged_for_its_answer(
     tmp_path: Path, mock_clock: MockClock, waker: str, mode: str
 ) -> None:
     async with scene_of(tmp_path, mock_clock, mode) as scene:
         others = [name for name in CLIENTS if name != waker]
         for name in others:
-            await scene.send(name, "parked")
+            await scene.send(name, "delayed")
         await scene.settle()
         mock_clock.jump(30)
         await scene.send(waker, "waker")
         for name in CLIENTS:
             await scene.receive(name, "answered")
         await scene.settle()
-        charges = dict.fromkeys(others, COSTS["parked"]) | {waker: COSTS["answered"]}
+        charges = dict.fromkeys(others, COSTS["delayed"]) | {waker: COSTS["answered"]}
         assert scene.ledger.take() == charges
 
 
@@ -274,7 +274,7 @@ async def test_a_client_that_leaves_is_charged_for_what_was_begun(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scene_of(tmp_path, mock_clock, "kafka") as scene:
-        await scene.send("ann", "parked")
+        await scene.send("ann", "delayed")
         await scene.settle()
         assert scene.ledger.take() == {}
         reset(scene.clients["ann"])
@@ -304,13 +304,13 @@ async def test_requests_of_a_dedicated_inter_broker_listener_are_exempt(
         assert scene.ledger.take() == {EXEMPT: COSTS["slow"]}
 
 
-async def test_a_parked_replica_fetch_of_a_client_that_leaves_is_exempt(
+async def test_a_delayed_replica_fetch_of_a_client_that_leaves_is_exempt(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scene_of(tmp_path, mock_clock, "kafka") as scene:
-        await scene.send("ann", "parked")
+        await scene.send("ann", "delayed")
         await scene.settle()
-        (request,) = scene.parked
+        (request,) = scene.delayed
         request.exempt = True
         reset(scene.clients["ann"])
         await scene.settle()
@@ -424,7 +424,7 @@ STEPS = ("begin", "handler", "network", "share", "answer", "silent", "park", "ha
         max_size=60,
     )
 )
-def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
+def test_no_nanosecond_is_charged_twice_in_any_order_of_calls(
     calls: list[tuple[int, str, int, bool]],
 ) -> None:
     clock, ledger = Steps(), Ledger()

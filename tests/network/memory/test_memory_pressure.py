@@ -48,7 +48,7 @@ async def test_without_a_bound_nothing_is_asked(tmp_path: Path) -> None:
         assert type(processor.selector.poll).__name__ == "builtin_function_or_method"
 
 
-async def test_what_waits_is_served_as_soon_as_memory_is_back(
+async def test_waiting_requests_are_served_as_soon_as_memory_is_back(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """No time passes, since nothing polls."""

@@ -164,7 +164,7 @@ async def test_connections_that_end_while_their_requests_are_in_the_queue_hold_n
 
 
 async def test_a_broker_that_stops_holds_nothing(tmp_path: Path) -> None:
-    """With requests in hand, begun, in line, and parked."""
+    """With requests in hand, begun, in line, and delayed."""
     async with running_broker(tmp_path, *BOUNDED) as broker:
         client = await broker.connect()
         await client.ask(create_topic(), 5)

@@ -233,7 +233,7 @@ async def test_only_an_administrator_may_switch_it(broker: RunningBroker) -> Non
     assert broker.server.control.config.request_log.apis == ()
 
 
-async def test_what_is_asked_for_outlives_a_restart(
+async def test_the_settings_outlive_a_restart(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, LOGGER)

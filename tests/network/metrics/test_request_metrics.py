@@ -66,7 +66,7 @@ def test_an_answer_that_is_written_at_once_has_four_phases(phase: int, longest: 
     assert metrics.size[bucket_of(100)] == 1
 
 
-def test_what_waited_is_remote_and_what_the_socket_did_not_take_is_sending() -> None:
+def test_waiting_counts_as_remote_and_a_full_socket_as_sending() -> None:
     metrics = RequestMetrics("Produce", 9)
     metrics.record_slow(Stamps(0, 1_000_000, 9_000_000, 3_000_000), 10_000_000, 15_000_000, 50)  # type: ignore[arg-type]
     assert spread(metrics) == {
@@ -154,7 +154,7 @@ def fetch(*, max_wait_ms: int, offset: int = 0, replica_id: int = -1) -> FetchRe
     )
 
 
-async def test_a_parked_fetch_waits_remotely(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_a_delayed_fetch_waits_remotely(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         client = await broker.connect()
         await client.ask(create_topic(), 5)

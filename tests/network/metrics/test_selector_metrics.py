@@ -56,7 +56,7 @@ async def test_requests_that_came_together_are_all_received_and_sent(tmp_path: P
         assert (metrics["Produce"].requests, metrics["ApiVersions"].requests) == (3, 1)
 
 
-async def test_what_a_closed_connection_did_is_not_forgotten(broker: RunningBroker) -> None:
+async def test_totals_keep_the_bytes_of_closed_connections(broker: RunningBroker) -> None:
     for _ in range(2):
         client = await broker.connect()
         await client.ask(ApiVersionsRequest("x", "1"), 3)
@@ -68,7 +68,7 @@ async def test_what_a_closed_connection_did_is_not_forgotten(broker: RunningBrok
     assert after[5:9] == before[5:9] and after.received == after.sent == 2
 
 
-async def test_what_is_in_hand_is_not_sent_yet(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_a_pending_response_is_not_sent_yet(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     await client.ask(create_topic(), 5)
     topics = [FetchTopic("events", partitions=[FetchPartition(0, partition_max_bytes=1_000)])]
@@ -83,7 +83,7 @@ async def test_what_is_in_hand_is_not_sent_yet(broker: RunningBroker, mock_clock
     assert (totals(broker).received, totals(broker).sent) == (2, 1)
 
 
-async def test_what_is_answered_with_nothing_is_never_sent(broker: RunningBroker) -> None:
+async def test_a_request_without_a_response_is_never_sent(broker: RunningBroker) -> None:
     client = await broker.connect()
     await client.ask(create_topic(), 5)
     await client.send(produce_request(batch_of(b"one"), acks=0), 9)

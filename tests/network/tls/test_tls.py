@@ -207,7 +207,7 @@ async def test_connections_that_are_reset_leave_nothing_behind(
 @pytest.mark.parametrize(
     "sent", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", framed(b"\0\x12\0\3" + bytes(20)), bytes(range(256)) * 100]
 )
-async def test_what_is_not_tls_ends_with_one_line(
+async def test_plaintext_ends_with_one_line(
     broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     """Plaintext on the TLS port."""

@@ -70,7 +70,7 @@ def test_a_handshake_whose_answer_does_not_leave_is_blocked_until_it_does() -> N
 @pytest.mark.parametrize(
     "received", [b"GET / HTTP/1.1\r\n\r\n", framed(b"\0\x12\0\3" + b"\0" * 20), b"\0" * 100]
 )
-def test_what_is_not_tls_is_refused_in_words(received: bytes) -> None:
+def test_plaintext_is_refused_in_words(received: bytes) -> None:
     with pair() as (tls, peer):
         peer.sock.send(received)
         with pytest.raises(TlsError, match="the TLS handshake failed"):

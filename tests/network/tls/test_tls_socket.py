@@ -152,7 +152,7 @@ def test_a_record_that_was_tampered_with_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, RUN - 1, RUN, RUN + 1, 3 * RUN])
-def test_what_is_sent_arrives(size: int) -> None:
+def test_sent_bytes_arrive(size: int) -> None:
     data = random.Random(size).randbytes(size)
     with connected() as (tls, peer):
         assert tls.send(data) == size
@@ -236,7 +236,7 @@ def test_close_says_close_notify() -> None:
 
 
 @pytest.mark.parametrize("waiting", [UNASKED_BYTES - 1, UNASKED_BYTES])
-def test_what_tls_says_unasked_waits_for_the_kernel(waiting: int) -> None:
+def test_unasked_tls_messages_wait_for_the_kernel(waiting: int) -> None:
     assert unasked(waiting) is BlockingIOError
 
 

@@ -34,7 +34,7 @@ def test_an_address_shows_its_limit_its_rate_and_what_was_stopped(addresses: Any
     expect(addresses.locator("#limits")).to_contain_text("12, no limit")
 
 
-def test_what_the_controller_counts_stands_beside_what_the_broker_counts(
+def test_the_controllers_counts_stand_beside_the_brokers(
     addresses: Any, expect: Any, broker: FakeBroker
 ) -> None:
     broker.controller_uses = [

@@ -130,7 +130,7 @@ def test_other_days_and_another_order_are_asked_for(insights: Any, expect: Any) 
     expect(insights.locator("#range")).to_have_text("2026-01-03 to 2026-01-09, in UTC")
 
 
-def test_what_cannot_be_read_is_reported_and_the_rest_is_there(
+def test_an_unreadable_table_is_reported_and_others_are_shown(
     page: Watched, expect: Any, warehouse: Path
 ) -> None:
     shutil.rmtree(warehouse / "gold" / "connection_storms")

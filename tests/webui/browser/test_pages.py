@@ -176,7 +176,7 @@ def test_the_table_sorts_and_filters_and_keeps_that_in_the_address(
     expect(opened.locator("#table")).to_contain_text("No match")
 
 
-def test_what_a_callback_answered_is_shown_in_the_place_of_a_rule_and_leads_nowhere(
+def test_tags_of_a_callback_stand_in_place_of_a_rule_and_are_no_link(
     page: Watched, expect: Any, broker: FakeBroker
 ) -> None:
     tags = (("group", "<img src=x>"), ("tier", "2"))

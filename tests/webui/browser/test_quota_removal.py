@@ -107,7 +107,7 @@ def test_a_choice_outlives_sorting_searching_and_turning_the_page(quotas: Any, e
     expect(quotas.locator("#selected")).to_contain_text("2 rules selected")
 
 
-def test_what_was_changed_meanwhile_is_shown_in_both_versions_and_stays(
+def test_rules_changed_meanwhile_are_shown_in_both_versions_and_stay(
     quotas: Any, expect: Any, broker: FakeBroker
 ) -> None:
     for index in range(4):

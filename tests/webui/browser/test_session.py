@@ -36,7 +36,7 @@ def typing(page: Watched, expect: Any, broker: FakeBroker) -> Any:
     return opened
 
 
-def test_what_was_typed_is_kept_and_can_be_saved_after_signing_in(
+def test_typed_limits_are_kept_and_can_be_saved_after_signing_in(
     typing: Any, expect: Any, broker: FakeBroker
 ) -> None:
     expect(typing.locator("#live")).to_have_text("Logged out")
@@ -66,7 +66,7 @@ def test_the_page_is_drawn_anew_for_another_token(typing: Any, expect: Any) -> N
     expect(typing.locator("form.editor")).to_have_count(0)
 
 
-def test_what_is_behind_it_cannot_be_reached_before(typing: Any, expect: Any) -> None:
+def test_the_page_behind_the_dialog_cannot_be_reached(typing: Any, expect: Any) -> None:
     typing.keyboard.press("Escape")
     for _ in range(6):
         typing.keyboard.press("Tab")

@@ -45,7 +45,7 @@ def test_a_limit_is_binary_where_that_is_rounder(call: Call, value: int, binary:
     assert call("isBinary", value) is binary
 
 
-def test_what_is_typed_is_read(call: Call) -> None:
+def test_typed_limits_are_read(call: Call) -> None:
     typed = {
         "10 MB": 10_000_000,
         "10mb/s": 10_000_000,
@@ -92,7 +92,7 @@ def test_percentages_and_counts_are_read_in_their_own_units(call: Call) -> None:
 @pytest.mark.parametrize(
     "value", [1, 999, 1_000, 1_024, 1_048_576, 10_000_000, 1_234_567, 12_345_678_901, 1_500_000]
 )
-def test_what_stands_in_a_field_is_read_back_as_the_same(call: Call, value: int) -> None:
+def test_written_limits_are_read_back_as_the_same(call: Call, value: int) -> None:
     text = call("writeLimit", "producer_byte_rate", value)
     assert call("readLimit", "producer_byte_rate", text) == {"value": value}
 

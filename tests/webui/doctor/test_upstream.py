@@ -78,7 +78,7 @@ async def test_a_cluster_that_was_never_found_is_urgent() -> None:
 
 
 @pytest.mark.parametrize("condition", FAILURES)
-async def test_what_does_not_go_away_by_itself_is_urgent_from_the_first_node_on(
+async def test_lasting_failures_are_urgent_from_the_first_node_on(
     condition: UpstreamCondition,
 ) -> None:
     title, setting = FAILURES[condition]

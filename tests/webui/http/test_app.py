@@ -106,7 +106,7 @@ async def test_a_wrong_method_says_which_are_right(http: Browserless) -> None:
     assert {method.strip() for method in answer.headers["Allow"].split(",")} >= {"GET", "PATCH"}
 
 
-async def test_what_is_not_there_is_not_found(http: Browserless) -> None:
+async def test_unknown_paths_are_not_found(http: Browserless) -> None:
     answer = await http.get("/api/v1/nothing")
     assert answer.status_code == 404 and answer.content_type == "application/problem+json"
 

@@ -46,7 +46,7 @@ def test_at_the_limit_of_all_the_address_with_the_most_idle_ones_is_evicted(
     assert opened.closed == (["0"] if count == 4 else closed if count < 4 else ["0", "1"])
 
 
-def test_what_was_idle_again_lately_is_not_the_longest_idle() -> None:
+def test_a_connection_idle_since_lately_is_not_the_longest_idle() -> None:
     opened = Opened(per_address=2)
     opened.open("first"), opened.open("second")
     opened.entries["first"].set_idle(False)
@@ -84,7 +84,7 @@ def test_nothing_is_taken_where_the_reserve_is_busy_too() -> None:
     assert not opened.open("another") and opened.entries["another"].is_reserved
 
 
-def test_what_has_left_is_not_counted_and_not_closed() -> None:
+def test_a_departed_connection_is_not_counted_and_not_closed() -> None:
     opened = Opened(per_address=1)
     for index in range(5):
         assert opened.open(str(index))

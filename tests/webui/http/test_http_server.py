@@ -16,7 +16,7 @@ from tests.support.machine_speed import WITHIN_S
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
-from webui.http import asgi, http_server, hypercorn_connection
+from webui.http import http_server, hypercorn_connection, request
 from webui.http.connection_limits import ConnectionLimits
 from webui.live.broadcaster import BROADCAST_EVERY_S
 from webui.serving import serve_console
@@ -270,7 +270,7 @@ async def test_being_cancelled_ends_everything(broker: FakeBroker) -> None:
 
 def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
     # The stream must time out first, or the shield of the request task would interrupt a send.
-    assert http_server.STALLED_AFTER_S < asgi.SEND_LIMIT_S
+    assert http_server.STALLED_AFTER_S < request.SEND_LIMIT_S
 
 
 async def test_a_closed_connection_takes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What hypercorn_connection and asgi take of hypercorn, quart-trio and trio beyond their public interfaces.
+"""What hypercorn_connection and request take of hypercorn, quart-trio and trio beyond their public names.
 
 A failure means that upstream has changed: read its new code, adapt webui.http.hypercorn_connection, and
 then this file.
@@ -76,7 +76,7 @@ def test_a_request_takes_the_parameters_that_we_pass_on() -> None:
     assert "max_content_length" in found
 
 
-def test_what_awaits_upstream_awaits_here() -> None:
+def test_coroutines_of_hypercorn_are_still_coroutines() -> None:
     methods = (
         TCPServer.run,
         TCPServer._read_data,
@@ -152,5 +152,5 @@ def test_nothing_private_of_trio_or_of_the_web_framework_is_imported() -> None:
     assert private == {("webui/tables/slices.py", "trio._core")}
 
 
-def test_what_slices_take_of_trio_is_the_public_function() -> None:
+def test_slices_use_the_public_function_of_trio() -> None:
     assert slices.wait_all_tasks_blocked is trio.testing.wait_all_tasks_blocked

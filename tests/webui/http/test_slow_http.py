@@ -90,7 +90,7 @@ async def test_two_hundred_slow_clients_delay_no_other_and_are_disconnected(
     assert broker.applied == []
 
 
-def test_what_the_limits_really_are(console: Console) -> None:
+def test_the_limits_are_those_configured(console: Console) -> None:
     config = hypercorn_connection.hypercorn_config()
     of_app = app.build_app(console).config
     assert (of_app["BODY_TIMEOUT"], of_app["RESPONSE_TIMEOUT"]) == (10, 30)

@@ -84,7 +84,7 @@ async def test_different_questions_go_one_after_the_other_to_one_process(reader:
     assert len({process for process, _ in questions(reader)}) == 1
 
 
-async def test_what_is_kept_has_a_bound(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_answers_are_bounded(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webui.insights.reader.MAX_CACHED", 2)
     for word in ("a", "b", "a", "c", "a", "b"):
         await ask(reader, f"say {word}")
@@ -130,7 +130,7 @@ async def ask_times(reader: Reader, count: int) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def test_what_takes_too_long_is_ended_and_the_next_question_answered(
+async def test_a_slow_question_is_ended_and_the_next_answered(
     reader: Reader, mock_clock: trio.testing.MockClock
 ) -> None:
     async def too_slow() -> None:

@@ -83,7 +83,7 @@ def test_an_event_belongs_to_the_day_of_its_own_time(tmp_path: Path) -> None:
     assert [line["bytes_in"] for line in lines(tmp_path, BEFORE, AFTER)] == [1, 2, 5, 3, 4]
 
 
-def test_what_is_in_quarantine_or_of_others_is_not_played(tmp_path: Path) -> None:
+def test_events_in_quarantine_or_of_others_are_not_played(tmp_path: Path) -> None:
     several = [event(1, DAY), event(2, DAY, source="others"), b"no json", event(3, DAY, api="Metadata")]
     record(tmp_path, DAY, several)
     record(tmp_path, DAY, [event(4, DAY)], node="2", first=4)

@@ -40,7 +40,7 @@ async def test_without_a_warehouse_no_process_is_started() -> None:
     assert raised.value.members == {"code": "INSIGHTS_OFF"}
 
 
-async def test_what_it_says_is_handed_on(what_if: WhatIf) -> None:
+async def test_the_simulators_answer_is_returned(what_if: WhatIf) -> None:
     assert await what_if.simulate({"say": '{"outcome":"simulated","clients":3}'}) == {"clients": 3}
 
 

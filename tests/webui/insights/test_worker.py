@@ -265,7 +265,7 @@ def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
     assert ask(tmp_path, query, known=stamp)[0]["outcome"] == "rows"
 
 
-def test_what_is_not_there_is_none_yet(tmp_path: Path) -> None:
+def test_missing_tables_are_none_yet(tmp_path: Path) -> None:
     query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
     assert ask(tmp_path / "nowhere", query)[0]["outcome"] == "none"
     (tmp_path / "gold" / "usage_per_minute").mkdir(parents=True)

@@ -26,7 +26,7 @@ def test_a_rate_is_the_difference_over_the_time_that_passed() -> None:
     assert (sample.bytes_in, sample.bytes_out, sample.requests, sample.throttled) == (1_500.0, 250.0, 0.5, 2)
 
 
-def test_what_other_gateways_do_is_added() -> None:
+def test_sums_of_other_gateways_are_added() -> None:
     history = History()
     others = GatewaySums(2, 30, 4, 1_000.0, 2_000.0, 3.0)
     history.add(broker_metrics(), 1_000, others)
@@ -61,7 +61,7 @@ def filled(seconds: int) -> History:
 @pytest.mark.parametrize(
     ("seconds", "count", "step_s"), [(900, 900, 1), (901, 91, 10), (3_600, 361, 10), (3_601, 61, 60)]
 )
-def test_what_is_longer_ago_is_told_more_coarsely(seconds: int, count: int, step_s: int) -> None:
+def test_older_samples_are_coarser(seconds: int, count: int, step_s: int) -> None:
     columns = dict(filled(2 * 3_600).columns(seconds))
     assert len(columns["at_ms"]) == count
     assert columns["at_ms"][-3] - columns["at_ms"][-4] == step_s * 1_000
@@ -101,7 +101,7 @@ def test_a_sample_in_json_has_the_names_of_the_columns() -> None:
     assert sample_json(None) is None
 
 
-def test_what_fills_up_is_reported_at_its_highest_and_phases_of_the_slowest_requests() -> None:
+def test_queues_are_reported_at_their_highest_and_phases_of_the_slowest_requests() -> None:
     history = History()
     for second in range(21):
         phases = (

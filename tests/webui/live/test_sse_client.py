@@ -147,7 +147,7 @@ async def test_between_two_pages_clients_have_their_turn(mock_clock: MockClock, 
 
 
 @pytest.mark.parametrize("taken", [0, 1, 10, 60])
-async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
+async def test_unsent_bytes_of_a_connection_are_sent_first(
     mock_clock: MockClock, broker: FakeBroker, taken: int
 ) -> None:
     slow, quick = Pipe(lambda size: min(taken, size)), Pipe()

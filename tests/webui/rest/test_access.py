@@ -116,7 +116,7 @@ async def test_the_last_administrator_stays(http: Browserless, broker: FakeBroke
 @pytest.mark.parametrize(
     ("name", "role"), [("", "viewer"), ("x" * 65, "viewer"), ("a", "owner"), (7, "viewer"), ("a", None)]
 )
-async def test_what_is_no_token_is_refused(http: Browserless, name: Any, role: Any) -> None:
+async def test_invalid_tokens_are_refused(http: Browserless, name: Any, role: Any) -> None:
     assert (await issue(http, name, role)).status_code == 400
 
 
@@ -292,7 +292,7 @@ async def test_a_secret_longer_than_any_is_not_hashed(
 
 
 @pytest.mark.parametrize("header", ["é", "not base64!", "/w==", "YQ"])
-async def test_what_is_no_secret_is_refused(ask: Ask, broker: FakeBroker, header: str) -> None:
+async def test_invalid_secrets_are_refused(ask: Ask, broker: FakeBroker, header: str) -> None:
     assert (await ask("issue", X_Present_Secret=header)).status_code == 400
     assert unchanged(broker) and broker.hashing == []
 

@@ -73,7 +73,7 @@ async def test_a_full_page_says_where_the_next_begins(http: Browserless) -> None
 @pytest.mark.parametrize(
     "query", ["?kind=x", "?origin=window", "?before=0", "?limit=0", "?limit=1001", "?x=1"]
 )
-async def test_what_makes_no_sense_is_refused(http: Browserless, query: str) -> None:
+async def test_invalid_queries_are_refused(http: Browserless, query: str) -> None:
     assert (await http.get(f"{PATH}{query}")).status_code == 400
 
 
@@ -99,7 +99,7 @@ async def test_an_undo_is_another_change(http: Browserless, broker: FakeBroker) 
 @pytest.mark.parametrize(
     ("change_id", "status"), [("1", 400), ("2", 409), ("99", 404), ("0", 400), ("x", 400)]
 )
-async def test_what_cannot_be_undone_is_refused(
+async def test_a_change_that_cannot_be_undone_is_refused(
     http: Browserless, broker: FakeBroker, change_id: str, status: int
 ) -> None:
     for query in ("", "?validate_only=true"):
@@ -149,7 +149,7 @@ def test_every_undo_that_a_tool_could_do_has_its_command(row: Any, words: str) -
     assert words in undo_command("b:1", row)
 
 
-def test_what_no_tool_does_has_none() -> None:
+def test_changes_that_no_tool_makes_have_no_command() -> None:
     assert undo_command("b:1", change(1, ANN, kind="admin-token", entity="root", key="token")) == ""
     assert undo_command("b:1", change(1, ANN, key="shadow", old="true", new=None)) == ""
 

@@ -94,13 +94,13 @@ async def test_a_long_body_means_what_it_means_as_a_whole(body: Any, indent: int
         ("", "Expecting value"),
     ],
 )
-async def test_what_is_not_json_is_refused(text: str, refusal: str) -> None:
+async def test_invalid_json_is_refused(text: str, refusal: str) -> None:
     for padded in (SPACE + text, text + SPACE):
         with pytest.raises(NotJson, match=refusal.removeprefix("the body is not JSON: ")):
             await read(padded.encode(), SCHEMA)
 
 
-async def test_what_is_not_utf_8_is_refused() -> None:
+async def test_invalid_utf_8_is_refused() -> None:
     with pytest.raises(NotJson, match="not UTF-8"):
         await read(b'{"list": "\xff"}' + SPACE.encode(), SCHEMA)
 

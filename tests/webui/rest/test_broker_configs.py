@@ -133,7 +133,7 @@ async def test_validating_only_changes_nothing(broker: RunningBroker, http: Brow
         ("ADMIN", [], 400, "1 to 100 elements"),
     ],
 )
-async def test_what_is_refused_is_refused_whole(
+async def test_a_refused_edit_is_refused_whole(
     broker: RunningBroker, http: Browserless, token: str, ops: list[Any], status: int, words: str
 ) -> None:
     answer = await http.patch(PATH, {"ops": ops}, token=(await tokens(broker))[token])
@@ -169,7 +169,7 @@ async def test_settings_with_a_concurrent_change_are_not_overwritten_unseen(
     assert broker.server.socket_server.handlers.size == 10
 
 
-async def test_what_is_set_for_all_brokers_has_a_version_of_its_own(
+async def test_settings_of_all_brokers_have_a_version_of_their_own(
     broker: RunningBroker, http: Browserless
 ) -> None:
     admin = (await tokens(broker))["ADMIN"]

@@ -83,7 +83,7 @@ async def test_validating_says_the_clients_that_it_would_apply_to_and_changes_no
         ({"interval_ms": 100}, "metrics"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_with_a_reason(
+async def test_invalid_subscriptions_are_refused_with_a_reason(
     http: Browserless, body: dict[str, Any], words: str
 ) -> None:
     answer = await put(http, **body)

@@ -325,9 +325,7 @@ async def test_a_limit_names_the_upstream_node_that_is_used_most(
     }
 
 
-async def test_what_a_limit_in_shadow_would_have_done_is_listed(
-    http: Browserless, stocked: FakeBroker
-) -> None:
+async def test_throttles_of_a_limit_in_shadow_are_listed(http: Browserless, stocked: FakeBroker) -> None:
     stocked.set(ALICE, {}, shadow=True)
     last_at_ms = 1_700_000_000_250
     stocked.shadow_use[ALICE, PRODUCE] = ShadowUse(ALICE, PRODUCE, 37, 12_400, last_at_ms)

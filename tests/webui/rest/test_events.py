@@ -40,7 +40,7 @@ async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
     assert name == "throttled" and data["total"] == 1
 
 
-async def test_what_has_not_changed_is_not_sent_again(autojump_clock: MockClock, broker: FakeBroker) -> None:
+async def test_unchanged_topics_are_not_sent_again(autojump_clock: MockClock, broker: FakeBroker) -> None:
     live = make_live(broker, lambda: 0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)

@@ -78,7 +78,7 @@ async def test_every_answer_is_as_it_is_described(tables: Browserless) -> None:
         assert body.get("items", body.get("tables")), route.path
 
 
-async def test_what_has_not_changed_is_not_sent_again(tables: Browserless) -> None:
+async def test_unchanged_tables_are_not_sent_again(tables: Browserless) -> None:
     first = await tables.get(f"{BASE}/usage")
     tag = first.headers["ETag"]
     again = await tables.get(f"{BASE}/usage", If_None_Match=tag)
@@ -166,7 +166,7 @@ async def test_a_range_is_of_whole_days_and_a_week_unless_said(
         assert f"date >= DATE '{first}' AND date <= DATE '{last}'" in question["sql"]
 
 
-async def test_what_makes_no_sense_is_refused(client: Browserless, recorded: Recorded) -> None:
+async def test_invalid_queries_are_refused(client: Browserless, recorded: Recorded) -> None:
     for query, where in (
         ("from=2025-10-10", "from"),
         ("from=2026-01-11", "from"),

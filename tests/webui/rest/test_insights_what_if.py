@@ -126,7 +126,7 @@ async def test_the_ends_of_the_calendar_are_days(client: Browserless, day: str) 
         ({"days": 1}, "/days"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_with_its_place(
+async def test_impossible_values_are_refused_with_their_place(
     client: Browserless, played: Played, more: dict[str, Any], where: str
 ) -> None:
     answer = await client.ask("POST", PATH, body=body() | more)

@@ -121,7 +121,7 @@ async def test_a_version_that_has_passed_is_refused_with_what_is_now(
     "body",
     [{}, {IP_KEY: 0}, {IP_KEY: -1}, {IP_KEY: 2**63}, {IP_KEY: "5"}, {IP_KEY: None}, {IP_KEY: 1, "x": 1}],
 )
-async def test_what_is_no_rate_is_refused(http: Browserless, broker: FakeBroker, body: Any) -> None:
+async def test_invalid_rates_are_refused(http: Browserless, broker: FakeBroker, body: Any) -> None:
     assert (await http.ask("PUT", ONE, body=body)).status_code == 400
     assert broker.applied == []
 

@@ -42,7 +42,7 @@ async def test_everything_is_exported_in_one_order_and_whole_numbers_are_whole(
     assert b"100.0" not in await answer.get_data()
 
 
-async def test_what_was_exported_changes_nothing(http: Browserless, stocked: FakeBroker) -> None:
+async def test_an_exported_file_changes_nothing(http: Browserless, stocked: FakeBroker) -> None:
     document = await (await http.get(f"{QUOTAS}:export")).get_json()
     answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
     assert (answer.status_code, await answer.get_json()) == (
@@ -117,7 +117,7 @@ async def test_all_that_is_refused_is_reported(http: Browserless, stocked: FakeB
     assert [each["entity"] for each in problem["refused"]] == [dict(ALICE), dict(BOB)]
 
 
-async def test_what_changes_between_the_check_and_the_import_is_left_and_said(
+async def test_a_rule_changed_between_check_and_import_is_left_and_reported(
     http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = stocked.apply

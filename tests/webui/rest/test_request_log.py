@@ -12,7 +12,7 @@ from webui.rest.broker_configs import REFUSED_LOG, REQUEST_LOG
 OFF = {"apis": [], "client_ids": [], "max_per_second": 100}
 
 
-async def test_what_holds_is_shown(http: Browserless, broker: FakeBroker) -> None:
+async def test_settings_in_force_are_shown(http: Browserless, broker: FakeBroker) -> None:
     broker.configs |= {"request.log.apis": "Produce,Fetch", "request.log.client.ids": "app"}
     answer = REQUEST_LOG.check(await (await http.get("/api/v1/request-log", token="viewer-token")).get_json())
     assert answer == {"apis": ["Produce", "Fetch"], "client_ids": ["app"], "max_per_second": 100}
@@ -54,7 +54,7 @@ async def test_only_an_administrator_may_change_it(http: Browserless, broker: Fa
         {"more": 1},
     ],
 )
-async def test_what_makes_no_sense_changes_nothing(
+async def test_invalid_settings_change_nothing(
     http: Browserless, broker: FakeBroker, wrong: dict[str, Any]
 ) -> None:
     assert (await http.ask("PUT", "/api/v1/request-log", body=OFF | wrong)).status_code == 400

@@ -69,7 +69,7 @@ async def test_a_limit_at_each_upstream_node_is_reported_with_the_use_there(
 @pytest.mark.parametrize(
     ("tags", "shown"), [(None, []), ((), []), ((("group", "red"),), [{"name": "group", "value": "red"}])]
 )
-async def test_what_a_callback_decided_is_reported_with_its_tags(
+async def test_a_callbacks_decision_is_reported_with_its_tags(
     http: Browserless, stocked: FakeBroker, tags: tuple[tuple[str, str], ...] | None, shown: list[Any]
 ) -> None:
     stocked.callback = "acme:Groups"

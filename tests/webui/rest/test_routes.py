@@ -61,7 +61,7 @@ def test_bodies_are_closed() -> None:
     assert entry["properties"]["ops"]["items"]["oneOf"][0]["properties"]["value"]["exclusiveMinimum"] == 0
 
 
-def test_whatever_edits_an_entity_takes_the_version_that_was_read() -> None:
+def test_every_edit_of_an_entity_takes_the_version_that_was_read() -> None:
     edits = {route.path: route for route in ROUTES if route.method in ("PUT", "PATCH", "DELETE")}
     # Connections and sessions have no versions: they can only be ended.
     for ended in ("/api/v1/connections/{id}", "/api/v1/sessions"):

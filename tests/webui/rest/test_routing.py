@@ -26,11 +26,11 @@ ROUTE = Route(
 )
 
 
-def test_what_is_not_given_is_its_default() -> None:
+def test_omitted_parameters_have_their_defaults() -> None:
     assert read_query(ROUTE, {}) == {"name": "anybody", "limit": 5, "strict": False}
 
 
-def test_what_is_given_is_read_as_its_type() -> None:
+def test_given_parameters_are_read_as_their_types() -> None:
     given = {"name": ["7"], "limit": ["7"], "strict": ["true"]}
     assert read_query(ROUTE, given) == {"name": "7", "limit": 7, "strict": True}
 

@@ -33,7 +33,7 @@ def refusal(schema: Schema, value: object) -> str:
         (SHAPE, [{"name": "abc"}, {"name": "", "rate": 0.5}]),
     ],
 )
-def test_what_fits_is_given_back(schema: Schema, good: list[Any]) -> None:
+def test_valid_values_are_returned(schema: Schema, good: list[Any]) -> None:
     assert [schema.check(value) for value in good] == good
 
 
@@ -52,7 +52,7 @@ def test_what_fits_is_given_back(schema: Schema, good: list[Any]) -> None:
         (SHAPE, [{}, {"rate": 1}, {"name": "a", "colour": "b"}, [], None, "name"]),
     ],
 )
-def test_what_does_not_fit_is_refused(schema: Schema, bad: list[Any]) -> None:
+def test_invalid_values_are_refused(schema: Schema, bad: list[Any]) -> None:
     for value in bad:
         with pytest.raises(Invalid):
             schema.check(value)

@@ -134,7 +134,7 @@ async def test_a_long_answer_is_what_it_would_be_in_one_piece(value: Any) -> Non
 
 
 @pytest.mark.parametrize("long", [1, 1_000])
-async def test_what_is_no_json_is_refused_however_long(long: int) -> None:
+async def test_values_outside_json_are_refused_however_long(long: int) -> None:
     with pytest.raises(ValueError, match="JSON"):
         await encode_in_slices([float("nan")] * long)
 

@@ -157,9 +157,7 @@ async def test_a_dictionary_is_made_in_slices_and_the_last_of_equal_keys_stays(
     assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
 
 
-async def test_what_a_generator_comes_to_is_found_in_slices(
-    monkeypatch: pytest.MonkeyPatch, polls: Polls
-) -> None:
+async def test_a_generators_result_is_found_in_slices(monkeypatch: pytest.MonkeyPatch, polls: Polls) -> None:
     def steps() -> Generator[None, None, str]:
         for _ in range(30):
             yield

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metrics.quota import (
+from broker.metrics.rate import (
     LONG_MAX,
     LONG_MIN,
+    Rate,
+    Window,
     bounded_throttle_time_ms,
     java_divide,
     java_round,
     throttle_time_ms,
 )
-from broker.metrics.rate import Rate
-from broker.metrics.window import Window
 
 
 def window_ms(samples: int) -> int:

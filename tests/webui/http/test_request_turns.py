@@ -101,7 +101,7 @@ async def test_clients_are_identified_by_session_token_and_address(
     assert by_kind == [("address", 4), ("session", 1), ("session", 1), ("token", 1), ("token", 1)]
 
 
-async def test_what_arrives_while_a_request_waits_is_not_lost(
+async def test_a_body_that_arrives_while_its_request_waits_is_not_lost(
     autojump_clock: MockClock, http: Browserless, console: Console, broker: FakeBroker
 ) -> None:
     for _ in range(MAX_AT_ONCE):
