@@ -1,51 +1,19 @@
 """The broker's own resolver, with invented rules and usage. Part of the fake broker."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
 from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
-from broker.control.rows.connections import AddressUse
-from broker.control.rows.upstream import GatewaySums, Incomplete
-from broker.control.upstream_views import NoShares
 from broker.control.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
 from broker.metadata.image import Image, Limit, QuotaEntry
-from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
+from broker.quotas.use_elsewhere import Clients
 from broker.steps import Steps
+from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
-
-
-@dataclass
-class FakeShares(NoShares):
-    """What the other gateways tell."""
-
-    sums: GatewaySums | None = None
-    uses: list[tuple[str, SensorUse]] = field(default_factory=list)
-    parts: dict[str, float] = field(default_factory=dict)
-    client_rows: list[ClientUsage] = field(default_factory=list)
-    address_rows: list[AddressUse] = field(default_factory=list)
-    not_complete: Incomplete = field(default_factory=Incomplete)
-
-    def others(self) -> GatewaySums | None:  # type: ignore[override] # limits are shared
-        return self.sums
-
-    def use_elsewhere(self) -> Elsewhere:
-        return use_elsewhere((gateway, [use]) for gateway, use in self.uses)
-
-    def clients(self) -> Sequence[ClientUsage]:
-        return self.client_rows
-
-    def addresses(self) -> Sequence[AddressUse]:
-        return self.address_rows
-
-    def incomplete(self) -> Incomplete:
-        return self.not_complete
-
-    def share(self, key: str, clients: Clients, gateway: str) -> float | None:  # type: ignore[override]
-        return self.parts.get(gateway)
 
 
 class FakeResolving:

@@ -65,9 +65,10 @@ from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps
+from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
-from tests.webui.fake_resolving import FakeResolving, FakeShares
+from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, broker_metrics, idle_flow, limits
 from tests.webui.telemetry_world import TelemetryWorld

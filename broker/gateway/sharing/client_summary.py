@@ -44,7 +44,7 @@ MAX_ADDRESS_BYTES: Final = 65_536
 """The largest size of all clients and of all addresses in one record. It fits into any topic."""
 
 MAX_READ: Final = MAX_CLIENT_BYTES + MAX_ADDRESS_BYTES + 4_096
-"""Bytes of a record that is read, at once: 3 ms at most."""
+"""Bytes of a record that is read, at once: 5 ms at most."""
 
 AT_ONCE: Final = 64
 """Rows written or read between two pauses, at some five microseconds each."""
