@@ -167,7 +167,8 @@ class Resolver:
             rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
         measured = yield from self._measured(client, key, rules, matched, current)
         observed, by = _total(key, measured.uses), measured.by
-        gateways = () if self._others is None else tuple(measured.uses.values())
+        uses = sorted(measured.uses.values(), key=lambda each: each.gateway)
+        gateways = () if self._others is None else tuple(uses)
         unlisted = tuple(sorted(measured.untold))
         if matched is None:
             return ResolvedLimit(

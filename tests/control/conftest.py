@@ -8,15 +8,13 @@ import pytest
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
-from broker.control.rows.upstream import GatewaySums, UpstreamCondition, UpstreamRow, UpstreamSummary
-from broker.control.upstream_views import ShareViews
+from broker.control.rows.upstream import GatewaySums
 from broker.control.views import ServerInfo, Views
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, World
-from tests.support.fake_shares import FakeShares
-from tests.webui.rows import upstream
+from tests.support.fake_shares import FakeShares, FakeUpstream
 
 
 @pytest.fixture
@@ -53,21 +51,8 @@ def shares() -> FakeShares:
     return FakeShares(GatewaySums(2))
 
 
-class Upstream:
-    """An `UpstreamViewSource`."""
-
-    def __init__(self, shares: ShareViews) -> None:
-        self.shares = shares
-
-    def row(self) -> UpstreamRow:
-        return upstream()
-
-    def summary(self) -> UpstreamSummary:
-        return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)
-
-
 @pytest.fixture
 def gateway_views(control: Control, committer: StoreCommitter, live: Live, shares: FakeShares) -> Views:
     info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
     telemetry = Telemetry(TelemetryConfig())
-    return Views(control, live, committer, lambda: info, telemetry, Upstream(shares))
+    return Views(control, live, committer, lambda: info, telemetry, FakeUpstream(shares))

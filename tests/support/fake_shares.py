@@ -5,9 +5,16 @@ from dataclasses import dataclass, field
 
 from broker.control.rows.connections import AddressUse
 from broker.control.rows.quotas import ClientUsage
-from broker.control.rows.upstream import GatewaySums, Incomplete
-from broker.control.upstream_views import NoShares
+from broker.control.rows.upstream import (
+    GatewaySums,
+    Incomplete,
+    UpstreamCondition,
+    UpstreamRow,
+    UpstreamSummary,
+)
+from broker.control.upstream_views import NoShares, ShareViews
 from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
+from tests.webui.rows import upstream
 
 
 @dataclass
@@ -38,3 +45,16 @@ class FakeShares(NoShares):
 
     def share(self, key: str, clients: Clients, gateway: str) -> float | None:  # type: ignore[override]
         return self.parts.get(gateway)
+
+
+class FakeUpstream:
+    """An `UpstreamViewSource`."""
+
+    def __init__(self, shares: ShareViews) -> None:
+        self.shares = shares
+
+    def row(self) -> UpstreamRow:
+        return upstream()
+
+    def summary(self) -> UpstreamSummary:
+        return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)

@@ -152,7 +152,8 @@ class SharedLimits:
         return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
 
     def _clients(self) -> Mapping[str, ClientSummary]:
-        return self._summaries.clients(self._clock.ms())
+        """Return the gateways always in the same order, whichever was heard last."""
+        return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 
 def _entity(key: ShareKey) -> tuple[tuple[str, str | None], ...]:
