@@ -226,9 +226,9 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
     default = next((row.limit for row in rows if row.address is None), None)
     bound = value if value is not None or address is None else default
     governed = [
-        row.uses
+        row.all_uses
         for row in rows
-        if row.uses and (row.address == address if address is not None else row.limit is None)
+        if row.all_uses and (row.address == address if address is not None else row.limit is None)
     ]
     return {
         "addresses": len(governed),
