@@ -28,6 +28,7 @@ from broker.config_listeners.settings import (
     register_quota_listeners,
     register_security_listeners,
 )
+from broker.console_views.own_clients import OwnClients
 from broker.console_views.own_summary import OwnSummary
 from broker.console_views.upstream import UpstreamViews
 from broker.control.closing import CloseConnection, plan_close
@@ -301,7 +302,12 @@ class GatewayServer:
             self.server_quotas.connections.values(),
             self.clock,
         )
-        summaries = Summaries(own.measure, hears=self.config.console.listener is not None)
+        clients = OwnClients(gateway, self.socket_server, self.quotas, self.clock)
+        summaries = Summaries(
+            own.measure,
+            hears=self.config.console.listener is not None,
+            measure_clients=clients.measure,
+        )
         lists = ConnectionLists(
             gateway,
             lambda: self.views.each_connection(),

@@ -48,6 +48,7 @@ from broker.network.socket_server import SocketServer
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
+from broker.quotas.connection_rates import AddressStats
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
@@ -55,23 +56,24 @@ from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_r
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import ThrottledRow as MutedRow
-from broker.quotas.use_elsewhere import NOWHERE, Elsewhere
+from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
 from broker.steps import Steps
 
 
 def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
-    return [
-        AddressUse(
-            address,
-            each.rate.observed(now_ms),
-            quotas.counts.get(address, 0),
-            _limit(quotas.per_ip.of(address)),
-            each.accepted,
-            each.delayed,
-            each.refused,
-        )
-        for address, each in quotas.addresses
-    ]
+    return [address_use(quotas, address, stats, now_ms) for address, stats in quotas.addresses]
+
+
+def address_use(quotas: ConnectionQuotas, address: str, stats: AddressStats, now_ms: int) -> AddressUse:
+    return AddressUse(
+        address,
+        stats.rate.observed(now_ms),
+        quotas.counts.get(address, 0),
+        _limit(quotas.per_ip.of(address)),
+        stats.accepted,
+        stats.delayed,
+        stats.refused,
+    )
 
 
 def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
@@ -402,6 +404,13 @@ class LiveViews:
         sensors_of = self._quotas.managers[CLIENT_KEYS[key].kind].sensors_of
         return max((each.observed(now_ms) for each in sensors_of(user, client_id)), default=None)
 
+    def throttled_clients(self, key: str) -> Iterator[Clients]:
+        throttled = self._quotas.managers[CLIENT_KEYS[key].kind].throttled.all()
+        return ((each.sensor.user, each.sensor.client_id) for each in throttled)
+
+    def limited_by(self, user: str, client_id: str) -> tuple[str, ...]:
+        return tuple(self._limits(user, client_id))
+
     def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
         now_ms, manager = self._clock.ms(), self._quotas.managers[CLIENT_KEYS[key].kind]
         uses = (
@@ -427,12 +436,7 @@ class LiveViews:
 
     def _client_usage(self, account: Account, now_ms: int, since_ms: int) -> ClientUsage:
         bytes_in, bytes_out, requests, ns = account.per_second(now_ms)
-        bounds = {
-            KEY_OF[kind]: manager.bound(account.user, account.client_id)
-            for kind, manager in self._quotas.managers.items()
-            if manager.active
-        }
-        limiting = {key: bound for key, bound in bounds.items() if bound != UNLIMITED}
+        limiting = self._limits(account.user, account.client_id)
         nodes = {
             key: uses
             for key, bound in limiting.items()
@@ -452,9 +456,18 @@ class LiveViews:
             account.since_ms + since_ms,
             account.last_active_ms + since_ms,
             tuple(limiting),
-            partial(_history, account, now_ms),
+            partial(history_of, account, now_ms),
             nodes,
         )
+
+    def _limits(self, user: str, client_id: str) -> dict[str, float]:
+        """Return the limits of a client by key."""
+        bounds = {
+            KEY_OF[kind]: manager.bound(user, client_id)
+            for kind, manager in self._quotas.managers.items()
+            if manager.active
+        }
+        return {key: bound for key, bound in bounds.items() if bound != UNLIMITED}
 
     def topic_size(self, name: str) -> TopicSize:
         return self._topics.topic_size(name)
@@ -495,5 +508,6 @@ def _mute_state(channel: Channel) -> str:
     return channel.mute_state.name.lower()
 
 
-def _history(account: Account, now_ms: int) -> list[tuple[int, int, int]]:
+def history_of(account: Account, now_ms: int) -> list[tuple[int, int, int]]:
+    """Return bytes in, bytes out and requests of each interval, the oldest first."""
     return [(row[0], row[1], row[2]) for row in account.recent.rows(now_ms)]

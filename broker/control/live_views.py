@@ -25,6 +25,7 @@ from broker.control.rows.quotas import (
     ShadowUse,
 )
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicSize
+from broker.quotas.use_elsewhere import Clients
 from broker.steps import Steps
 
 
@@ -75,6 +76,12 @@ class LiveViewSource(Protocol):
         """Return the value of the sensor of this client or address, the highest of several nodes; None
         without a sensor.
         """
+
+    def throttled_clients(self, key: str) -> Iterable[Clients]:
+        """Yield the clients of the limit that throttles it, for each connection throttled by one of `key`."""
+
+    def limited_by(self, user: str, client_id: str) -> tuple[str, ...]:
+        """Return the keys of the limits that apply to a client."""
 
     def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
         """Return the use of a limit of this client at each upstream node, with the throttle time under

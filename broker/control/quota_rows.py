@@ -110,9 +110,14 @@ def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, Sh
 
 
 def address_rows(
-    image: Image, uses: Iterable[AddressUse], controller_uses: Iterable[AddressUse], ipv6_prefix: int
+    image: Image,
+    uses: Iterable[AddressUse],
+    controller_uses: Iterable[AddressUse],
+    ipv6_prefix: int,
+    elsewhere: Iterable[AddressUse] = (),
 ) -> Iterator[AddressRow | None]:
-    """Yield rows in no order; None stands for work without a row yet.
+    """Yield rows in no order; None stands for work without a row yet. `elsewhere` is the use at other
+    gateways.
 
     Different spellings of an address are one row, and so are all addresses with the same first `ipv6_prefix`
     bits; the row has the first of them.
@@ -120,6 +125,11 @@ def address_rows(
     seen: dict[str, AddressUses] = {use.address: (use, None) for use in uses}
     for use in controller_uses:
         seen[use.address] = (seen.get(use.address, _NO_USE)[0], use)
+    there: dict[str, tuple[AddressUse, ...]] = {}
+    for use in elsewhere:
+        there[use.address] = (*there.get(use.address, ()), use)
+        seen.setdefault(use.address, _NO_USE)
+        yield None
     default: float | None = None
     ruled: dict[str, tuple[QuotaEntry, float]] = {}
     for entity, entry in image.quotas.items():
@@ -127,14 +137,15 @@ def address_rows(
             name, value = entity[0][1], entry.limits[IP_RATE].value
             if name is None:
                 default = value
-                yield _address_row(None, entry, value, value, _NO_USE)
+                yield _address_row(None, entry, value, value, _NO_USE, ())
             else:
                 ruled[name] = entry, value
         yield None
     for name, (entry, value) in ruled.items():
-        yield _address_row(name, entry, value, value, seen.pop(address_key(name, ipv6_prefix), _NO_USE))
+        key = address_key(name, ipv6_prefix)
+        yield _address_row(name, entry, value, value, seen.pop(key, _NO_USE), there.get(key, ()))
     for address, both in seen.items():
-        yield _address_row(address, None, None, default, both)
+        yield _address_row(address, None, None, default, both, there.get(address, ()))
 
 
 def address_key(ip: str, ipv6_prefix: int) -> str:
@@ -151,10 +162,12 @@ def _address_row(
     limit: float | None,
     bound: float | None,
     uses: AddressUses,
+    elsewhere: tuple[AddressUse, ...],
 ) -> AddressRow:
     if entry is None:
-        return AddressRow(address, None, bound, 0, 0, "", *uses)
-    return AddressRow(address, limit, bound, entry.version, entry.changed_at_ms, entry.changed_by, *uses)
+        return AddressRow(address, None, bound, 0, 0, "", *uses, elsewhere)
+    changed = entry.version, entry.changed_at_ms, entry.changed_by
+    return AddressRow(address, limit, bound, *changed, *uses, elsewhere)
 
 
 def _key(field: str) -> str:

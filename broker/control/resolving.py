@@ -5,10 +5,12 @@ order of the quota managers, so that hypothetical rules can be resolved too.
 
 If the same clients share a sensor before and after, the use is the sensor's value. Otherwise no sensor has
 measured these clients together, and the use is the sum of their accounts: all bytes of their connections,
-slightly more than quotas count.
+slightly more than quotas count. If gateways share limits, this is so at each of them, as far as they tell.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from broker.control.client_quotas import Altered
@@ -17,15 +19,19 @@ from broker.control.live_views import LiveViewSource
 from broker.control.rows.quotas import (
     ClientUsage,
     Decided,
+    GatewayUse,
     MeasuredBy,
     NodeUse,
     ProbeRow,
     ResolvedLimit,
 )
+from broker.control.rows.upstream import GatewaySums
+from broker.control.upstream_views import ShareViews
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.table import probes
+from broker.quotas.use_elsewhere import NOTHING, SHARED_KEYS, Clients, Elsewhere
 from broker.steps import Steps
 
 USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
@@ -51,6 +57,22 @@ class Matched(NamedTuple):
     entity: EntityPairs
     bound: float
     shadow: bool
+
+
+ByGateway = dict[str, float]
+"""The use of a limit at each gateway, "" for this one."""
+
+
+class Measured(NamedTuple):
+    """The uses of a limit by gateway; `untold` gateways may have some more."""
+
+    uses: Mapping[str, GatewayUse]
+    by: MeasuredBy | None
+    untold: frozenset[str]
+
+    @classmethod
+    def by_quota(cls, uses: Mapping[str, GatewayUse], untold: frozenset[str]) -> "Measured":
+        return cls(uses, MeasuredBy.QUOTA if uses else None, untold - uses.keys())
 
 
 class Rules:
@@ -85,12 +107,18 @@ class Resolver:
         quotas: Mapping[EntityPairs, QuotaEntry],
         others: Mapping[EntityPairs, Altered],
         live: LiveViewSource,
+        shares: ShareViews,
     ) -> None:
         self._now = Rules(quotas, {})
         self._then = Rules(quotas, others) if others else self._now
         self._live = live
-        self._usage: dict[tuple[str, str], ClientUsage] | None = None
-        self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
+        self._shares = shares
+        self._others: GatewaySums | None = shares.others()
+        self._incomplete = shares.incomplete()
+        self._elsewhere: Elsewhere = shares.use_elsewhere()
+        self._usage: list[ClientUsage] | None = None
+        self._throttled: dict[str, Counter[Clients]] = {}
+        self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
 
     def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
@@ -137,9 +165,15 @@ class Resolver:
             found = rules.at(step, key)
             is_match = matched is not None and step == matched.entity
             rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
-        observed, by = yield from self._observed(client, key, rules, matched, current)
+        measured = yield from self._measured(client, key, rules, matched, current)
+        observed, by = _total(key, measured.uses), measured.by
+        uses = sorted(measured.uses.values(), key=lambda each: each.gateway)
+        gateways = () if self._others is None else tuple(uses)
+        unlisted = tuple(sorted(measured.untold))
         if matched is None:
-            return ResolvedLimit(key, tuple(rows), None, None, observed, by)
+            return ResolvedLimit(
+                key, tuple(rows), None, None, observed, by, gateways=gateways, unlisted=unlisted
+            )
         wait_ms = None if observed is None else self._live.wait_ms(key, observed, matched.bound)
         nodes = self._nodes(client, key, matched.bound) if by is MeasuredBy.QUOTA else ()
         return ResolvedLimit(
@@ -152,14 +186,16 @@ class Resolver:
             matched.shadow,
             wait_ms,
             nodes=nodes,
+            gateways=gateways,
+            unlisted=unlisted,
         )
 
     def _nodes(self, client: Client, key: str, bound: float) -> tuple[NodeUse, ...]:
         return () if key in IP_KEYS else self._live.nodes(key, client.user, client.client_id, bound)
 
-    def _observed(
+    def _measured(
         self, client: Client, key: str, rules: Rules, matched: Matched | None, current: Matched | None
-    ) -> Steps[tuple[float | None, MeasuredBy | None]]:
+    ) -> Steps[Measured]:
         use = USE_OF.get(key)
         if matched is not None and current is not None and matched.entity == current.entity:
             group = _group(matched.entity, client.user, client.client_id)
@@ -168,40 +204,97 @@ class Resolver:
             if not same:
                 now, then = (yield from self._sum_of(self._now, key)), (yield from self._sum_of(rules, key))
                 same = now.get(group) == then.get(group)
-            if same and (observed := self._live.observed(key, *client)) is not None:
-                return observed, MeasuredBy.QUOTA
+            if same:
+                found = yield from self._at_sensors(client, key, matched, group[1:])
+                if found.uses or use is None:
+                    return found
         if use is None:
-            return None, None
+            return Measured({}, None, frozenset())
         if matched is None:
-            own = (yield from self._clients()).get((client.user, client.client_id))
-            total = None if own is None else use(own)
+            own: ByGateway = {}
+            for each in (yield from self._clients()):
+                if (each.user, each.client_id) == (client.user, client.client_id):
+                    _add(own, each, use(each))
+            untold = self._incomplete.clients - own.keys()
         else:
             sums = yield from self._sum_of(rules, key)
-            total = sums.get(_group(matched.entity, client.user, client.client_id))
-        return total, None if total is None else MeasuredBy.CONNECTIONS
+            own = sums.get(_group(matched.entity, client.user, client.client_id), {})
+            untold = self._incomplete.clients
+        uses = {gateway: GatewayUse(gateway, observed) for gateway, observed in own.items()}
+        return Measured(uses, MeasuredBy.CONNECTIONS if uses else None, untold)
 
-    def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, float]]:
-        """Return the total use of the clients that would share a sensor, by group."""
+    def _at_sensors(self, client: Client, key: str, matched: Matched, clients: Clients) -> Steps[Measured]:
+        """Return what the quotas measure of the limit, here and at the other gateways."""
+        uses: dict[str, GatewayUse] = {}
+        observed = self._live.observed(key, *client)
+        if key in IP_KEYS:
+            if observed is not None:
+                uses[""] = GatewayUse("", observed)
+            for each in self._shares.addresses():
+                if each.address == client.ip:
+                    uses[each.gateway] = GatewayUse(each.gateway, each.rate)
+            return Measured.by_quota(uses, self._incomplete.addresses)
+        if observed is not None:
+            throttled = (yield from self._throttled_by(key))[clients]
+            uses[""] = GatewayUse("", observed, throttled, self._share(key, clients, "", matched))
+        for gateway, told in self._elsewhere.get(key, NOTHING).told.get(clients, {}).items():
+            share = self._share(key, clients, gateway, matched)
+            uses[gateway] = GatewayUse(gateway, told.observed, told.throttled, share)
+        return Measured.by_quota(uses, self._incomplete.uses)
+
+    def _share(self, key: str, clients: Clients, gateway: str, matched: Matched) -> float | None:
+        if self._now.at(matched.entity, key) != matched:
+            return None
+        share = self._shares.share(key, clients, gateway)
+        return None if share is None else share * matched.bound
+
+    def _throttled_by(self, key: str) -> Steps[Counter[Clients]]:
+        """Return the number of connections that the limits of each clients throttle here."""
+        if key not in self._throttled:
+            found: Counter[Clients] = Counter()
+            if self._others is not None:
+                for each in self._live.throttled_clients(key):
+                    found[each] += 1
+                    yield
+            self._throttled[key] = found
+        return self._throttled[key]
+
+    def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, ByGateway]]:
+        """Return the total use of the clients that would share a sensor, by group and gateway."""
         if (rules, key) not in self._sums:
-            sums: dict[Group, float] = {}
-            for each in (yield from self._clients()).values():
+            sums: dict[Group, ByGateway] = {}
+            for each in (yield from self._clients()):
                 yield
                 matched = rules.match(steps_for(Client(each.user, each.client_id), key), key)
-                use = USE_OF[key](each)
-                if matched is not None and use is not None:
+                if matched is not None:
                     group = _group(matched.entity, each.user, each.client_id)
-                    sums[group] = sums.get(group, 0.0) + use
+                    _add(sums.setdefault(group, {}), each, USE_OF[key](each))
             self._sums[rules, key] = sums
         return self._sums[rules, key]
 
-    def _clients(self) -> Steps[Mapping[tuple[str, str], ClientUsage]]:
+    def _clients(self) -> Steps[list[ClientUsage]]:
+        """Return the clients of this gateway and of the others; one can be there several times."""
         if self._usage is None:
-            usage = {}
-            for each in self._live.usage():
-                usage[each.user, each.client_id] = each
+            usage = []
+            for each in chain(self._live.usage(), self._shares.clients()):
+                usage.append(each)
                 yield
             self._usage = usage
         return self._usage
+
+
+def _add(uses: ByGateway, client: ClientUsage, observed: float | None) -> None:
+    if observed is not None:
+        gateway = client.gateways[0] if client.gateways else ""
+        uses[gateway] = uses.get(gateway, 0.0) + observed
+
+
+def _total(key: str, uses: Mapping[str, GatewayUse]) -> float | None:
+    """Return the use of a shared limit, or the highest use of one that each gateway enforces alone."""
+    observed = [each.observed for each in uses.values()]
+    if not observed:
+        return None
+    return sum(observed) if key in SHARED_KEYS else max(observed)
 
 
 def resolved(

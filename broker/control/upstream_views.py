@@ -7,9 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.control.rows.connections import ThrottledRow
-from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
-from broker.quotas.use_elsewhere import NOWHERE, Elsewhere
+from broker.control.rows.connections import AddressUse, ThrottledRow
+from broker.control.rows.quotas import ClientUsage
+from broker.control.rows.upstream import (
+    GatewayRow,
+    GatewaySums,
+    Incomplete,
+    ShareRow,
+    UpstreamRow,
+    UpstreamSummary,
+)
+from broker.quotas.use_elsewhere import NOWHERE, Clients, Elsewhere
 
 
 class ShareViews(Protocol):
@@ -33,6 +41,31 @@ class ShareViews(Protocol):
 
     def unlisted_use(self) -> int:
         """Return how many limits other gateways use beside those."""
+
+    def clients(self) -> Iterable[ClientUsage]:
+        """Yield the clients of other gateways, without `limited_by`: of each gateway the busiest. The same
+        client may be at several.
+        """
+
+    def unlisted_clients(self) -> int:
+        """Return how many clients other gateways have beside those."""
+
+    def addresses(self) -> Iterable[AddressUse]:
+        """Yield the addresses at other gateways: of each gateway those that connected last."""
+
+    def unlisted_addresses(self) -> int:
+        """Return how many addresses other gateways have beside those."""
+
+    def unheard(self) -> Sequence[str]:
+        """Return the ids of other gateways that have told nothing of their clients and addresses."""
+
+    def incomplete(self) -> Incomplete:
+        """Return the gateways that do not tell all of this."""
+
+    def share(self, key: str, clients: Clients, gateway: str) -> float | None:
+        """Return the fraction of a limit that a gateway has, "" for this one; None if each gateway has the
+        whole limit, or if it is not known.
+        """
 
     def throttled(self) -> Iterable[ThrottledRow]:
         """Yield connections that other gateways throttle: of each gateway those with the longest remaining
@@ -76,6 +109,27 @@ class NoShares:
 
     def unlisted_use(self) -> int:
         return 0
+
+    def clients(self) -> Iterable[ClientUsage]:
+        return ()
+
+    def unlisted_clients(self) -> int:
+        return 0
+
+    def addresses(self) -> Iterable[AddressUse]:
+        return ()
+
+    def unlisted_addresses(self) -> int:
+        return 0
+
+    def unheard(self) -> Sequence[str]:
+        return ()
+
+    def incomplete(self) -> Incomplete:
+        return Incomplete()
+
+    def share(self, _key: str, _clients: Clients, _gateway: str) -> None:
+        return None
 
     def throttled(self) -> Iterable[ThrottledRow]:
         return ()

@@ -13,6 +13,7 @@ from dataclasses import fields
 from itertools import chain
 from typing import Final
 
+from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
@@ -64,7 +65,7 @@ from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, Topi
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow
 from broker.control.tokens import Credentials, identify
 from broker.control.undo import inverse_of
-from broker.control.upstream_views import UpstreamViewSource
+from broker.control.upstream_views import NoShares, ShareViews, UpstreamViewSource
 from broker.errors import ApiError
 from broker.metadata.changes import AuditFilter, AuditRow, Kind
 from broker.metadata.image import AdminToken, Image, Topic
@@ -153,6 +154,7 @@ class Views:
         self._committer = committer
         self.server_info = server_info
         self._upstream = upstream
+        self._shares: ShareViews = NoShares() if upstream is None else upstream.shares
 
     @property
     def is_gateway(self) -> bool:
@@ -192,16 +194,15 @@ class Views:
 
     def gateways(self) -> list[GatewayRow]:
         """Return the gateways of the upstream cluster that share limits; empty for a broker."""
-        found = () if self._upstream is None else self._upstream.shares.gateways()
-        return sorted(found, key=lambda row: row.gateway_id)
+        return sorted(self._shares.gateways(), key=lambda row: row.gateway_id)
 
     def others(self) -> GatewaySums | None:
         """Return the sums of the other gateways that share limits; None if no limits are shared."""
-        return None if self._upstream is None else self._upstream.shares.others()
+        return self._shares.others()
 
     def each_share(self) -> Iterator[ShareRow]:
         """Yield the shares of all gateways, in no order, built lazily; none for a broker."""
-        return iter(() if self._upstream is None else self._upstream.shares.shares())
+        return iter(self._shares.shares())
 
     def throttled(self) -> list[ThrottledRow]:
         """Return throttled connections, the longest remaining time first. At a gateway that shares limits
@@ -211,16 +212,15 @@ class Views:
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         """As `throttled`, in no order, built lazily."""
-        others = () if self._upstream is None else self._upstream.shares.throttled()
-        return chain(self._live.throttled(), others)
+        return chain(self._live.throttled(), self._shares.throttled())
 
     def unlisted_throttled(self) -> int:
         """Return how many throttled connections of other gateways `throttled` leaves out."""
-        return 0 if self._upstream is None else self._upstream.shares.unlisted_throttled()
+        return self._shares.unlisted_throttled()
 
     def unlisted_use(self) -> int:
         """Return how many limits that other gateways use are missing in the use of the rules."""
-        return 0 if self._upstream is None else self._upstream.shares.unlisted_use()
+        return self._shares.unlisted_use()
 
     def broker_quotas(self) -> BrokerQuotas:
         """Return the limits of the whole broker and of the cluster, with their use."""
@@ -295,18 +295,27 @@ class Views:
         return self._control.config.connections.ipv6_prefix_length
 
     def usage(self) -> list[ClientUsage]:
-        """Return client usage, the busiest by bytes in and out first."""
-        return sorted(self.each_usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
+        """Return client usage, the busiest by bytes in and out first. At a gateway that shares limits, also
+        that of the clients which the other gateways list.
+        """
+        rows = filter(None, self.each_usage())
+        return sorted(rows, key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
 
-    def each_usage(self) -> Iterator[ClientUsage]:
-        """As `usage`, in no order, built lazily."""
-        return iter(self._live.usage())
+    def each_usage(self) -> Iterator[ClientUsage | None]:
+        """As `usage`, in no order, built lazily. None stands for work without a row yet."""
+        return all_clients(self._live.usage(), self._shares.clients(), self._live.limited_by)
+
+    def unheard_gateways(self) -> list[str]:
+        """Return the ids of other gateways whose clients and addresses are not known at all."""
+        return sorted(self._shares.unheard())
+
+    def unlisted_clients(self) -> int:
+        """Return how many clients of other gateways `usage` leaves out."""
+        return self._shares.unlisted_clients()
 
     async def connections_elsewhere(self, query: ConnectionQuery) -> ConnectionsElsewhere:
         """Return the connections of the other gateways that share limits, which takes two seconds at most."""
-        if self._upstream is None:
-            return ConnectionsElsewhere()
-        return await self._upstream.shares.connections(query)
+        return await self._shares.connections(query)
 
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
@@ -316,15 +325,25 @@ class Views:
         return iter(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
-        """Return addresses with a `connection_creation_rate` or a connection in the last hour."""
+        """Return addresses with a `connection_creation_rate` or a connection in the last hour. At a gateway
+        that shares limits, also those that the other gateways list.
+        """
         return [row for row in self.each_address() if row is not None]
 
     def each_address(self) -> Iterator[AddressRow | None]:
         """As `addresses`, built lazily. None stands for work without a row yet."""
         live = self._live
         return address_rows(
-            self._control.image, live.addresses(), live.controller_addresses(), self._ipv6_prefix
+            self._control.image,
+            live.addresses(),
+            live.controller_addresses(),
+            self._ipv6_prefix,
+            self._shares.addresses(),
         )
+
+    def unlisted_addresses(self) -> int:
+        """Return how many addresses of other gateways `addresses` leaves out."""
+        return self._shares.unlisted_addresses()
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         """Return the rows of the broker, of each listener, and of the controller's server if it exists."""
@@ -398,7 +417,7 @@ class Views:
     def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = self._control.image
         others = yield from proposed(alterations, image, self._ipv6_prefix)
-        return Resolver(image.quotas, others, self._live)
+        return Resolver(image.quotas, others, self._live, self._shares)
 
 
 def all_gateways(own: BrokerMetrics, others: GatewaySums) -> GatewaySums:

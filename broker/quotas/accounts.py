@@ -79,8 +79,10 @@ class RecentCounts:
         intervals = 3
         span_ms = now_ms % INTERVAL_MS + (intervals - 1) * INTERVAL_MS
         seconds = max(min(span_ms, seen_ms), 1_000) / 1000.0
-        rows = self.rows(now_ms)[-intervals:]
-        return [sum(column) / seconds for column in zip(*rows, strict=True)]
+        self._begin_interval(now_ms)
+        rows, width = self._rows, self._width
+        starts = [(self._newest - age) % INTERVALS * width for age in range(intervals)]
+        return [sum(rows[start + metric] for start in starts) / seconds for metric in range(width)]
 
     def rows(self, now_ms: int) -> list[tuple[int, ...]]:
         """Return all intervals, from the oldest to the present one."""

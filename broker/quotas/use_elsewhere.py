@@ -16,7 +16,7 @@ from broker.quotas.kinds import KEY_OF, QuotaKind
 SHARED_KINDS: Final = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.CONTROLLER_MUTATION)
 """Request percentages are parts of one gateway's thread, so each gateway enforces them alone."""
 
-_SHARED_KEYS: Final = frozenset(KEY_OF[kind] for kind in SHARED_KINDS)
+SHARED_KEYS: Final = frozenset(KEY_OF[kind] for kind in SHARED_KINDS)
 
 Clients = tuple[str | None, str | None]
 """User and client id of the clients that share a limit; None: the rule does not distinguish it."""
@@ -39,15 +39,18 @@ class SensorUse:
 class KeyUse:
     """The use of the limits of one key at other gateways: `shared` is the sum for the clients of each limit,
     `highest` the highest use of each rule with its gateway, and `throttled` the connections of each rule.
+    `told` has what each gateway tells of the clients of each limit.
     """
 
     shared: dict[Clients, SensorUse] = field(default_factory=dict)
     highest: dict[Entity, tuple[float, str]] = field(default_factory=dict)
     throttled: Counter[Entity] = field(default_factory=Counter)
+    told: dict[Clients, dict[str, SensorUse]] = field(default_factory=dict)
 
     def add(self, gateway: str, use: SensorUse) -> None:
+        self.told.setdefault(use.clients, {})[gateway] = use
         self.throttled[use.rule] += use.throttled
-        if use.key in _SHARED_KEYS:
+        if use.key in SHARED_KEYS:
             before = self.shared.get(use.clients)
             total = use.observed + (0.0 if before is None else before.observed)
             self.shared[use.clients] = replace(use, observed=total)

@@ -8,11 +8,13 @@ import pytest
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
+from broker.control.rows.upstream import GatewaySums
 from broker.control.views import ServerInfo, Views
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, World
+from tests.support.fake_shares import FakeShares, FakeUpstream
 
 
 @pytest.fixture
@@ -41,3 +43,16 @@ def live() -> Live:
 def views(control: Control, committer: StoreCommitter, live: Live) -> Views:
     info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
     return Views(control, live, committer, lambda: info, Telemetry(TelemetryConfig()))
+
+
+@pytest.fixture
+def shares() -> FakeShares:
+    """Two other gateways that share limits with the one of `gateway_views`."""
+    return FakeShares(GatewaySums(2))
+
+
+@pytest.fixture
+def gateway_views(control: Control, committer: StoreCommitter, live: Live, shares: FakeShares) -> Views:
+    info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    telemetry = Telemetry(TelemetryConfig())
+    return Views(control, live, committer, lambda: info, telemetry, FakeUpstream(shares))

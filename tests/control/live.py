@@ -29,6 +29,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from broker.quotas.use_elsewhere import Clients
 from tests.control.world import actor
 from tests.webui.rows import idle_flow
 
@@ -45,6 +46,8 @@ class Live:
         self.decisions: dict[str, Decided] = {}
         self.sensors: dict[tuple[str, str, str, str], float] = {}
         self.at_nodes: dict[str, tuple[NodeUse, ...]] = {}
+        self.throttled_here: dict[str, list[Clients]] = {}
+        self.limiting: dict[tuple[str, str], tuple[str, ...]] = {}
         self.resolve_calls = 0
         self.throttled_rows: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
@@ -101,6 +104,12 @@ class Live:
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         return self.sensors.get((key, user, client_id, ip))
+
+    def throttled_clients(self, key: str) -> Sequence[Clients]:
+        return self.throttled_here.get(key, ())
+
+    def limited_by(self, user: str, client_id: str) -> tuple[str, ...]:
+        return self.limiting.get((user, client_id), ())
 
     def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
         return self.at_nodes.get(key, ())

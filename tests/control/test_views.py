@@ -24,6 +24,7 @@ from broker.control.control import Control
 from broker.control.rows.upstream import (
     GatewayRow,
     GatewaySums,
+    Incomplete,
     ShareRow,
     UpstreamCondition,
     UpstreamRow,
@@ -78,8 +79,8 @@ def test_commands_name_the_first_address_of_the_server() -> None:
     assert ServerInfo(1, "weir 1", (), "").bootstrap_server == "localhost:9092"
 
 
-class Shares:
-    """A `ShareViews`."""
+class Shares(NoShares):
+    """Those of another gateway."""
 
     def gateways(self) -> list[GatewayRow]:
         return [GatewayRow("g2", "b:9092", 5), GatewayRow("g1", "a:9092", None)]
@@ -87,7 +88,7 @@ class Shares:
     def shares(self) -> list[ShareRow]:
         return [ShareRow("g1", (("user", "alice"),), "producer_byte_rate", 10.0, 4.0, 5.0)]
 
-    def others(self) -> GatewaySums:
+    def others(self) -> GatewaySums:  # type: ignore[override] # limits are shared
         return GatewaySums(2, 30, 4, 1_000.0, 2_000.0, 3.0)
 
     def throttled(self) -> list[ThrottledRow]:
@@ -147,6 +148,10 @@ def test_limits_that_are_not_shared_have_no_shares() -> None:
     assert (list(alone.gateways()), list(alone.shares()), list(alone.throttled())) == ([], [], [])
     assert alone.others() is None
     assert alone.unlisted_throttled() == 0
+    assert (list(alone.clients()), list(alone.addresses()), list(alone.unheard())) == ([], [], [])
+    assert (alone.unlisted_clients(), alone.unlisted_addresses()) == (0, 0)
+    assert alone.incomplete() == Incomplete()
+    assert alone.share("producer_byte_rate", ("alice", None), "") is None
 
 
 def test_the_longest_throttle_is_shown_first(views: Views, live: Live) -> None:

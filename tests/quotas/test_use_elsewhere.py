@@ -52,6 +52,13 @@ def test_rates_of_the_same_clients_are_added_up(quotas: ClientQuotas) -> None:
     assert used(quotas, use_elsewhere(reported)) == {(APP, RATE): (own_use + 760.0, 3, "")}
 
 
+def test_what_each_gateway_tells_of_the_clients_of_a_limit_is_known() -> None:
+    uses = (use_of(APP, (None, "app"), 700.0, 2), use_of(ANYBODY, (None, "b"), 60.0, key=SHARE))
+    found = use_elsewhere([("b", uses), ("c", uses[:1])])
+    assert found[RATE].told == {(None, "app"): {"b": uses[0], "c": uses[0]}}
+    assert found[SHARE].told == {(None, "b"): {"b": uses[1]}}
+
+
 def test_a_rule_that_is_used_only_elsewhere_is_used(quotas: ClientQuotas) -> None:
     reported = [("b", [use_of(APP, (None, "app"), 700.0)])]
     assert used(quotas, use_elsewhere(reported)) == {(APP, RATE): (700.0, 0, "")}

@@ -4,12 +4,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
 from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved, steps_for
 from broker.control.views import ClientUsage, Decided, NodeUse, QuotaRow, ResolvedLimit
 from broker.metadata.image import Image, Limit, QuotaEntry
+from broker.quotas.use_elsewhere import Clients
 from broker.steps import Steps
+from tests.support.fake_shares import FakeShares
 from tests.webui.rows import NOW_MS
 
 
@@ -21,6 +24,8 @@ class FakeResolving:
     observed: dict[EntityPairs, dict[str, float]]
     decisions: dict[str, Decided]
     at_nodes: dict[str, tuple[NodeUse, ...]]
+    others_elsewhere: FakeShares
+    throttled_here: dict[str, list[Clients]]
 
     def resolve(
         self,
@@ -41,16 +46,18 @@ class FakeResolving:
         return all_resolved(self._resolver(changes), clients, keys)
 
     def usage(self) -> list[ClientUsage]:
-        return list(self.usage_rows)
+        return list(filter(None, self.each_usage()))
 
-    def each_usage(self) -> Iterator[ClientUsage]:
-        return iter(self.usage())
+    def each_usage(self) -> Iterator[ClientUsage | None]:
+        return all_clients(list(self.usage_rows), self.others_elsewhere.clients(), lambda _user, _client: ())
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
-        live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions, self.at_nodes)
+        live = FakeLive(
+            self.rows, self.usage_rows, self.observed, self.decisions, self.at_nodes, self.throttled_here
+        )
         others = yield from proposed(changes, image, 128)
-        return Resolver(image.quotas, others, live)  # type: ignore[arg-type]
+        return Resolver(image.quotas, others, live, self.others_elsewhere)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,10 @@ class FakeLive:
     use: Mapping[EntityPairs, Mapping[str, float]]
     decisions: Mapping[str, Decided]
     at_nodes: Mapping[str, tuple[NodeUse, ...]]
+    throttled: Mapping[str, Sequence[Clients]]
+
+    def throttled_clients(self, key: str) -> Sequence[Clients]:
+        return self.throttled.get(key, ())
 
     def usage(self) -> Sequence[ClientUsage]:
         return self.usage_rows

@@ -62,8 +62,10 @@ from broker.control.views import (
 )
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.client_quota_requests import validate_entity
+from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps
+from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving
@@ -106,15 +108,31 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
         uses[each.address] = (uses.get(each.address, (None, None))[0], each)
     default_row = broker.rows.get((("ip", None),))
     default = None if default_row is None else default_row.value(IP_KEY)
+    there: dict[str, tuple[AddressUse, ...]] = {}
+    for each in broker.others_elsewhere.addresses():
+        there[each.address] = (*there.get(each.address, ()), each)
+        uses.setdefault(each.address, (None, None))
     rows = []
     for row in broker.rows.values():
         if row.entity[0][0] == "ip":
             address, limit = row.entity[0][1], row.value(IP_KEY)
             mine = (None, None) if address is None else uses.pop(address, (None, None))
             rows.append(
-                AddressRow(address, limit, limit, row.version, row.changed_at_ms, row.changed_by, *mine)
+                AddressRow(
+                    address,
+                    limit,
+                    limit,
+                    row.version,
+                    row.changed_at_ms,
+                    row.changed_by,
+                    *mine,
+                    there.get(address or "", ()),
+                )
             )
-    return rows + [AddressRow(address, None, default, 0, 0, "", *both) for address, both in uses.items()]
+    return rows + [
+        AddressRow(address, None, default, 0, 0, "", *both, there.get(address, ()))
+        for address, both in uses.items()
+    ]
 
 
 def summary_of(row: UpstreamRow) -> UpstreamSummary:
@@ -130,6 +148,11 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     rows_elsewhere: ConnectionsElsewhere = field(default_factory=ConnectionsElsewhere)
     queries: list[ConnectionQuery] = field(default_factory=list)
     unlisted_uses: int = 0
+    unlisted_client_count: int = 0
+    unlisted_address_count: int = 0
+    unheard: list[str] = field(default_factory=list)
+    others_elsewhere: FakeShares = field(default_factory=FakeShares)
+    throttled_here: dict[str, list[Clients]] = field(default_factory=dict)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
     controller_uses: list[AddressUse] = field(default_factory=list)
@@ -371,6 +394,15 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
                 for limit in row.limits
             ),
         )
+
+    def unlisted_clients(self) -> int:
+        return self.unlisted_client_count
+
+    def unlisted_addresses(self) -> int:
+        return self.unlisted_address_count
+
+    def unheard_gateways(self) -> list[str]:
+        return self.unheard
 
     def unlisted_use(self) -> int:
         return self.unlisted_uses

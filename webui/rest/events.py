@@ -24,8 +24,8 @@ from webui.rest.client_metrics import INSTANCES, subscription_json
 from webui.rest.client_quotas import RULES
 from webui.rest.doctor import Settings, doctor_json
 from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
-from webui.rest.ip_quotas import ADDRESSES, limit_json
-from webui.rest.monitoring import UNLIMITED, USAGE
+from webui.rest.ip_quotas import ADDRESSES, beside
+from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import MAX_OFFSET, Call, Query, Reply, ResponseSpec, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
@@ -146,10 +146,13 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
 
     async def limits() -> dict[str, Any]:
-        return {"limits": [limit_json(row) for row in views.connection_limits()]}
+        return beside(views)
 
     async def unlisted() -> dict[str, Any]:
         return {"unlisted": views.unlisted_use()}
+
+    async def clients() -> dict[str, Any]:
+        return missing_clients(views)
 
     telemetry = views.client_telemetry
 
@@ -159,7 +162,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     return {
         "quotas": LiveTable(RULES, client_rules, views, unlisted),
-        "usage": LiveTable(USAGE, views.each_usage, views),
+        "usage": LiveTable(USAGE, views.each_usage, views, clients),
         "connections": LiveTable(
             CONNECTIONS, views.each_connection, views, elsewhere=partial(elsewhere, views)
         ),

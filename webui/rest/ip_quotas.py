@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow
+from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow, Views
 from broker.errors import ErrorCode
 from webui.quotas import kafka_configs
 from webui.rest.problem import Problem, problem_schema
@@ -45,6 +45,7 @@ def address_json(row: AddressRow) -> dict[str, Any]:
         "changed_by": row.changed_by,
         "use": _use_json(row.use),
         "controller_use": _use_json(row.controller_use),
+        "elsewhere": [_use_json(use) for use in row.elsewhere],
     }
 
 
@@ -70,13 +71,13 @@ def _used(row: AddressRow) -> float | None:
 
 
 def _rate(row: AddressRow) -> float | None:
-    """Return the highest value of any server, because a limit applies to each server separately."""
-    return max((use.rate for use in row.uses), default=None)
+    """Return the highest value of any server and gateway, because a limit applies to each separately."""
+    return max((use.rate for use in row.all_uses), default=None)
 
 
 def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
-    """Return the sum over all servers."""
-    return sum(map(figure, row.uses)) if row.uses else None
+    """Return the sum over all servers and gateways."""
+    return sum(map(figure, row.all_uses)) if row.all_uses else None
 
 
 ADDRESSES: Final[Table[AddressRow]] = Table(
@@ -96,8 +97,8 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
     },
     filters={
         "limited": lambda row: row.limit is not None,
-        "connected": lambda row: any(use.connections > 0 for use in row.uses),
-        "stopped": lambda row: any(use.throttled + use.refused > 0 for use in row.uses),
+        "connected": lambda row: any(use.connections > 0 for use in row.all_uses),
+        "stopped": lambda row: any(use.throttled + use.refused > 0 for use in row.all_uses),
     },
 )
 
@@ -115,6 +116,7 @@ _USE = Record(
         "accepted": COUNT,
         "throttled": COUNT,
         "refused": COUNT,
+        "gateway": NAME,
     }
 )
 ADDRESS_FIELDS: Final[dict[str, Schema]] = {
@@ -126,6 +128,7 @@ ADDRESS_FIELDS: Final[dict[str, Schema]] = {
     "changed_by": NAME,
     "use": Maybe(_USE),
     "controller_use": Maybe(_USE),
+    "elsewhere": Listing(_USE),
 }
 ADDRESS: Final = Record(ADDRESS_FIELDS)
 _LIMIT = Record(
@@ -139,7 +142,7 @@ _LIMIT = Record(
         "rejected": Listing(Record({"rule": Text(), "count": COUNT})),
     }
 )
-IP_QUOTAS: Final = page_schema(ADDRESS, limits=Listing(_LIMIT))
+IP_QUOTAS: Final = page_schema(ADDRESS, limits=Listing(_LIMIT), unlisted=COUNT, unheard=Listing(NAME))
 EDITED: Final = Record(
     {
         "current": ADDRESS,
@@ -164,12 +167,21 @@ _VALIDATE = Query(
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
     page = await ADDRESSES.page(views.each_address(), page_of(call.query))
-    return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
+    return Reply(page | beside(views))
+
+
+def beside(views: Views) -> dict[str, Any]:
+    """Return what every page of addresses has besides its rows."""
+    return {
+        "limits": [limit_json(row) for row in views.connection_limits()],
+        "unlisted": views.unlisted_addresses(),
+        "unheard": views.unheard_gateways(),
+    }
 
 
 async def get_ip_quota(call: Call) -> Reply:
     row = await _row(call)
-    if row is None or (row.limit is None and not row.uses):
+    if row is None or (row.limit is None and not row.all_uses):
         raise Problem(404, "This address has no own limit and was not seen in the last hour.")
     return Reply(address_json(row), headers={"ETag": etag(row.version)})
 
@@ -214,9 +226,9 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
     default = next((row.limit for row in rows if row.address is None), None)
     bound = value if value is not None or address is None else default
     governed = [
-        row.uses
+        row.all_uses
         for row in rows
-        if row.uses and (row.address == address if address is not None else row.limit is None)
+        if row.all_uses and (row.address == address if address is not None else row.limit is None)
     ]
     return {
         "addresses": len(governed),
@@ -258,7 +270,9 @@ ROUTES: Final = (
         list_ip_quotas,
         {
             200: ResponseSpec(
-                "A page of addresses; `limits` has the limits of each socket server and of its listeners",
+                "A page of addresses; `limits` has the limits of each socket server and of its listeners. "
+                "`elsewhere` is the use of an address at each other gateway that shares limits, and "
+                "`unlisted` counts their addresses that are missing; `unheard` gateways have told nothing",
                 IP_QUOTAS,
             )
         },

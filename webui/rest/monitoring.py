@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from broker.control.views import ClientUsage, ThrottledRow
+from broker.control.views import ClientUsage, ThrottledRow, Views
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
 from webui.quotas import LIMIT_KEYS
@@ -47,12 +47,16 @@ USAGE_ROW: Final = Record(
         "last_active_at": TIME,
         "limited_by": Listing(Text(), max_items=4),
         "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
+        "gateways": Listing(NAME),
         "nodes": Record(dict.fromkeys(LIMIT_KEYS, NODE_USES), optional=frozenset(LIMIT_KEYS)),
     },
     optional=frozenset({"nodes"}),
 )
 
-USAGE_PAGE: Final = page_schema(USAGE_ROW)
+USAGE_PAGE: Final = page_schema(USAGE_ROW, unlisted=COUNT, unheard=Listing(NAME))
+"""`unlisted` clients of other gateways are missing: each tells the busiest ones. `unheard` gateways have told
+nothing.
+"""
 
 THROTTLED: Final = Record(
     {
@@ -208,6 +212,7 @@ def usage_json(row: ClientUsage) -> dict[str, Any]:
         "since": utc(row.since_at_ms),
         "last_active_at": utc(row.last_active_at_ms),
         "limited_by": list(row.limited_by),
+        "gateways": list(row.gateways),
         "history": {"step_ms": STEP_MS, "bytes_in": bytes_in, "bytes_out": bytes_out, "requests": requests},
     }
 
@@ -276,7 +281,14 @@ async def recent_throttles(call: Call) -> Reply:
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(await USAGE.page(call.console.backend.views.each_usage(), page_of(call.query)))
+    views = call.console.backend.views
+    page = await USAGE.page(views.each_usage(), page_of(call.query))
+    return Reply(page | missing_clients(views))
+
+
+def missing_clients(views: Views) -> dict[str, Any]:
+    """Return what is missing of the clients of other gateways."""
+    return {"unlisted": views.unlisted_clients(), "unheard": views.unheard_gateways()}
 
 
 async def tasks(call: Call) -> Reply:
@@ -349,7 +361,9 @@ ROUTES: Final = (
         "/api/v1/usage",
         "listUsage",
         "Usage of clients, limited or not, by user and client id, the busiest first: bytes, requests, and "
-        "the limits that apply.",
+        "the limits that apply. Where gateways share limits, of all gateways: `gateways` names the others "
+        "whose use is included, `unlisted` counts their clients that are missing, and `unheard` gateways "
+        "have told nothing.",
         usage,
         {200: ResponseSpec("A page of clients; the clients idle longest are dropped", USAGE_PAGE)},
         query=page_query(USAGE),

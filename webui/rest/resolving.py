@@ -15,8 +15,20 @@ from webui.quotas import json_of
 from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import MAYBE, NAME, NODE_USES, TAGS, Flag, Listing, Number, Record, Schema, Text
-from webui.tables.json_output import finite, node_use_json, tags_json
+from webui.rest.schema import (
+    GATEWAY_USES,
+    MAYBE,
+    NAME,
+    NODE_USES,
+    TAGS,
+    Flag,
+    Listing,
+    Number,
+    Record,
+    Schema,
+    Text,
+)
+from webui.tables.json_output import finite, named, node_use_json, tags_json
 from webui.tables.slices import run_in_slices
 
 PATH: Final = "/api/v1/client-quotas:resolve"
@@ -30,13 +42,15 @@ _STATE: Final[Mapping[str, Schema]] = {
     "shadow": Flag(),
     "wait_ms": Number(integer=True, minimum=0, nullable=True),
     "nodes": NODE_USES,
+    "gateways": GATEWAY_USES,
+    "unlisted": Listing(NAME),
     "matched": Record(ENTITY.fields, optional=ENTITY.optional),
     "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
     "probes": Listing(
         Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), max_items=8
     ),
 }
-_OPTIONAL: Final = frozenset({"matched", "callback", "nodes"})
+_OPTIONAL: Final = frozenset({"matched", "callback", "nodes", "gateways", "unlisted"})
 RESOLVED: Final = Record(
     {
         "user": _NAME,
@@ -114,6 +128,10 @@ def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
         state["callback"] = {"class": callback, "answered": tags is not None, "tags": tags_json(tags or ())}
     if limit.nodes:
         state["nodes"] = [node_use_json(use) for use in limit.nodes]
+    if limit.gateways:
+        state["gateways"] = [named(use) | {"observed": finite(use.observed)} for use in limit.gateways]
+    if limit.unlisted:
+        state["unlisted"] = list(limit.unlisted)
     return state if limit.matched is None else state | {"matched": json_of(limit.matched)}
 
 
@@ -132,7 +150,9 @@ ROUTES: Final = (
         PATH,
         "resolveClientQuotas",
         "The rule that applies to a client for each kind of limit, with lookup order and usage. If "
-        "a quota callback decides, no rule matches, and `callback` has its tags.",
+        "a quota callback decides, no rule matches, and `callback` has its tags. Where gateways share "
+        "limits, `gateways` has the use at each of them, and `unlisted` those that may have more than they "
+        "tell.",
         resolve,
         {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(

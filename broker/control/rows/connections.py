@@ -69,7 +69,7 @@ class ConnectionRow:
 class AddressUse:
     """The current use of one address. `rate` is of accepted connections; `accepted`, `throttled` (for
     their address's rate) and `refused` are totals since its first connection; `max_connections` None:
-    unlimited.
+    unlimited. `gateway` is the id of the other gateway where this is the use; "" if it is this server.
     """
 
     address: str
@@ -79,6 +79,7 @@ class AddressUse:
     accepted: int
     throttled: int
     refused: int
+    gateway: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class AddressRow:
 
     `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
     its own limit, `version` is 0. `use` is on the broker's listeners, `controller_use` on the controller's;
-    limits apply to each separately. None: no connections there.
+    limits apply to each separately. None: no connections there. `elsewhere` is the use at each other gateway
+    that tells it; limits apply there separately, too.
     """
 
     address: str | None
@@ -98,11 +100,17 @@ class AddressRow:
     changed_by: str
     use: AddressUse | None
     controller_use: AddressUse | None = None
+    elsewhere: tuple[AddressUse, ...] = ()
 
     @property
     def uses(self) -> tuple[AddressUse, ...]:
-        """Return its use on each socket server where it connected."""
+        """Return its use on each socket server of this broker where it connected."""
         return tuple(use for use in (self.use, self.controller_use) if use is not None)
+
+    @property
+    def all_uses(self) -> tuple[AddressUse, ...]:
+        """Return its use here and at the other gateways."""
+        return self.uses + self.elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,19 @@ class NodeUse:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayUse:
+    """The current use of one limit at one of the gateways that share limits: `gateway` "" is this one.
+    `throttled` connections of its clients are throttled there. `share` is the gateway's present part of the
+    limit, None if it enforces the whole limit or if the limit is hypothetical.
+    """
+
+    gateway: str
+    observed: float
+    throttled: int = 0
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShadowUse:
     """The throttles that one limit in shadow mode would have caused since its mark or the start. `times`
     counts requests, `throttle_ms` is the total throttle time, with overlaps counted once, and `last_at_ms`
@@ -134,6 +147,9 @@ class ResolvedLimit:
     next request at this use; 0: none, None: unknown; in shadow mode it is only counted. If a callback decides
     (`decided`), no probe matched, and `bound` is the callback's. If limits hold at each upstream node,
     `nodes` has the use there, and `observed` is the highest.
+
+    If gateways share limits, `gateways` has the use at each of them. `observed` is the sum, or the highest of
+    a limit that each gateway enforces alone. `unlisted` gateways may use it without telling.
     """
 
     key: str
@@ -146,6 +162,8 @@ class ResolvedLimit:
     wait_ms: int | None = None
     decided: Decided | None = None
     nodes: tuple[NodeUse, ...] = ()
+    gateways: tuple[GatewayUse, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +175,9 @@ class ClientUsage:
     rule. `history` returns a row for every five seconds of the last five minutes, the oldest first: bytes in,
     bytes out, requests. Call it for displayed rows only: a thousand clients would have 60,000 tuples. If
     limits hold at each upstream node, `nodes` has the use of each limit there, by key.
+
+    `gateways` are the other gateways whose use is included: all is added up, but `request_percentage` is the
+    highest of a gateway. A gateway tells the history of few clients, so that of the others is missing.
     """
 
     user: str
@@ -174,6 +195,7 @@ class ClientUsage:
     limited_by: tuple[str, ...]
     history: Callable[[], Sequence[tuple[int, int, int]]] = tuple
     nodes: Mapping[str, tuple[NodeUse, ...]] = field(default_factory=dict)
+    gateways: tuple[str, ...] = ()
 
 
 class MatchType(StrEnum):

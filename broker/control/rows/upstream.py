@@ -162,6 +162,17 @@ class GatewaySums:
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The ids of the other gateways that do not tell all of their uses of limits, clients or addresses: they
+    have more than they list, or have not been heard.
+    """
+
+    uses: frozenset[str] = frozenset()
+    clients: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ShareRow:
     """A gateway's part of one limit: `demand` and `share` in the units of `limit`, such as bytes per second.
     `entity` and `key` name the rule.

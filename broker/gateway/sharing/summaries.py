@@ -5,29 +5,35 @@ Filled by `task`, read by `views`. Pure: time is an argument.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
 
 from broker.control.rows.connections import ThrottledRow
+from broker.gateway.sharing.client_summary import ClientSummary
+from broker.gateway.sharing.last_heard import LastHeard
 from broker.gateway.sharing.summary import Summary
-from broker.gateway.sharing.table import MAX_GATEWAYS
 from broker.steps import Steps
-
-KEPT_MS: Final = 5_000
-"""A gateway that has told nothing for longer is lost. Summaries are written once a second."""
 
 
 class Summaries:
-    """`own` is this gateway's last summary, None before the first."""
+    """`own` is this gateway's last summary, None before the first. `measure_clients` makes what it tells of
+    its clients and addresses, None for nothing.
+    """
 
-    __slots__ = ("_heard", "_measure", "hears", "own")
+    __slots__ = ("_clients", "_heard", "_measure", "hears", "measure_clients", "own")
 
-    def __init__(self, measure: Callable[[], Steps[Summary]], *, hears: bool) -> None:
+    def __init__(
+        self,
+        measure: Callable[[], Steps[Summary]],
+        *,
+        hears: bool,
+        measure_clients: Callable[[], Steps[ClientSummary]] | None = None,
+    ) -> None:
         """`measure` makes this gateway's summary. `hears`: those of the others are read, for a console."""
         self.hears = hears
         self.own: Summary | None = None
+        self.measure_clients = measure_clients
         self._measure = measure
-        # The gateway that was heard longest ago first.
-        self._heard: dict[str, tuple[int, Summary]] = {}
+        self._heard = LastHeard[Summary]()
+        self._clients = LastHeard[ClientSummary]()
 
     def measure(self) -> Steps[Summary]:
         """Measure this gateway. Yields after every few throttled connections."""
@@ -36,33 +42,33 @@ class Summaries:
 
     def hear(self, summary: Summary, now_ms: int) -> None:
         """Take the next summary of another gateway."""
-        self._heard.pop(summary.gateway, None)
-        self._heard[summary.gateway] = now_ms, summary
-        if len(self._heard) > MAX_GATEWAYS:
-            del self._heard[next(iter(self._heard))]
-        while now_ms - next(iter(self._heard.values()))[0] > KEPT_MS:
-            del self._heard[next(iter(self._heard))]
+        self._heard.hear(summary.gateway, summary, now_ms)
+
+    def hear_clients(self, summary: ClientSummary, now_ms: int) -> None:
+        """Take what another gateway tells of its clients and addresses."""
+        self._clients.hear(summary.gateway, summary, now_ms)
 
     def forget(self, gateway: str) -> None:
         """Remove a gateway that has stopped."""
-        self._heard.pop(gateway, None)
+        self._heard.forget(gateway)
+        self._clients.forget(gateway)
 
     def others(self, now_ms: int) -> Mapping[str, Summary]:
         """Return the last summary of each other gateway that is not lost."""
-        return {
-            name: summary for name, (heard_ms, summary) in self._heard.items() if now_ms - heard_ms <= KEPT_MS
-        }
+        return self._heard.by_gateway(now_ms)
+
+    def clients(self, now_ms: int) -> Mapping[str, ClientSummary]:
+        """Return what each other gateway that is not lost tells of its clients and addresses."""
+        return self._clients.by_gateway(now_ms)
 
     def throttled(self, now_ms: int) -> Iterator[ThrottledRow]:
         """Yield the throttled connections that the others list, with the remaining time at `now_ms`. One that
         has no time left stays until the next summary tells whether it is throttled again.
         """
-        for heard_ms, summary in list(self._heard.values()):
-            passed_ms = now_ms - heard_ms
-            if passed_ms <= KEPT_MS:
-                for row in summary.channels:
-                    yield replace(
-                        row,
-                        remaining_ms=max(row.remaining_ms - passed_ms, 0),
-                        since_ms=row.since_ms + passed_ms,
-                    )
+        for passed_ms, summary in self._heard.each(now_ms):
+            for row in summary.channels:
+                yield replace(
+                    row,
+                    remaining_ms=max(row.remaining_ms - passed_ms, 0),
+                    since_ms=row.since_ms + passed_ms,
+                )

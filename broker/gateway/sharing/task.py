@@ -12,6 +12,8 @@ from typing import Final
 import trio
 
 from broker.clock import Clock
+from broker.gateway.sharing import client_summary
+from broker.gateway.sharing.client_summary import client_key_of
 from broker.gateway.sharing.connection_lists import ANSWER_PREFIX, QUESTION_PREFIX, ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import Report, UnreadableReport, read_in_steps, write_in_steps
@@ -65,7 +67,9 @@ class SharingTask:
         self._awaited: tuple[int, trio.Event] = (0, trio.Event())
         self._is_caught_up = False
         self._warned_ms: int | None = None
-        self._failures = {"read the reports": False, "write the reports": False, "write the summary": False}
+        self._failures = dict.fromkeys(
+            ("read the reports", "write the reports", "write the summary", "write the clients"), False
+        )
 
     async def run(self) -> None:
         """Run until cancelled, then say farewell, for at most a second."""
@@ -122,6 +126,8 @@ class SharingTask:
                         raise UnreadableReport(f"{len(entry.value)} bytes, and at most {MAX_BYTES} are read")
                     if entry.key.startswith(KEY_PREFIX):
                         self._hear_summary(entry.key, entry.value)
+                    elif entry.key.startswith(client_summary.KEY_PREFIX):
+                        await self._hear_clients(entry.key, entry.value)
                     elif entry.key.startswith((QUESTION_PREFIX, ANSWER_PREFIX)):
                         if self._lists is not None and self._is_caught_up:
                             self._lists.hear(entry.key, entry.value)
@@ -158,6 +164,15 @@ class SharingTask:
         if key != key_of(self._member.gateway):
             summaries.hear(read_summary(value), self._clock.ms())
 
+    async def _hear_clients(self, key: bytes, value: bytes) -> None:
+        """As `_hear_summary`."""
+        summaries = self._summaries
+        if summaries is None or not summaries.hears or not self._is_caught_up:
+            return
+        if key != client_key_of(self._member.gateway):
+            clients = await self._in_slices(client_summary.read_in_steps(value))
+            summaries.hear_clients(clients, self._clock.ms())
+
     async def _write_all(self) -> None:
         while True:
             due = trio.current_time() + ROUND_S
@@ -179,6 +194,10 @@ class SharingTask:
             if member.has_others:
                 key, value = key_of(member.gateway), write_summary(summary)
                 await self._append("write the summary", key, value)
+                if summaries.measure_clients is not None:
+                    clients = await self._in_slices(summaries.measure_clients())
+                    value = await self._in_slices(client_summary.write_in_steps(clients))
+                    await self._append("write the clients", client_key_of(member.gateway), value)
             await trio.sleep_until(due)
 
     async def _append_report(self, report: Report) -> bool:

@@ -1,19 +1,21 @@
 """The gateways of the cluster and their shares, as the console shows them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.clock import Clock
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
-from broker.control.rows.connections import ThrottledRow
-from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow
+from broker.control.rows.connections import AddressUse, ThrottledRow
+from broker.control.rows.quotas import ClientUsage
+from broker.control.rows.upstream import GatewayRow, GatewaySums, Incomplete, ShareRow
+from broker.gateway.sharing.client_summary import ClientSummary
 from broker.gateway.sharing.connection_lists import ConnectionLists
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, ShareKey
 from broker.gateway.sharing.summaries import Summaries
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.kinds import KEY_OF
-from broker.quotas.use_elsewhere import Elsewhere, use_elsewhere
+from broker.quotas.kinds import CLIENT_KEYS, KEY_OF
+from broker.quotas.use_elsewhere import SHARED_KINDS, Clients, Elsewhere, use_elsewhere
 
 MAX_HEARD: Final = 1_000
 """Gateways whose last report's time is remembered, those that are gone included."""
@@ -90,6 +92,52 @@ class SharedLimits:
         """Return how many limits the other gateways use beside those that they list."""
         return sum(each.unlisted_uses for each in self._summaries.others(self._clock.ms()).values())
 
+    def clients(self) -> Iterator[ClientUsage]:
+        """Yield the clients that the other gateways list."""
+        return (row for each in self._clients().values() for row in each.clients)
+
+    def addresses(self) -> Iterator[AddressUse]:
+        """Yield the addresses that the other gateways list."""
+        return (row for each in self._clients().values() for row in each.addresses)
+
+    def unlisted_clients(self) -> int:
+        """Return how many clients the other gateways have beside those that they list."""
+        return sum(each.unlisted_clients for each in self._clients().values())
+
+    def unlisted_addresses(self) -> int:
+        """Return how many addresses the other gateways have beside those that they list."""
+        return sum(each.unlisted_addresses for each in self._clients().values())
+
+    def unheard(self) -> Sequence[str]:
+        """Return the other gateways that have told nothing of their clients and addresses."""
+        told = self._clients()
+        return [each for each in self._member.table.gateways if each not in (self._member.gateway, *told)]
+
+    def incomplete(self) -> Incomplete:
+        """Return the gateways that list less than they have, or were not heard."""
+        there = set(self._member.table.gateways) - {self._member.gateway}
+        told, clients = self._summaries.others(self._clock.ms()), self._clients()
+        uses = frozenset(name for name, each in told.items() if each.unlisted_uses)
+        more_clients = frozenset(name for name, each in clients.items() if each.unlisted_clients)
+        more_addresses = frozenset(name for name, each in clients.items() if each.unlisted_addresses)
+        unheard = frozenset(self.unheard())
+        return Incomplete(
+            uses | frozenset(there - told.keys()), more_clients | unheard, more_addresses | unheard
+        )
+
+    def share(self, key: str, clients: Clients, gateway: str) -> float | None:
+        """Return the fraction of a limit that a gateway has, "" for this one; None if it is not known."""
+        kind = CLIENT_KEYS[key].kind
+        if kind not in SHARED_KINDS:
+            return None
+        member, shared = self._member, ShareKey(kind, *clients)
+        if gateway:
+            division = member.table.divisions.get(shared)
+            share = None if division is None else division.shares.get(gateway)
+        else:
+            share = member.shares.get(shared, member.other_share)
+        return None if share is None else share / WHOLE
+
     def throttled(self) -> Iterable[ThrottledRow]:
         """Yield the throttled connections that the other gateways list."""
         return self._summaries.throttled(self._clock.ms())
@@ -102,6 +150,10 @@ class SharedLimits:
     async def connections(self, query: ConnectionQuery) -> ConnectionsElsewhere:
         """Ask the other gateways for their connections."""
         return ConnectionsElsewhere() if self._lists is None else await self._lists.ask(query)
+
+    def _clients(self) -> Mapping[str, ClientSummary]:
+        """Return the gateways always in the same order, whichever was heard last."""
+        return dict(sorted(self._summaries.clients(self._clock.ms()).items()))
 
 
 def _entity(key: ShareKey) -> tuple[tuple[str, str | None], ...]:

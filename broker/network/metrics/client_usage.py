@@ -190,6 +190,11 @@ class ClientAccounts:
         self._accounts.update(self._channels(), self._clock.ms())
         return self._accounts
 
+    @property
+    def last(self) -> Accounts:
+        """The accounts as of their last update."""
+        return self._accounts
+
     def closed(self, channel: Channel) -> None:
         self._accounts.closed(channel, self._clock.ms())
 

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from broker.gateway.sharing.summaries import KEPT_MS, Summaries
+from broker.gateway.sharing.last_heard import KEPT_MS
+from broker.gateway.sharing.summaries import Summaries
 from broker.gateway.sharing.summary import Summary
+from broker.gateway.sharing.table import MAX_GATEWAYS
 from broker.steps import Steps, finished
+from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY
 
 HEARD_MS = 10_000
@@ -56,9 +59,9 @@ def test_a_gateway_that_stops_is_gone_at_once() -> None:
 def test_lost_gateways_are_not_kept() -> None:
     made = summaries("two", "three")
     made.hear(replace(SUMMARY, gateway="four"), HEARD_MS + KEPT_MS)
-    assert list(made._heard) == ["two", "three", "four"]
+    assert len(made._heard) == 3
     made.hear(replace(SUMMARY, gateway="four"), HEARD_MS + KEPT_MS + 1)
-    assert list(made._heard) == ["four"]
+    assert len(made._heard) == 1
 
 
 def test_the_remaining_time_counts_down_until_the_next_summary() -> None:
@@ -71,3 +74,20 @@ def test_the_remaining_time_counts_down_until_the_next_summary() -> None:
     assert found == [(700, 100), (1, 799), (0, 800), (0, 801)]
     made.hear(replace(SUMMARY, channels=()), HEARD_MS + 1_000)
     assert list(made.throttled(HEARD_MS + 1_000)) == []
+
+
+def test_clients_are_kept_like_summaries() -> None:
+    made = summaries("two")
+    assert made.measure_clients is None
+    made.hear_clients(replace(CLIENTS, gateway="two"), HEARD_MS)
+    made.hear_clients(replace(CLIENTS, gateway="three"), HEARD_MS + 1)
+    assert list(made.clients(HEARD_MS + KEPT_MS)) == ["two", "three"]
+    assert list(made.clients(HEARD_MS + KEPT_MS + 1)) == ["three"]
+    assert list(made.others(HEARD_MS)) == ["two"]
+    made.forget("three")
+    assert dict(made.clients(HEARD_MS + 1)) == {"two": replace(CLIENTS, gateway="two")}
+
+
+def test_no_more_gateways_are_kept_than_may_share_limits() -> None:
+    made = summaries(*map(str, range(MAX_GATEWAYS + 1)))
+    assert list(made.others(HEARD_MS)) == [str(number) for number in range(1, MAX_GATEWAYS + 1)]

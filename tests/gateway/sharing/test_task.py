@@ -7,6 +7,12 @@ from dataclasses import replace
 import pytest
 import trio
 
+from broker.gateway.sharing.client_summary import (
+    ClientSummary,
+    client_key_of,
+    read_in_steps,
+    write_in_steps,
+)
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Report, ShareKey, read_report
 from broker.gateway.sharing.summaries import Summaries
@@ -16,7 +22,8 @@ from broker.network.clock import TrioClock
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.steps import Steps
+from broker.steps import Steps, finished
+from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import SUMMARY
 from tests.quotas.scene import Connection
 from tests.support.memory_log import MemoryLog, MemoryTopic
@@ -37,13 +44,17 @@ class Gateway:
         *,
         tells: bool = False,
         hears: bool = True,
+        lists: bool = False,
     ) -> None:
+        """`lists`: it also tells its clients."""
         self.clock = TrioClock()
         self.quotas = ClientQuotas(shared=True)
         self.quotas.apply(Entity("alice"), "producer_byte_rate", LIMIT, self.clock.ms())
         self.member = SharingMember(name, self.quotas)
         self.log = MemoryLog(topic, append_s=0.01, read_s=0.005)
-        self.summaries = Summaries(self._measured, hears=hears)
+        self.summaries = Summaries(
+            self._measured, hears=hears, measure_clients=self._measured_clients if lists else None
+        )
         self.task = SharingTask(
             self.member, self.log, self.clock, summaries=self.summaries if tells else None
         )
@@ -57,6 +68,10 @@ class Gateway:
         yield
         self.measured += 1
         return replace(SUMMARY, gateway=self.member.gateway, address=f"{self.measured}")
+
+    def _measured_clients(self) -> Steps[ClientSummary]:
+        yield
+        return replace(CLIENTS, gateway=self.member.gateway, clients=(), unlisted_clients=self.measured)
 
     async def run(self) -> None:
         with self.scope:
@@ -319,6 +334,80 @@ async def test_a_summary_that_cannot_be_written_is_one_line_and_harms_no_report(
     assert [record.getMessage() for record in caplog.records] == ["cannot write the summary of gateways"]
     assert [report.number for report in reports_of("a", topic)] == list(range(1, 9))
     assert published(topic, "a")
+
+
+async def test_clients_are_told_once_a_second_while_there_are_others(autojump_clock, start, topic):
+    first = start("a", tells=True, lists=True)
+    await trio.sleep(3.5)
+    assert told_clients(topic, "a") == []
+    second = start("b", tells=True, lists=True)
+    third = start("c", tells=True, hears=False)
+    await trio.sleep(5)
+    assert [each.unlisted_clients for each in told_clients(topic, "a")][:3] == [5, 6, 7]
+    (heard,) = first.summaries.clients(first.clock.ms()).values()
+    assert heard == told_clients(topic, "b")[-1]
+    assert list(second.summaries.clients(second.clock.ms())) == ["a"]
+    # One without a console does not read what the others tell.
+    assert list(third.summaries.clients(third.clock.ms())) == []
+    assert told_clients(topic, "c") == []
+
+
+async def test_clients_are_gone_with_their_gateway(autojump_clock, start):
+    first, second = start("a", tells=True, lists=True), start("b", tells=True, lists=True)
+    await trio.sleep(5.5)
+    second.log.is_away = True
+    await trio.sleep(4)
+    assert list(first.summaries.clients(first.clock.ms())) == ["b"]
+    await trio.sleep(1.5)
+    assert list(first.summaries.clients(first.clock.ms())) == []
+    second.log.is_away = False
+    await trio.sleep(2)
+    assert list(first.summaries.clients(first.clock.ms())) == ["b"]
+    second.scope.cancel()
+    await second.ended.wait()
+    await trio.sleep(0.1)
+    assert list(first.summaries.clients(first.clock.ms())) == []
+
+
+async def test_clients_that_cannot_be_read_are_one_line_and_harm_no_report(
+    autojump_clock, start, topic, caplog
+):
+    topic.append(client_key_of("old"), b"nonsense")
+    gateway = start("a", tells=True, lists=True)
+    await trio.sleep(0.5)
+    assert caplog.records == []
+    for data in (b"nonsense", finished(write_in_steps(CLIENTS)).replace(b"10.0.0.7", b"no address")):
+        topic.append(client_key_of("odd"), data)
+        await trio.sleep(2)
+    assert [record.getMessage() for record in caplog.records] == ["unreadable report"] * 2
+    assert dict(gateway.summaries.clients(gateway.clock.ms())) == {}
+    topic.append(client_key_of("new"), finished(write_in_steps(replace(CLIENTS, gateway="new"))))
+    await trio.sleep(0.1)
+    assert list(gateway.summaries.clients(gateway.clock.ms())) == ["new"]
+    assert gateway.member.table.gateways == ["a"]
+
+
+async def test_clients_that_cannot_be_written_are_one_line(autojump_clock, start, topic, caplog):
+    gateway, _ = start("a", tells=True, lists=True), start("b")
+    gateway.log.max_bytes = len(write_summary(replace(SUMMARY, gateway="a", address="100")))
+    large = replace(CLIENTS, clients=CLIENTS.clients * 20)
+    gateway.summaries.measure_clients = lambda: iter_result(large)
+    await trio.sleep(5)
+    gateway.log.max_bytes = 1_000_000
+    await trio.sleep(2)
+    assert [record.getMessage() for record in caplog.records] == ["cannot write the clients of gateways"]
+    assert [report.number for report in reports_of("a", topic)] == list(range(1, 8))
+    assert told_clients(topic, "a") and published(topic, "a")
+
+
+def iter_result(result: ClientSummary) -> Steps[ClientSummary]:
+    yield
+    return result
+
+
+def told_clients(topic: MemoryTopic, gateway: str) -> list[ClientSummary]:
+    records = [each.value or b"" for each in topic.entries if each.key == client_key_of(gateway)]
+    return [finished(read_in_steps(each)) for each in records]
 
 
 def reports_of(gateway: str, topic: MemoryTopic) -> list[Report]:

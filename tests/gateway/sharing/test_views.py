@@ -1,8 +1,11 @@
 """What the console shows of the gateways and their shares."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from broker.control.rows.upstream import GatewaySums
+from broker.control.rows.upstream import GatewaySums, Incomplete
+from broker.gateway.sharing.last_heard import KEPT_MS
 from broker.gateway.sharing.member import SharingMember
 from broker.gateway.sharing.report import WHOLE, Line, Report, ShareKey
 from broker.gateway.sharing.summaries import Summaries
@@ -12,6 +15,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.steps import Steps, finished
+from tests.gateway.sharing.test_client_summary import SUMMARY as CLIENTS
 from tests.gateway.sharing.test_summary import CHANNEL, SUMMARY, TRAFFIC
 from tests.support.clock import ManualClock
 
@@ -96,3 +100,55 @@ def test_the_times_of_old_gateways_are_forgotten() -> None:
         views.heard(f"gateway {number}")
     assert len(views._heard) == MAX_HEARD
     assert "gateway 0" not in views._heard
+
+
+def hear_clients(world: World, gateway: str, **changes: Any) -> None:
+    world.hear(replace(SUMMARY, gateway=gateway, unlisted_uses=0))
+    rows = tuple(replace(row, gateways=(gateway,)) for row in CLIENTS.clients)
+    world.summaries.hear_clients(replace(CLIENTS, gateway=gateway, clients=rows, **changes), world.clock.ms())
+
+
+def test_the_clients_and_addresses_of_the_others() -> None:
+    world = World()
+    views = world.views
+    assert (list(views.clients()), list(views.addresses()), views.unheard()) == ([], [], [])
+    hear_clients(world, "two")
+    hear_clients(world, "three", addresses=())
+    assert [(row.user, row.gateways) for row in views.clients()] == [
+        ("alice", ("two",)),
+        ("alice", ("three",)),
+    ]
+    assert list(views.addresses()) == list(CLIENTS.addresses)
+    assert (views.unlisted_clients(), views.unlisted_addresses()) == (8, 10)
+    world.clock.advance(KEPT_MS + 1)
+    assert list(views.clients()) == []
+    assert views.unheard() == ["two", "three"]
+
+
+def test_the_gateways_that_do_not_tell_all() -> None:
+    world = World()
+    assert world.views.incomplete() == Incomplete()
+    hear_clients(world, "all", unlisted_clients=0, unlisted_addresses=0)
+    hear_clients(world, "clients", unlisted_addresses=0)
+    hear_clients(world, "addresses", unlisted_clients=0)
+    world.hear(replace(SUMMARY, gateway="uses", unlisted_uses=1))
+    world.member.hear(Report("silent", 1))
+    assert world.views.unheard() == ["uses", "silent"]
+    assert world.views.incomplete() == Incomplete(
+        uses=frozenset({"uses", "silent"}),
+        clients=frozenset({"uses", "silent", "clients"}),
+        addresses=frozenset({"uses", "silent", "addresses"}),
+    )
+
+
+def test_the_share_of_each_gateway_in_a_limit() -> None:
+    world = World()
+    key = ShareKey(QuotaKind.PRODUCE, None, "app")
+    share = partial(world.views.share, "producer_byte_rate", (None, "app"))
+    # A gateway that starts does not know yet whether others are there.
+    assert share("") == world.member.other_share / WHOLE
+    world.member.hear(Report("two", 1, {key: Line(WHOLE // 5, 0, 0, WHOLE // 4)}))
+    assert (share("two"), share("three")) == (0.25, None)
+    world.member.shares[key] = WHOLE // 2
+    assert share("") == 0.5
+    assert world.views.share("request_percentage", (None, "app"), "two") is None

@@ -59,6 +59,26 @@ def test_the_controllers_counts_stand_beside_the_brokers(
     expect(limits.nth(1)).to_contain_text("9 of 20")
 
 
+def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any, broker: FakeBroker) -> None:
+    note = addresses.locator("#elsewhere")
+    expect(note).to_be_hidden()
+    broker.others_elsewhere.address_rows = [
+        use("10.0.0.7", 19.5, connections=2, max_connections=5, refused=4, gateway="g2-77aa"),
+        use("10.0.0.12", 1.0, connections=7, gateway="g2-77aa"),
+    ]
+    broker.unlisted_address_count, broker.unheard = 1, ["g3-0000"]
+    for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "gateway g2-77aa 2 of 5", "4"):
+        expect(row(addresses, "10.0.0.7")).to_contain_text(words)
+    expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "watch")
+    expect(row(addresses, "10.0.0.12")).to_contain_text("gateway g2-77aa 7")
+    expect(note).to_contain_text("1 address of other gateways is not included")
+    expect(note).to_contain_text("gateway g3-0000, which has told nothing yet.")
+    broker.others_elsewhere.address_rows = []
+    broker.unlisted_address_count, broker.unheard = 0, []
+    expect(row(addresses, "10.0.0.12")).to_have_count(0)
+    expect(note).to_be_hidden()
+
+
 def test_figures_of_an_address_move_by_themselves(addresses: Any, expect: Any, broker: FakeBroker) -> None:
     broker.address_uses = [use("10.0.0.7", 25.0, refused=8)]
     expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "urgent")

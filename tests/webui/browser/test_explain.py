@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from broker.control.rows.upstream import GatewaySums, Incomplete
 from broker.control.views import NodeUse
+from broker.quotas.entity import Entity
+from broker.quotas.use_elsewhere import SensorUse
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import connection
@@ -47,6 +50,32 @@ def test_a_limit_at_each_upstream_node_shows_the_use_there(
     expect(nodes.nth(0)).to_have_text("at node 1500 kB/s")
     expect(nodes.nth(1)).to_have_text("at node 23 MB/s, 1\u202f000 ms")
     expect(nodes.nth(2)).to_contain_text("before its node is known")
+
+
+def test_the_use_at_each_gateway_stands_with_its_share_and_throttles(
+    ruled: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    shares = broker.others_elsewhere
+    broker.throttled_here[FETCH] = [("alice", "app")]
+    shares.sums, shares.parts = GatewaySums(2), {"g2-77aa": 0.25}
+    shares.uses = [("g2-77aa", SensorUse(FETCH, Entity("alice", "app"), ("alice", "app"), 6e5, 2))]
+    shares.not_complete = Incomplete(uses=frozenset({"g3-0000"}))
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    fetch = verdict(opened, "Fetch")
+    gateways = fetch.locator("[data-gateway]")
+    expect(gateways).to_have_count(2)
+    expect(gateways.nth(0)).to_have_text("this gateway1 MB/s, 1 connection throttled")
+    expect(gateways.nth(1)).to_have_text("gateway g2-77aa600 kB/s of 500 kB/s, 2 connections throttled")
+    expect(fetch).to_contain_text("1.6 MB/s now")
+    expect(fetch).to_contain_text("not included: gateway g3-0000")
+    expect(verdict(opened, "Produce").locator("[data-gateway]")).to_have_count(0)
+
+
+def test_one_gateway_alone_is_not_named(ruled: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.others_elsewhere.sums = GatewaySums(1)
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    expect(verdict(opened, "Fetch")).to_contain_text("1 MB/s now")
+    expect(verdict(opened, "Fetch").locator("[data-gateway]")).to_have_count(0)
 
 
 def test_the_eight_rules_stand_in_order_with_the_one_that_governs(ruled: Watched, expect: Any) -> None:

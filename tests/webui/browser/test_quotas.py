@@ -280,6 +280,32 @@ def test_a_rule_goes_into_shadow_by_itself_and_out_of_it(
         assert broker.rows[APP].shadow is shadow
 
 
+def test_the_clients_without_a_limit_are_those_of_all_gateways(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    section = quotas.locator("#unlimited")
+    broker.others_elsewhere.client_rows = [
+        usage("bob", "other", 3e6, gateways=("g2-77aa",)),
+        usage("bob", "far", 1e3, gateways=("g2-77aa", "g3-0000"), history=tuple),
+    ]
+    broker.usage_rows = [usage("bob", "other", 1e6)]
+    broker.unlisted_client_count = 1_200
+    broker.version += 1
+    rows, note = section.locator("tbody tr"), section.locator(".elsewhere")
+    expect(rows).to_have_count(2)
+    for words in ("other", "4 MB/s", "gateway g2-77aa"):
+        expect(rows.first).to_contain_text(words)
+    expect(rows.last).to_contain_text("gateway g2-77aa, gateway g3-0000")
+    expect(note).to_contain_text("clients of other gateways are not included: each gateway tells the 500")
+    broker.unlisted_client_count, broker.unheard = 0, ["g3-0000"]
+    broker.version += 1
+    expect(note).to_have_text("Not included: gateway g3-0000, which has told nothing yet.")
+    broker.others_elsewhere.client_rows, broker.unheard = [], []
+    broker.version += 1
+    expect(rows).to_have_count(1)
+    expect(note).to_be_hidden()
+
+
 def test_clients_without_a_limit_get_one_with_a_click(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     section = quotas.locator("#unlimited")
     expect(section).to_be_hidden()

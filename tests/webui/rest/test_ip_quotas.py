@@ -188,3 +188,32 @@ async def test_limits_say_which_server_they_count_for(http: Browserless, broker:
         ("controller", "", 2),
         ("controller", "CONTROLLER", 2),
     ]
+
+
+async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker: FakeBroker) -> None:
+    broker.others_elsewhere.address_rows = [
+        use("10.0.0.7", 19.0, connections=4, refused=1, gateway="g2"),
+        use("10.0.0.8", 2.0, connections=1, gateway="g2"),
+    ]
+    broker.unlisted_address_count, broker.unheard = 9, ["g3"]
+    answer = IP_QUOTAS.check(await (await http.get(f"{PATH}?sort=rate&order=desc")).get_json())
+    assert (answer["unlisted"], answer["unheard"]) == (9, ["g3"])
+    rows = {item["address"]: item for item in answer["items"]}
+    # Each gateway enforces the limit alone, so the highest rate counts.
+    assert list(rows)[:2] == ["10.0.0.7", "10.0.0.9"]
+    assert (rows["10.0.0.7"]["use"]["rate"], rows["10.0.0.7"]["use"]["gateway"]) == (12, "")
+    (there,) = rows["10.0.0.7"]["elsewhere"]
+    assert (there["gateway"], there["rate"], there["connections"], there["refused"]) == ("g2", 19, 4, 1)
+    assert (rows["10.0.0.8"]["use"], rows["10.0.0.8"]["elsewhere"][0]["gateway"]) == (None, "g2")
+    assert rows["10.0.0.9"]["elsewhere"] == []
+    assert await listed(http, "?shape=connected&search=10.0.0.8") == ["10.0.0.8"]
+    assert await listed(http, "?shape=stopped") == ["10.0.0.7", "10.0.0.9"]
+    assert await listed(http, "?sort=connections&order=desc&limit=1") == ["10.0.0.7"]
+    one = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.8")).get_json())
+    assert (one[IP_KEY], one["bound"]) == (None, 5)
+
+
+async def test_a_limit_reaches_the_addresses_of_all_gateways(http: Browserless, broker: FakeBroker) -> None:
+    broker.others_elsewhere.address_rows = [use("10.0.0.9", 50.0, connections=4, gateway="g2")]
+    answer = EDITED.check(await (await put(http, f"{PATH}/10.0.0.9?validate_only=true", 20)).get_json())
+    assert answer["reach"] == {"addresses": 1, "over": 1, "connections": 5}

@@ -165,3 +165,18 @@ async def test_the_use_at_each_upstream_node_is_listed_by_limit(
         ]
     }
     assert "nodes" not in bob
+
+
+async def test_the_clients_of_all_gateways_are_listed(http: Browserless, broker: FakeBroker) -> None:
+    broker.usage_rows = [usage("bob", "app", 20.0), usage("alice", "app", 50.0)]
+    broker.others_elsewhere.client_rows = [
+        usage("bob", "app", 40.0, gateways=("g2",)),
+        usage("carol", "app", 1.0, gateways=("g2",), history=tuple),
+    ]
+    broker.unlisted_client_count, broker.unheard = 7, ["g3"]
+    answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage?shape=unlimited")).get_json())
+    assert (answer["total"], answer["unlisted"], answer["unheard"]) == (3, 7, ["g3"])
+    rows = [(row["user"], row["bytes_in_per_s"], row["gateways"]) for row in answer["items"]]
+    assert rows == [("bob", 60, ["g2"]), ("alice", 50, []), ("carol", 1, ["g2"])]
+    assert answer["items"][0]["history"]["bytes_in"] == [300] * 60
+    assert answer["items"][2]["history"]["bytes_in"] == []

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from broker.control.commands import EntityPairs
+from broker.control.rows.upstream import GatewaySums, Incomplete
 from broker.control.views import Decided, NodeUse
+from broker.quotas.entity import Entity
+from broker.quotas.use_elsewhere import SensorUse
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
@@ -64,6 +67,32 @@ async def test_a_limit_at_each_upstream_node_is_reported_with_the_use_there(
         {"upstream_node": 2, "observed": 110, "wait_ms": 1_000},
     ]
     assert not any("nodes" in limit for key, limit in limits.items() if key != PRODUCE)
+
+
+async def test_a_limit_that_gateways_share_is_reported_with_the_use_of_each(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.observed[ALICE] = {PRODUCE: 30.0}
+    stocked.throttled_here[PRODUCE] = [("alice", None)]
+    shares = stocked.others_elsewhere
+    shares.sums, shares.parts = GatewaySums(2), {"": 0.25, "g2": 0.5}
+    shares.uses = [("g2", SensorUse(PRODUCE, Entity("alice"), ("alice", None), 80.0, 3))]
+    shares.not_complete = Incomplete(uses=frozenset({"g3"}))
+    limits = await limits_of(await http.get(f"{PATH}?user=alice&client-id=app", token="viewer-token"))
+    produce = limits[PRODUCE]
+    assert (produce["observed"], produce["wait_ms"]) == (110, 1_000)
+    assert produce["gateways"] == [
+        {"gateway": "", "observed": 30, "throttled": 1, "share": 25},
+        {"gateway": "g2", "observed": 80, "throttled": 3, "share": 50},
+    ]
+    assert produce["unlisted"] == ["g3"]
+    assert "gateways" not in limits["consumer_byte_rate"]
+    edits = [{"entity": dict(ALICE), "ops": [{"key": PRODUCE, "value": 220}]}]
+    body = {"user": "alice", "client_id": "app", "if": edits}
+    limits = await limits_of(await http.ask("POST", PATH, body=body, token="viewer-token"))
+    then = limits[PRODUCE]["if"]
+    assert (then["bound"], then["observed"], then["wait_ms"]) == (220, 110, 0)
+    assert [use["share"] for use in then["gateways"]] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import { AddressEditor, addressText, DEFAULT, limitText } from "./address_editor
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once, Table } from "./table.js";
-import { ago, digits, group } from "./units.js";
+import { ago, digits, group, missingText } from "./units.js";
 
 const KEY = "connection_creation_rate";
 const RULES = {
@@ -15,6 +15,7 @@ const RULES = {
 const WHOLE = { broker: "Broker", controller: "Controller" };
 const adding = document.getElementById("adding");
 const limits = document.getElementById("limits");
+const note = document.getElementById("elsewhere");
 
 // The panel that is open below a row: {key, panel}.
 let open = null;
@@ -27,7 +28,11 @@ const list = new Listing({
   sort: "address",
   none: nothing,
   below: (key) => (open?.key === key ? open.element : null),
-  arrived: ({ limits: rows }) => showLimits(rows),
+  arrived: ({ limits: rows, unlisted, unheard }) => {
+    showLimits(rows);
+    note.hidden = unlisted === 0 && unheard.length === 0;
+    setText(note, missingText("address", "addresses", "that connected last", unlisted, unheard));
+  },
   columns: [
     { label: "Address", sort: "address", size: "address", whole: "bare", cell: addressCell },
     { label: "Limit", sort: "limit", size: "limit", num: true, cell: limitCell },
@@ -53,34 +58,37 @@ function limitCell(row, td) {
   });
 }
 
-/** An address's use of the broker's listeners and of the controller's; each is counted separately. */
-function uses({ use, controller_use }) {
-  return [use, controller_use].filter(Boolean);
+/** An address's use of the broker's listeners, of the controller's and of other gateways; each is counted separately. */
+function uses({ use, controller_use, elsewhere }) {
+  return [use, controller_use, ...elsewhere].filter(Boolean);
 }
 
 function total(row, figure) {
   return uses(row).reduce((sum, use) => sum + use[figure], 0);
 }
 
-/** One cell: the broker's value and, below it, the controller's. */
+/** One cell: the broker's value and, below it, the controller's and those of other gateways. */
 function perServer(row, figure) {
-  if (!row.controller_use) return figure(row.use);
-  const controller = h("span.quiet", { title: "On the controller's listeners, which are counted separately" }, "controller ", figure(row.controller_use));
-  return row.use ? h("span.two", h("span", figure(row.use)), controller) : controller;
+  const controller = row.controller_use && h("span.quiet", { title: "On the controller's listeners, which are counted separately" }, "controller ", figure(row.controller_use));
+  const gateways = row.elsewhere.map((use) => h("span.quiet", { title: "At another gateway, which counts separately" }, `gateway ${use.gateway} `, figure(use)));
+  const parts = [row.use && h("span", figure(row.use)), controller, ...gateways].filter(Boolean);
+  return parts.length > 1 ? h("span.two", parts) : parts[0];
 }
 
 function rateCell(row, td) {
   const { bound } = row;
-  const fastest = uses(row).length ? Math.max(...uses(row).map((use) => use.rate)) : null;
+  const most = uses(row).reduce((one, other) => (one && one.rate >= other.rate ? one : other), null);
+  const fastest = most?.rate ?? null;
   td.toggleAttribute("data-none", fastest === null);
   const shown = fastest === null ? "–" : `${digits(fastest)}/s`;
+  const where = most?.gateway ? h("span.name", { title: "Each gateway enforces the limit alone; this one has the highest rate" }, `gateway ${most.gateway}`) : null;
   const used = fastest !== null && bound ? fastest / bound : null;
-  once(td, `${shown} ${used === null ? "" : Math.round(used * 100)}`, () => {
-    if (used === null) return h("span", { class: fastest === null ? "quiet" : "" }, shown);
+  once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${most?.gateway}`, () => {
+    if (used === null) return where ? h("span.two", h("span", shown), where) : h("span", { class: fastest === null ? "quiet" : "" }, shown);
     const fill = h("i");
     fill.style.transform = `scaleX(${Math.min(1, used)})`;
     const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
-    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill));
+    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitText(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill), where);
   });
 }
 
@@ -89,7 +97,7 @@ function openCell(row, td) {
   td.toggleAttribute("data-none", !seen.length);
   if (!seen.length) return void once(td, "none", () => h("span.quiet", "–"));
   const counts = ({ connections, max_connections: most }) => [group(connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)];
-  once(td, JSON.stringify([row.use, row.controller_use].map((use) => use && [use.connections, use.max_connections])), () => perServer(row, counts));
+  once(td, JSON.stringify([row.use, row.controller_use, ...row.elsewhere].map((use) => use && [use.gateway, use.connections, use.max_connections])), () => perServer(row, counts));
 }
 
 function acceptedCell(row, td) {

@@ -30,6 +30,11 @@ export function nodeText(node) {
   return node < 0 ? "before its node is known" : `at node ${node}`;
 }
 
+/** A gateway of several that share limits; "" is the one that serves the console. */
+export function gatewayText(gateway) {
+  return gateway === "" ? "this gateway" : `gateway ${gateway}`;
+}
+
 export function entityText(entity) {
   const text = Object.entries(entity).map(([kind, name]) => (name === null ? `default ${KINDS[kind]}` : `${KINDS[kind]} ${name}`));
   return text.join(", ");

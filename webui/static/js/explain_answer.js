@@ -1,8 +1,8 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { h } from "./dom.js";
-import { entityKey, nodeText, ruleLink } from "./entity.js";
-import { digits, KEYS, milliseconds, rate } from "./units.js";
+import { entityKey, gatewayText, nodeText, ruleLink } from "./entity.js";
+import { count, digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
 const LABELS = { ...Object.fromEntries(Object.entries(KEYS).map(([key, { label }]) => [key, label])), [ADDRESS_KEY]: "New connections" };
@@ -20,13 +20,29 @@ export function verdicts({ limits }) {
 }
 
 function state(key, limit) {
-  return [figure(key, limit), use(key, limit), atNodes(key, limit), rule(limit), waiting(limit)];
+  return [figure(key, limit), use(key, limit), atNodes(key, limit), atGateways(key, limit), rule(limit), waiting(limit)];
 }
 
 /** The use at each upstream node, if the limit holds at each of them; `use` shows the highest. */
 function atNodes(key, { bound, nodes = [] }) {
   return nodes.map(({ upstream_node: node, observed, wait_ms: wait }) =>
     h("p.small.apart", { data: { node: String(node) } }, h("span", nodeText(node)), h("span", `${shownRate(key, observed ?? 0, bound ?? observed ?? 0)}${wait ? `, ${milliseconds(wait)}` : ""}`)));
+}
+
+/** The use at each gateway that shares the limit; `use` shows the sum, or the highest of a limit that each enforces alone. */
+function atGateways(key, { bound, gateways = [], unlisted = [] }) {
+  const several = gateways.some(({ gateway }) => gateway !== "");
+  const shown = several ? gateways : gateways.filter(({ throttled }) => throttled);
+  return [
+    ...shown.map(({ gateway, observed, share, throttled }) => {
+      const limit = share ?? bound ?? observed ?? 0;
+      const used = `${shownRate(key, observed ?? 0, limit)}${share === null ? "" : ` of ${shownRate(key, share)}`}`;
+      return h("p.small.apart", { data: { gateway } },
+        h("span.name", gatewayText(gateway)),
+        h("span", { title: share === null ? null : "Its use, and its present part of the limit" }, used, throttled ? h("b.warn", `, ${count(throttled, "connection")} throttled`) : null));
+    }),
+    unlisted.length ? h("p.quiet.small.untold", `not included: ${unlisted.map(gatewayText).join(", ")}, of which not all use is known`) : null,
+  ];
 }
 
 function figure(key, { bound, shadow }) {

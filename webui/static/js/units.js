@@ -26,6 +26,14 @@ export function count(value, noun) {
   return `${group(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
+/** Says which rows of other gateways a table lacks; each of them tells 500, `which` says of which kind. */
+export function missingText(noun, nouns, which, unlisted, unheard) {
+  const cut = unlisted ? `${group(unlisted)} ${unlisted === 1 ? noun : nouns} of other gateways ${unlisted === 1 ? "is" : "are"} not included: each gateway tells the 500 ${which}.` : "";
+  const names = unheard.map((gateway) => `gateway ${gateway}`).join(", ");
+  const silent = unheard.length ? `Not included: ${names}, which ${unheard.length === 1 ? "has" : "have"} told nothing yet.` : "";
+  return `${cut} ${silent}`.trim();
+}
+
 /** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the unit system in which it is round. */
 export function isBinary(value) {
   return value >= 1024 && value % 1024 === 0 && value % 1000 !== 0;

@@ -2,14 +2,20 @@
 
 import { Sparkline } from "./chart.js";
 import { h, needs, replace, setText } from "./dom.js";
-import { ANONYMOUS, entityChips, entityKey, entityText } from "./entity.js";
+import { ANONYMOUS, entityChips, entityText } from "./entity.js";
 import { once, Table } from "./table.js";
-import { bytesPerSecond, count, digits, group } from "./units.js";
+import { bytesPerSecond, count, digits, group, missingText } from "./units.js";
 
 /** The entity for a limit of this client: an unauthenticated client is identified by its client id alone. */
 export function entityOf({ user, client_id: clientId }) {
   if (user === ANONYMOUS && clientId !== "") return { "client-id": clientId };
   return clientId === "" ? { user } : { user, "client-id": clientId };
+}
+
+function client(row) {
+  const chips = entityChips(entityOf(row));
+  if (!row.gateways.length) return chips;
+  return h("span.two", h("span", chips), h("span.name", { title: "Its use at these gateways is included" }, row.gateways.map((gateway) => `gateway ${gateway}`).join(", ")));
 }
 
 export class Unlimited {
@@ -19,13 +25,14 @@ export class Unlimited {
     this.onlimit = onlimit;
     this.box = section.querySelector(".unlimited-rows");
     this.count = section.querySelector("output");
+    this.note = section.querySelector(".elsewhere");
     this.lines = new Map();
     this.table = new Table({
       label: "Clients without a limit",
       keyOf: (row) => `${row.user} ${row.client_id}`,
       onsort: () => {},
       columns: [
-        { label: "Client", size: "client", whole: "bare", cell: (row, td) => once(td, entityKey(entityOf(row)), () => entityChips(entityOf(row))) },
+        { label: "Client", size: "client", whole: "bare", cell: (row, td) => once(td, JSON.stringify([entityOf(row), row.gateways]), () => client(row)) },
         { label: "Last 5 minutes", size: "spark", cell: (row, td) => this.line(row, td) },
         { label: "In", size: "rate", num: true, cell: (row, td) => setText(td, bytesPerSecond(row.bytes_in_per_s)) },
         { label: "Out", size: "rate", num: true, cell: (row, td) => setText(td, bytesPerSecond(row.bytes_out_per_s)) },
@@ -37,9 +44,11 @@ export class Unlimited {
   }
 
   /** Shows the section only if there are clients in it. */
-  show({ items, total }) {
-    this.section.hidden = items.length === 0;
+  show({ items, total, unlisted, unheard }) {
+    this.section.hidden = items.length === 0 && unheard.length === 0;
     setText(this.count, total > items.length ? `the busiest ${items.length} of ${count(total, "client")}` : "");
+    this.note.hidden = unlisted === 0 && unheard.length === 0;
+    setText(this.note, missingText("client", "clients", "that move the most bytes", unlisted, unheard));
     this.table.show(items);
     if (this.box.firstChild !== this.table.element) replace(this.box, this.table.element);
   }

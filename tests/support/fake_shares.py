@@ -1,0 +1,60 @@
+"""Other gateways that share limits, with what the test says that they tell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from broker.control.rows.connections import AddressUse
+from broker.control.rows.quotas import ClientUsage
+from broker.control.rows.upstream import (
+    GatewaySums,
+    Incomplete,
+    UpstreamCondition,
+    UpstreamRow,
+    UpstreamSummary,
+)
+from broker.control.upstream_views import NoShares, ShareViews
+from broker.quotas.use_elsewhere import Clients, Elsewhere, SensorUse, use_elsewhere
+from tests.webui.rows import upstream
+
+
+@dataclass
+class FakeShares(NoShares):
+    """What the other gateways tell."""
+
+    sums: GatewaySums | None = None
+    uses: list[tuple[str, SensorUse]] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+    client_rows: list[ClientUsage] = field(default_factory=list)
+    address_rows: list[AddressUse] = field(default_factory=list)
+    not_complete: Incomplete = field(default_factory=Incomplete)
+
+    def others(self) -> GatewaySums | None:  # type: ignore[override] # limits are shared
+        return self.sums
+
+    def use_elsewhere(self) -> Elsewhere:
+        return use_elsewhere((gateway, [use]) for gateway, use in self.uses)
+
+    def clients(self) -> Sequence[ClientUsage]:
+        return self.client_rows
+
+    def addresses(self) -> Sequence[AddressUse]:
+        return self.address_rows
+
+    def incomplete(self) -> Incomplete:
+        return self.not_complete
+
+    def share(self, key: str, clients: Clients, gateway: str) -> float | None:  # type: ignore[override]
+        return self.parts.get(gateway)
+
+
+class FakeUpstream:
+    """An `UpstreamViewSource`."""
+
+    def __init__(self, shares: ShareViews) -> None:
+        self.shares = shares
+
+    def row(self) -> UpstreamRow:
+        return upstream()
+
+    def summary(self) -> UpstreamSummary:
+        return UpstreamSummary("a cluster", UpstreamCondition.CONNECTED, 3, 2)
