@@ -87,6 +87,7 @@ from broker.server_parts.control import (
     retry_storm_reaper,
 )
 from broker.server_parts.views import ServerViews
+from broker.services.event_origin import EventOrigin
 from broker.steps import Steps
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
@@ -129,6 +130,8 @@ class GatewayServer:
 
         self._backoffs: dict[int | None, Backoff] = {}
         self.event_topics = UpstreamTopics(self.client, lambda: self.control.config)
+        self._id = f"{config.broker.node_id}-{uuid4().hex[:ID_DIGITS]}"
+        self.origin = EventOrigin(config.broker.node_id, lambda: self.cluster.expected_id or "", self._id)
         by_node = config.quotas.scope == "broker"
         self._by_node = QuotasByNode(self.quotas, self.cluster.node_at) if by_node else None
         self.mode = GatewayMode(self._forwarding, by_node=by_node).server_mode()
@@ -138,7 +141,13 @@ class GatewayServer:
         self.failures = Failures()
         self.retry_storm = RetryStormGate(self.callbacks, clock)
         self.telemetry = ServerTelemetry(
-            configuration, config.telemetry, self.event_topics, self.callbacks, self.deliver, clock
+            configuration,
+            config.telemetry,
+            self.event_topics,
+            self.callbacks,
+            self.deliver,
+            clock,
+            self.origin,
         )
 
         self.endpoints: Endpoints = {}
@@ -158,7 +167,7 @@ class GatewayServer:
         self.events = EventWriter(
             self.event_topics,
             self.event_topics.append,
-            config.broker.node_id,
+            self.origin,
             clock,
             self.control,
             self.quotas.throttle_compliance,
@@ -292,11 +301,10 @@ class GatewayServer:
 
     def _share_limits(self) -> tuple[SharingTask, SharedLimits]:
         """Return the task that shares the limits with the other gateways, and what it knows."""
-        gateway = f"{self.config.broker.node_id}-{uuid4().hex[:ID_DIGITS]}"
         topic = UpstreamTopic(SHARES_TOPIC, self.client, self.clock, SHARES_CONFIGS)
-        member = SharingMember(gateway, self.quotas)
+        member = SharingMember(self._id, self.quotas)
         own = OwnSummary(
-            gateway,
+            self._id,
             self.socket_server,
             self.quotas,
             self.server_quotas.connections.values(),
@@ -309,7 +317,7 @@ class GatewayServer:
             measure_clients=clients.measure,
         )
         lists = ConnectionLists(
-            gateway,
+            self._id,
             lambda: self.views.each_connection(),
             lambda: summaries.others(self.clock.ms()),
             topic,

@@ -48,6 +48,7 @@ from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTele
 from broker.server_parts.storage import DelayedRequests, ServerStorage
 from broker.server_parts.views import ServerViews
 from broker.services.event_log import EventLog
+from broker.services.event_origin import EventOrigin
 
 TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
@@ -89,8 +90,9 @@ class BrokerServer:
         self.fetches, self.produces = self.delayed.fetches, self.delayed.produces
         self.retry_storm = self.delayed.retry_storm
         event_log = EventLog(self.partitions)
+        origin = EventOrigin(config.broker.node_id, lambda: self.control.image.cluster_id)
         self.telemetry = ServerTelemetry(
-            configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock
+            configuration, config.telemetry, event_log, self.callbacks, self.deliver, clock, origin
         )
 
         self.endpoints: Endpoints = {}
@@ -99,7 +101,7 @@ class BrokerServer:
         self.events = EventWriter(
             event_log,
             LocalTopics(event_log, self.control, self.fetches, self.deliver).append,
-            config.broker.node_id,
+            origin,
             clock,
             self.control,
             self.quotas.throttle_compliance,

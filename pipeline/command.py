@@ -163,8 +163,11 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 @click.option("--from", "first", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first UTC day.")
 @click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last day; default: the first.")
 @click.option("--node", default=1, show_default=True, help="The broker whose clients are simulated.")
+@click.option("--cluster", help="Its cluster's id, if the tables have several clusters.")
 @_warehouse_options
-def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
+def what_if(
+    quotas: Path, first: datetime, last: datetime | None, node: int, cluster: str | None, **where: Any
+) -> None:
     """Show which clients the quota file QUOTAS would have throttled on those days, by the broker's own
     arithmetic.
     """
@@ -181,10 +184,15 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
         raise click.ClickException(str(error)) from error
     with _open_warehouse(must_exist=True, **where) as warehouse:
         from pipeline.sources import EVENTS
-        from pipeline.what_if import recorded, simulate_recorded
+        from pipeline.what_if import clusters_of, recorded, simulate_recorded
 
         days = f"{first:%Y-%m-%d}", f"{last or first:%Y-%m-%d}"
-        load = recorded(warehouse.read(EVENTS), *days, node)
+        events = warehouse.read(EVENTS)
+        if cluster is None and len(clusters := clusters_of(events, *days, node)) > 1:
+            raise click.ClickException(
+                f"node {node} is in several clusters: choose one with --cluster ({', '.join(clusters)})"
+            )
+        load = recorded(events, *days, node, cluster)
         if load.isEmpty():
             raise click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
         try:
@@ -197,8 +205,9 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
 @pipeline.command()
 @_warehouse_options
 def tables(**where: Any) -> None:
-    """List the tables with rows, files, bytes and time of the last write, and the quarantined records."""
+    """List the tables with rows, files, bytes and time of the last write, and bad and lost records."""
     with _open_warehouse(must_exist=True, **where) as warehouse:
+        from pipeline.loss import lost
         from pipeline.maintain import quarantined, table_descriptions
 
         click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
@@ -208,6 +217,8 @@ def tables(**where: Any) -> None:
             )
         for topic, reason, count in quarantined(warehouse):
             click.echo(f"{count:,} of {topic} in quarantine: {reason}")
+        for topic, count in lost(warehouse):
+            click.echo(f"{count:,} of {topic} lost: the topic no longer had them when they were to be read")
 
 
 @pipeline.command()

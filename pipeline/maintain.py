@@ -10,7 +10,7 @@ from typing import Final
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import silver
+from pipeline import loss, silver
 from pipeline.gold import advice, client_metrics, connections, latency, limits, throttling, usage
 from pipeline.otlp import tables as otlp
 from pipeline.sources import EVENTS
@@ -18,6 +18,8 @@ from pipeline.tables import Table, Warehouse
 
 ALL: Final = (
     EVENTS,
+    loss.POSITIONS,
+    loss.LOST,
     *silver.TABLES.values(),
     silver.SNAPSHOTS,
     *otlp.TABLES.values(),

@@ -13,18 +13,19 @@ of rows and their times come from Delta's log of each commit. Events are not kep
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline import silver
+from pipeline import loss, silver
 from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, connections, latency, limits, throttling, usage
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, EVENTS_SCHEMA, dated
-from pipeline.tables import DATE, Table, Warehouse, Write
+from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
 from pipeline.times import MINUTE, Touched, from_to, in_minutes, minute_of, near, touched
 
 STREAM: Final = "stream"
@@ -120,6 +121,8 @@ class Pipeline:
 
     def _process(self, counts: dict[str, int], records: Callable[..., DataFrame], write: Write) -> None:
         self.rows += sum(counts.values())
+        if counts:
+            loss.take(self.warehouse, records(*counts), write)
         for topic in sorted(counts.keys() & silver.TABLES.keys()):
             self._take_topic(topic, counts[topic], records(topic), write)
         if TELEMETRY in counts:
@@ -189,10 +192,16 @@ class Pipeline:
         if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
             changes = warehouse.read(silver.TABLES[QUOTA_CHANGES])
             parts = warehouse.read(silver.SNAPSHOTS) if warehouse.exists(silver.SNAPSHOTS) else None
-            limits_held = limits.limits_over_time(changes, parts, date.fromisoformat(day))
-            warehouse.replace(
-                limits.UTILISATION, limits.utilisation_per_minute(used, limits_held), on_the_day
-            )
+
+            def of_cluster(cluster: str | None) -> DataFrame:
+                is_of = F.col(CLUSTER).eqNullSafe(cluster)
+                known_parts = None if parts is None else parts.where(is_of)
+                held = limits.limits_over_time(changes.where(is_of), known_parts, date.fromisoformat(day))
+                return limits.utilisation_per_minute(used.where(is_of), held)
+
+            clusters = [row[CLUSTER] for row in used.select(CLUSTER).distinct().collect()]
+            each = [of_cluster(cluster) for cluster in sorted(clusters, key=str)] or [of_cluster(None)]
+            warehouse.replace(limits.UTILISATION, reduce(DataFrame.unionByName, each), on_the_day)
 
 
 def _by_topic(raw: DataFrame) -> dict[str, int]:

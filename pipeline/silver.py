@@ -28,7 +28,8 @@ from pipeline.formats import (
     THROTTLES,
     VALUES,
 )
-from pipeline.tables import DATE, Table
+from pipeline.headers import ORIGIN, origin, text_of
+from pipeline.tables import CLUSTER, DATE, Table
 
 CACHED: Final = "cached"
 CACHED_IN_VERSION_1: Final = "by_heart"
@@ -39,20 +40,23 @@ ORIGIN_IN_VERSION_1: Final = "door"
 
 PLACE: Final = ("topic", "partition", "offset")
 
+KEYS: Final = (CLUSTER, *PLACE)
+"""Clusters have topics of the same names."""
+
 TABLES: Final = {
-    REQUESTS: Table("silver/requests", PLACE, time="time"),
-    THROTTLES: Table("silver/throttles", PLACE, time="time"),
-    CONNECTIONS: Table("silver/connections", PLACE, time="time"),
-    QUOTA_CHANGES: Table("silver/quota_changes", PLACE, time="time"),
+    REQUESTS: Table("silver/requests", KEYS, time="time"),
+    THROTTLES: Table("silver/throttles", KEYS, time="time"),
+    CONNECTIONS: Table("silver/connections", KEYS, time="time"),
+    QUOTA_CHANGES: Table("silver/quota_changes", KEYS, time="time"),
 }
 
-SNAPSHOTS: Final = Table("silver/quota_snapshots", PLACE, time="time")
+SNAPSHOTS: Final = Table("silver/quota_snapshots", KEYS, time="time")
 """The parts of snapshots of all quota rules; they are not changes."""
 
 _OF_SNAPSHOTS: Final = ("snapshot", "part", "parts", "limits")
 _OF_PARTS: Final = (*_OF_SNAPSHOTS, "entity", "shadow", "version")
 
-QUARANTINE: Final = Table("silver/quarantine", PLACE)
+QUARANTINE: Final = Table("silver/quarantine", KEYS)
 
 AHEAD_MS: Final = 3_600_000
 """The most that an event's time may exceed its record's; clocks differ."""
@@ -81,7 +85,7 @@ def valid_rows(events: DataFrame) -> DataFrame:
     return events.where(F.col("reason").isNull()).select(
         F.to_date(time).alias(DATE),
         time.alias("time"),
-        node_of().alias("node"),
+        *origin(),
         *(_field(name) for name in fields),
         *([_handler_us().alias("handler_us")] if "phases" in fields else []),
         *PLACE,
@@ -104,7 +108,7 @@ def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFra
         return ((TABLES[topic], accepted_rows),)
     rows = accepted_rows.withColumn("event", F.coalesce("event", F.lit(LIMIT)))
     is_part = F.col("event") == SNAPSHOT
-    parts = rows.where(is_part).select(DATE, "time", "node", *_OF_PARTS, *PLACE)
+    parts = rows.where(is_part).select(DATE, "time", *ORIGIN, *_OF_PARTS, *PLACE)
     return (TABLES[topic], rows.where(~is_part).drop(*_OF_SNAPSHOTS)), (SNAPSHOTS, parts)
 
 
@@ -126,7 +130,7 @@ def _product(pair: Column) -> Column:
 def quarantine_rows(events: DataFrame) -> DataFrame:
     """Return rows of the quarantine, from `parse_events`."""
     return events.where(F.col("reason").isNotNull()).select(
-        F.to_date("timestamp").alias(DATE), *PLACE, "timestamp", "reason", "value", "headers"
+        F.to_date("timestamp").alias(DATE), *origin(), *PLACE, "timestamp", "reason", "value", "headers"
     )
 
 
@@ -185,19 +189,3 @@ def _is_beyond(count: Column) -> Column:
 
 def _is_finite(value: Column) -> Column:
     return value.isNull() | ~(F.isnan(value) | (F.abs(value) == F.lit(float("inf"))))
-
-
-def node_of() -> Column:
-    """Return the broker's id from the record's header; null without one."""
-    return header("node").try_cast("int")
-
-
-def header(name: str) -> Column:
-    """Return the text of a record's first header of that name; null without one."""
-    found = F.filter("headers", lambda each: each["key"] == name)
-    return text_of(F.try_element_at(found, F.lit(1))["value"])
-
-
-def text_of(value: Column) -> Column:
-    """Return bytes as text; invalid UTF-8 becomes U+FFFD. (`decode` would fail the whole batch.)"""
-    return F.make_valid_utf8(value.cast("string"))

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
 )
 
 from pipeline.formats import TELEMETRY, VALUES
-from pipeline.tables import DATE, Table
+from pipeline.headers import NODE, cluster_of, origin
+from pipeline.tables import CLUSTER, DATE, Table
 
 EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 """All known topics, including those that do not exist yet."""
@@ -49,10 +50,14 @@ RAW: Final = StructType(
     ]
 )
 
-EVENTS: Final = Table("bronze/events", ("topic", "partition", "offset"), (DATE, "topic"), "timestamp")
+_ORIGIN_FIELDS: Final = (StructField(CLUSTER, StringType()), StructField(NODE, IntegerType()))
+
+PLACE: Final = ("topic", "partition", "offset")
+
+EVENTS: Final = Table("bronze/events", (CLUSTER, *PLACE), (DATE, "topic"), "timestamp")
 """Partitioned by topic, because each kind of event is read separately."""
 
-EVENTS_SCHEMA: Final = StructType([*RAW.fields, StructField(DATE, DateType())])
+EVENTS_SCHEMA: Final = StructType([*RAW.fields, *_ORIGIN_FIELDS, StructField(DATE, DateType())])
 
 _LINE: Final = StructType(
     [
@@ -115,9 +120,10 @@ def _each_once(raw: DataFrame) -> DataFrame:
 
     The check for duplicates costs a tenth of the shuffle that removes them.
     """
-    place = ["topic", "partition", "offset"]
-    is_twice = raw.groupBy(*place).count().where(F.col("count") > 1)
-    return raw if is_twice.isEmpty() else raw.dropDuplicates(place)
+    place = [CLUSTER, *PLACE]
+    placed = raw.withColumn(CLUSTER, cluster_of())
+    is_twice = placed.groupBy(*place).count().where(F.col("count") > 1)
+    return raw if is_twice.isEmpty() else placed.dropDuplicates(place).drop(CLUSTER)
 
 
 def _lines(spark: SparkSession, path: str) -> DataFrame:
@@ -151,5 +157,5 @@ def raw_of(frame: DataFrame) -> DataFrame:
 
 
 def dated(raw: DataFrame) -> DataFrame:
-    """Return `raw` with the day on which the broker appended each record."""
-    return raw.withColumn(DATE, F.to_date("timestamp"))
+    """Return `raw` with where each record comes from, and the day on which the broker appended it."""
+    return raw.select("*", *origin()).withColumn(DATE, F.to_date("timestamp"))

@@ -12,6 +12,7 @@ from typing import Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructType
 
 from pipeline.commits import Commit, File, file_of, parsed, with_batch
@@ -19,6 +20,9 @@ from pipeline.jvm import HadoopFiles, newest_version
 
 DATE: Final = "date"
 """The partition column of every table: the UTC day of the event."""
+
+CLUSTER: Final = "cluster"
+"""The id of the cluster that an event comes from; null in rows of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,13 @@ class Warehouse:
         return bool(DeltaTable.isDeltaTable(self.spark, self.path(table)))
 
     def read(self, table: Table) -> DataFrame:
-        """Read a table. Raises AnalysisException if it was never written."""
-        return self.spark.read.format("delta").load(self.path(table))
+        """Read a table, one of an earlier version with a null cluster. Raises AnalysisException if it was
+        never written.
+        """
+        rows = self.spark.read.format("delta").load(self.path(table))
+        if CLUSTER in table.keys and CLUSTER not in rows.columns:
+            return rows.withColumn(CLUSTER, F.lit(None).cast("string"))
+        return rows
 
     def move(self, old_path: str, table: Table) -> None:
         """Rename the folder of a table that was written under an older name. Nothing happens when there is no
@@ -118,7 +127,12 @@ class Warehouse:
         if not self.exists(table):
             _writer(rows, table).mode("append").save(self.path(table))
             return
-        known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
+        delta = DeltaTable.forPath(self.spark, self.path(table))
+        if not set(rows.columns) <= set(delta.toDF().columns):
+            # The condition below needs the new columns.
+            _writer(rows.limit(0), table).mode("append").option("mergeSchema", "true").save(self.path(table))
+            delta = DeltaTable.forPath(self.spark, self.path(table))
+        known = delta.alias("known")
         known.merge(rows.alias("new"), _same_keys(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
@@ -128,6 +142,10 @@ class Warehouse:
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
+
+    def overwrite(self, table: Table, rows: DataFrame) -> None:
+        """Replace all rows."""
+        _writer(rows, table).mode("overwrite").save(self.path(table))
 
 
 def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:
@@ -140,4 +158,5 @@ def _transaction_id(table: Table, writer: str) -> str:
 
 
 def _same_keys(keys: Sequence[str]) -> str:
-    return " AND ".join(f"known.`{key}` = new.`{key}`" for key in (DATE, *keys))
+    same = {CLUSTER: "<=>"}
+    return " AND ".join(f"known.`{key}` {same.get(key, '=')} new.`{key}`" for key in (DATE, *keys))

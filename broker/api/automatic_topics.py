@@ -54,4 +54,4 @@ def _event_topic(name: str, events: EventConfig) -> NewTopic:
         ("retention.ms", str(events.retention_ms)),
         ("segment.bytes", str(EVENT_SEGMENT_BYTES)),
     )
-    return NewTopic(name, 1, 1, settings)
+    return NewTopic(name, events.topic_partitions, 1, settings)

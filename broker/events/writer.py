@@ -26,6 +26,7 @@ from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttle
 from broker.records.build import NewRecord
 from broker.services.event_log import EventBuffer, EventLog
+from broker.services.event_origin import EventOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class EventWriter:
         self,
         log: EventBuffer,
         append: Callable[[int], Awaitable[None]],
-        node_id: int,
+        origin: EventOrigin,
         clock: Clock,
         control: Control,
         throttle_compliance: ThrottleCompliance,
@@ -84,7 +85,7 @@ class EventWriter:
         self._append = append
         self._clock = clock
         self._server = server
-        self._node = str(node_id).encode()
+        self._origin = origin
         max_rows = config.max_rows_per_second
         self._requests = RequestEvents(max_rows, server.client_usage, server.metrics)
         self._throttles = ThrottleEvents(max_rows, throttle_compliance)
@@ -121,7 +122,7 @@ class EventWriter:
     async def write(self) -> None:
         """Write the collected events."""
         wall_ms = self._clock.wall_ms()
-        headers = (("node", self._node),)
+        headers = self._origin.headers()
         for source in self._due():
             for number, (key, value) in enumerate(source.drain(wall_ms), 1):
                 self.log.offer(source.topic, NewRecord(key, value, wall_ms, headers))

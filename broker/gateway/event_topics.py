@@ -8,9 +8,8 @@ and counted. Events never hold back requests.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, Protocol
-from zlib import crc32
 
 import trio
 
@@ -26,7 +25,8 @@ from broker.protocol.messages.create_topics import (
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.records.build import NewRecord, build_batch
-from broker.services.event_log import EventBuffer, Waiting, codec_of, in_batches
+from broker.services.event_log import EventBuffer, Waiting
+from broker.services.event_partitions import EventPartitions, codec_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class UpstreamTopics(EventBuffer):
         self._client = client
         self._config = config
         self._leaders: dict[str, dict[int, int | None]] = {}
-        self._turn = 0
+        self._partitions = EventPartitions()
         self.errors: dict[str, str] = {}
 
     async def append(self, _wall_ms: int) -> None:
@@ -104,7 +104,9 @@ class UpstreamTopics(EventBuffer):
         error: UpstreamError | None = None
         later: list[NewRecord] = []
         try:
-            batches = [*self._divided(records, len(self._leaders.get(topic) or await self._find(topic)))]
+            batches = [
+                *self._partitions.divide(records, len(self._leaders.get(topic) or await self._find(topic)))
+            ]
         except UpstreamError as failed:
             error, batches = failed, []
             if _may_be_written_later(failed):
@@ -127,22 +129,6 @@ class UpstreamTopics(EventBuffer):
         if later:
             self.put_back(topic, later, KEPT_BYTES)
         return error
-
-    def _divided(self, records: list[NewRecord], count: int) -> Iterator[tuple[int, list[NewRecord]]]:
-        """Yield the batches of each of `count` partitions."""
-        keyed: dict[int, list[NewRecord]] = {}
-        others = []
-        for record in records:
-            if record.key is None:
-                others.append(record)
-            else:
-                keyed.setdefault(crc32(record.key) % count, []).append(record)
-        for partition, part in keyed.items():
-            for batch in in_batches(part):
-                yield partition, batch
-        for batch in in_batches(others):
-            yield self._turn % count, batch
-            self._turn += 1
 
     async def _write(self, topic: str, partition: int, batch: list[NewRecord]) -> UpstreamError | None:
         """Write one batch, and return why it is not written."""
@@ -206,7 +192,7 @@ class UpstreamTopics(EventBuffer):
     async def _create(self, topic: str) -> None:
         wanted = automatic_topic(topic, self._config())
         settings = [CreatableTopicConfig(name, value) for name, value in wanted.configs]
-        new = CreatableTopic(topic, self._config().events.topic_partitions, -1, configs=settings)
+        new = CreatableTopic(topic, wanted.partitions, -1, configs=settings)
         request = CreateTopicsRequest([new], timeout_ms=PRODUCE_TIMEOUT_MS)
         response = await self._client.request(None, request, lane=LANE)
         code = response.topics[0].error_code

@@ -23,6 +23,7 @@ from broker.network.supervisor import TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.guarded_callback import GuardedCallback, load_callback
+from broker.services.event_origin import EventOrigin
 from broker.steps import Steps
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.state import Telemetry
@@ -124,6 +125,7 @@ class ServerTelemetry:
         callbacks: Callbacks,
         deliver: Callable[[], None],
         clock: TrioClock,
+        origin: EventOrigin,
     ) -> None:
         """Raises ConfigError if a receiver cannot be loaded."""
         self.state = Telemetry(config)
@@ -131,7 +133,7 @@ class ServerTelemetry:
         self._reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
         self.services = TelemetryServices(self.state, self._reaper.poke)
         self._push_reader = PushReader(
-            configuration.config.broker.node_id,
+            origin,
             self.state,
             callbacks,
             deliver,

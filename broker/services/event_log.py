@@ -11,17 +11,11 @@ from typing import Final
 from broker.errors import ApiError
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch
-from broker.records.compression import Codec
+from broker.services.event_partitions import EventPartitions, codec_of, size_of
 from broker.services.partitions import Partitions
 
 BUFFER_BYTES: Final = 8 * 1024 * 1024
 """Maximum buffered bytes per topic; more than the event writer appends in a second."""
-
-BATCH_BYTES: Final = 256 * 1024
-"""Bytes of records after which a new batch starts."""
-
-RECORD_OVERHEAD: Final = 64
-"""Approximate bytes of a record beyond its key, value and headers."""
 
 
 @dataclass(slots=True)
@@ -46,7 +40,7 @@ class EventBuffer:
         waiting = self.topics.get(topic)
         if waiting is None:
             waiting = self.topics[topic] = Waiting()
-        size = _size(record)
+        size = size_of(record)
         if waiting.size + size > self._buffer_bytes:
             waiting.dropped += 1
             return False
@@ -68,7 +62,7 @@ class EventBuffer:
         else:
             records = waiting.records[:count]
             del waiting.records[:count]
-            waiting.size -= sum(map(_size, records))
+            waiting.size -= sum(map(size_of, records))
         return records
 
     def put_back(self, topic: str, records: list[NewRecord], most_bytes: int) -> None:
@@ -77,9 +71,9 @@ class EventBuffer:
         """
         waiting = self.topics[topic]
         size, first = waiting.size, len(records)
-        while first and size + _size(records[first - 1]) <= most_bytes:
+        while first and size + size_of(records[first - 1]) <= most_bytes:
             first -= 1
-            size += _size(records[first])
+            size += size_of(records[first])
         waiting.records[:0] = records[first:]
         waiting.size = size
         waiting.dropped += first
@@ -91,6 +85,7 @@ class EventLog(EventBuffer):
     def __init__(self, partitions: Partitions, buffer_bytes: int = BUFFER_BYTES) -> None:
         super().__init__(buffer_bytes)
         self._partitions = partitions
+        self._divided_over = EventPartitions()
 
     def missing(self) -> list[str]:
         """Return the topics with buffered records that do not exist."""
@@ -102,58 +97,29 @@ class EventLog(EventBuffer):
 
         Never call it between staging and commit of another append. Drops records that cannot be written.
         """
-        grown = []
+        grown: dict[PartitionLog, None] = {}
         for name, waiting in self.topics.items():
             hosted = self._partitions.by_name.get(name)
             if not waiting.records or hosted is None:
                 continue
             records = self.take(name)
-            try:
-                log = hosted.log(0)
-                assert log is not None
-                written = self._append(log, records, wall_ms)
-                grown.append(log)
-            except (ApiError, OSError):  # no log, or no descriptor even to load the codec
-                written = 0
+            written = 0
+            for partition, batch in self._divided_over.divide(records, hosted.count):
+                try:
+                    log = hosted.log(partition)
+                    assert log is not None
+                    written += self._append(log, batch, wall_ms)
+                except (ApiError, OSError):  # no log, or no descriptor even to load the codec
+                    continue
+                grown[log] = None
             waiting.written += written
             waiting.dropped += len(records) - written
-        return grown
+        return list(grown)
 
-    def _append(self, log: PartitionLog, records: list[NewRecord], wall_ms: int) -> int:
-        """Return how many of the records were appended. Raises ApiError if the log is unavailable."""
-        written = 0
-        for batch in in_batches(records):
-            try:
-                staged = log.stage(
-                    build_batch(batch, codec=codec_of(batch)), now_wall_ms=wall_ms, internal=True
-                )
-            except ApiError:  # e.g. larger than max.message.bytes; the others may fit
-                continue
-            self._partitions.commit()
-            if staged.error is None:
-                written += len(batch)
-        return written
-
-
-def codec_of(batch: list[NewRecord]) -> Codec:
-    """Compress batches, because names repeat; a single record is small or already compressed."""
-    return Codec.LZ4 if len(batch) > 1 else Codec.NONE
-
-
-def in_batches(records: list[NewRecord]) -> list[list[NewRecord]]:
-    batches: list[list[NewRecord]] = []
-    size = BATCH_BYTES
-    for record in records:
-        if size >= BATCH_BYTES:
-            batches.append([])
-            size = 0
-        batches[-1].append(record)
-        size += _size(record)
-    return batches
-
-
-def _size(record: NewRecord) -> int:
-    size = RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
-    for name, value in record.headers:
-        size += len(name) + len(value or b"")
-    return size
+    def _append(self, log: PartitionLog, batch: list[NewRecord], wall_ms: int) -> int:
+        """Return how many of the records were appended. Raises ApiError if the log is unavailable, or the
+        batch is larger than max.message.bytes.
+        """
+        staged = log.stage(build_batch(batch, codec=codec_of(batch)), now_wall_ms=wall_ms, internal=True)
+        self._partitions.commit()
+        return len(batch) if staged.error is None else 0

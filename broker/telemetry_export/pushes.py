@@ -27,6 +27,7 @@ from broker.network.clock import TrioClock
 from broker.protocol.messages.push_telemetry import PushTelemetryResponse
 from broker.records.build import NewRecord
 from broker.records.compression import Codec
+from broker.services.event_origin import EventOrigin
 from broker.telemetry.instance import uuid_text
 from broker.telemetry.latest import Reading
 from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
@@ -79,7 +80,7 @@ class PushReader:
 
     def __init__(
         self,
-        node_id: int,
+        origin: EventOrigin,
         telemetry: Telemetry,
         callbacks: Callbacks,
         deliver: Callable[[], None],
@@ -87,7 +88,7 @@ class PushReader:
         receivers: Sequence[TelemetryReceiver],
         clock: TrioClock,
     ) -> None:
-        self._node_id = node_id
+        self._origin = origin
         self._telemetry = telemetry
         self._callbacks = callbacks
         self._deliver = deliver
@@ -122,7 +123,7 @@ class PushReader:
     async def _process(self, push: Push) -> float:
         """Process one push and send its response; return its processor time."""
         telemetry, clock = self._telemetry, self._clock
-        self._events.offer(TOPIC, record_of(push, self._node_id))
+        self._events.offer(TOPIC, record_of(push, self._origin))
         began = clock.ns()
         work = partial(export, push, telemetry.config, self._receivers)
         result = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
@@ -206,12 +207,11 @@ def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryRec
     return ExportResult(error, reason, reading, body, (time.thread_time() - began) * 1000)
 
 
-def record_of(push: Push, node_id: int) -> NewRecord:
+def record_of(push: Push, origin: EventOrigin) -> NewRecord:
     """Return the record of a push: the payload unchanged as value, headers as text, null if not given."""
     client, instance_id = push.client, uuid_text(push.instance.id)
     headers = {
         "v": str(FORMAT_VERSION),
-        "node": str(node_id),
         "client_instance_id": instance_id,
         "client_id": client.client_id,
         "principal": client.principal,
@@ -226,5 +226,8 @@ def record_of(push: Push, node_id: int) -> NewRecord:
         instance_id.encode(),
         push.payload,
         push.wall_ms,
-        tuple((name, None if text is None else text.encode()) for name, text in headers.items()),
+        (
+            *origin.headers(),
+            *((name, None if text is None else text.encode()) for name, text in headers.items()),
+        ),
     )

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from broker.principal import ANONYMOUS
 from pipeline.gold.limits import used
-from pipeline.tables import DATE, Table
+from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE
 
-TABLE: Final = Table("gold/quota_advice", (DATE, "user", "client_id", "key"))
+TABLE: Final = Table("gold/quota_advice", (DATE, CLUSTER, "user", "client_id", "key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,17 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
     """
     is_user = F.col("principal") != ANONYMOUS
     by_name = used(usage).select(
+        CLUSTER,
         MINUTE,
         "key",
         "rate",
         F.when(is_user, F.col("principal")).alias("user"),
         F.when(~is_user, F.col("client_id")).alias("client_id"),
     )
-    # The usage of one name within a minute, over all of its clients and brokers.
-    minutes = by_name.groupBy("user", "client_id", "key", MINUTE).agg(F.sum("rate").alias("rate"))
+    # The usage of one name within a minute, over all of its clients and a cluster's brokers.
+    minutes = by_name.groupBy(CLUSTER, "user", "client_id", "key", MINUTE).agg(F.sum("rate").alias("rate"))
     active = minutes.where(F.col("rate") > 0)
-    needs = active.groupBy("user", "client_id", "key").agg(
+    needs = active.groupBy(CLUSTER, "user", "client_id", "key").agg(
         F.count("*").alias("minutes"),
         F.percentile("rate", F.lit(policy.percentile)).alias("needed"),
         F.max("rate").alias("peak"),
@@ -57,6 +58,7 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
     share = F.col("throttled_minutes") / F.col("minutes")
     return enough.withColumn("throttled_minutes", over).select(
         day.alias(DATE),
+        CLUSTER,
         "user",
         "client_id",
         "key",

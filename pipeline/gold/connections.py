@@ -5,11 +5,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.tables import DATE, Table
+from pipeline.headers import ORIGIN
+from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of
 
-STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "address"))
-SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, "client_id"))
+STORMS: Final = Table("gold/connection_storms", (MINUTE, *ORIGIN, "listener", "address"))
+SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, CLUSTER, "client_id"))
 
 STORM: Final = 60
 """Connections of one address per minute that make a storm: one a second."""
@@ -27,7 +28,7 @@ def connection_storms(connections: DataFrame, min_attempts: int = STORM) -> Data
     return (
         connections.where(coming)
         .withColumn(MINUTE, minute_of())
-        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "listener", "address")
+        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "listener", "address")
         .agg(*counts)
         .withColumn("attempts", F.col("opened") + F.col("refused"))
         .where(F.col("attempts") >= min_attempts)
@@ -40,7 +41,7 @@ def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
     Clients choose their client id, so a client can evade a quota on the id alone.
     """
     named = connections.where((F.col("event") == "closed") & (F.col("client_id") != ""))
-    found = named.groupBy(DATE, "client_id").agg(
+    found = named.groupBy(DATE, CLUSTER, "client_id").agg(
         F.array_sort(F.collect_set("principal")).alias("principals"),
         F.array_sort(F.collect_set("address")).alias("addresses"),
         F.sum("count").alias("connections"),

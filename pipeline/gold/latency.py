@@ -14,13 +14,16 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import PHASES
+from pipeline.headers import ORIGIN
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE, minute_of
 
-TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, "node", "api", "phase"))
+TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, *ORIGIN, "api", "phase"))
 
-_KEYS: Final = (MINUTE, "node", "api")
-_COUNTED_SCHEMA: Final = f"{MINUTE} timestamp, node int, api string, phase string, us bigint, count bigint"
+_KEYS: Final = (MINUTE, *ORIGIN, "api")
+_COUNTED_SCHEMA: Final = (
+    f"{MINUTE} timestamp, cluster string, node int, api string, phase string, us bigint, count bigint"
+)
 
 BATCH_ROWS: Final = 16_384
 """Minimum number of rows to add up together; more rows give fewer results."""
@@ -35,19 +38,19 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
     """
     histograms = [F.col(f"phases.{name}").alias(name) for name in PHASES]
     timed_rows = requests.where(F.col("timed") > 0).select(
-        minute_of().alias(MINUTE), "node", "api", *histograms
+        minute_of().alias(MINUTE), *ORIGIN, "api", *histograms
     )
     buckets = (
         timed_rows.mapInArrow(count_buckets(_KEYS, PHASES), _COUNTED_SCHEMA)
         .groupBy(*_KEYS, "phase", "us")
         .agg(F.try_sum("count").alias("count"))
     )
-    whole = Window.partitionBy(MINUTE, "node", "api", "phase")
+    whole = Window.partitionBy(MINUTE, *ORIGIN, "api", "phase")
     so_far = whole.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     ranked = buckets.withColumn("so_far", F.sum("count").over(so_far)).withColumn(
         "timed", F.sum("count").over(whole)
     )
-    return ranked.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "api", "phase").agg(
+    return ranked.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "api", "phase").agg(
         F.first("timed").alias("timed"),
         *(
             F.min(F.when(F.col("so_far") >= q * F.col("timed"), F.col("us"))).alias(name)

@@ -16,10 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import LIMIT, SHADOW
 from pipeline.gold.throttling import rule_text
+from pipeline.headers import ORIGIN
 from pipeline.tables import DATE, Table
 from pipeline.times import MINUTE
 
-UTILISATION: Final = Table("gold/quota_utilisation_per_minute", (MINUTE, "node", "key", "rule", "sharer"))
+UTILISATION: Final = Table("gold/quota_utilisation_per_minute", (MINUTE, *ORIGIN, "key", "rule", "sharer"))
 
 DAY_US: Final = 86_400_000_000
 
@@ -54,7 +55,7 @@ class _Snapshot:
 def limits_over_time(
     changes: DataFrame, parts: DataFrame | None = None, day: date | None = None
 ) -> DataFrame:
-    """Return the limits of silver.quota_changes and silver.quota_snapshots with their times.
+    """Return the limits of silver.quota_changes and silver.quota_snapshots of one cluster with their times.
 
     Rows have `rule`, `key`, `value`, the times `since` (included) and `until` (excluded; null for no end),
     and `shadows`, the pairs of such times between which the rule was in shadow mode. A removal ends a
@@ -167,9 +168,9 @@ def used(usage: DataFrame) -> DataFrame:
         "request_percentage": F.col("handler_us") / 600_000,
     }
     each = F.array(*(F.struct(F.lit(key).alias("key"), rate.alias("rate")) for key, rate in rates.items()))
-    return usage.select(DATE, MINUTE, "node", "principal", "client_id", F.explode(each).alias("each")).select(
-        DATE, MINUTE, "node", "principal", "client_id", "each.key", "each.rate"
-    )
+    return usage.select(
+        DATE, MINUTE, *ORIGIN, "principal", "client_id", F.explode(each).alias("each")
+    ).select(DATE, MINUTE, *ORIGIN, "principal", "client_id", "each.key", "each.rate")
 
 
 def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
@@ -213,7 +214,7 @@ def utilisation_per_minute(usage: DataFrame, limits: DataFrame) -> DataFrame:
     """
     return (
         governed(used(usage), limits)
-        .groupBy(DATE, MINUTE, "node", "key", "rule", "sharer")
+        .groupBy(DATE, MINUTE, *ORIGIN, "key", "rule", "sharer")
         .agg(
             F.sum("rate").alias("rate"),
             F.max("value").alias("limit"),

@@ -6,13 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.usage import CLIENT
-from pipeline.tables import DATE, Table
+from pipeline.headers import ORIGIN
+from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of
 
 SOFTWARE: Final = ("software_name", "software_version")
 
-THROTTLING: Final = Table("gold/throttling_per_minute", (MINUTE, "node", "kind", "rule", *CLIENT))
-COMPLIANCE: Final = Table("gold/throttle_compliance_per_day", (DATE, *CLIENT, *SOFTWARE))
+THROTTLING: Final = Table("gold/throttling_per_minute", (MINUTE, *ORIGIN, "kind", "rule", *CLIENT))
+COMPLIANCE: Final = Table("gold/throttle_compliance_per_day", (DATE, CLUSTER, *CLIENT, *SOFTWARE))
 
 MIN_THROTTLES: Final = 2
 """Minimum number of throttles with a known reaction for a verdict on a client."""
@@ -36,7 +37,7 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
     return (
         throttles.withColumn(MINUTE, minute_of())
         .withColumn("rule", rule_text(F.col("entity")))
-        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "kind", "rule", *CLIENT)
+        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "kind", "rule", *CLIENT)
         .agg(
             F.sum("count").alias("throttles"),
             F.sum("throttle_ms").alias("throttle_ms"),
@@ -55,7 +56,7 @@ def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
     """
     found = (
         throttles.withColumns({name: F.coalesce(name, F.lit("")) for name in SOFTWARE})
-        .groupBy(DATE, *CLIENT, *SOFTWARE)
+        .groupBy(DATE, CLUSTER, *CLIENT, *SOFTWARE)
         .agg(
             F.countDistinct("node", "connection").alias("connections"),
             F.sum("count").alias("throttles"),

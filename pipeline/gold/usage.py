@@ -5,13 +5,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.tables import DATE, Table
+from pipeline.headers import ORIGIN
+from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of
 
 CLIENT: Final = ("principal", "client_id")
 
-USAGE: Final = Table("gold/usage_per_minute", (MINUTE, "node", *CLIENT))
-OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, "by", "rank"))
+USAGE: Final = Table("gold/usage_per_minute", (MINUTE, *ORIGIN, *CLIENT))
+OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, CLUSTER, "by", "rank"))
 
 BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
 
@@ -29,7 +30,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     )
     # Nearly every row has no errors, and this check costs less than summing them.
     errors = F.when(F.size("errors") > 0, errors)
-    return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *CLIENT).agg(
+    return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, *CLIENT).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
@@ -44,19 +45,20 @@ def _sum(name: str, where: Column) -> Column:
 
 
 def top_offenders_per_day(usage: DataFrame, max_rank: int = 10) -> DataFrame:
-    """Return the clients in the first `max_rank` ranks of a day by each of `BY`, from gold.usage_per_minute.
+    """Return the clients in the first `max_rank` ranks of a cluster's day by each of `BY`, from
+    gold.usage_per_minute.
 
     Ties are ordered by name; a client with a total of 0 has no rank.
     """
-    days = usage.groupBy(DATE, *CLIENT).agg(*(F.sum(name).alias(name) for name in BY))
+    days = usage.groupBy(DATE, CLUSTER, *CLIENT).agg(*(F.sum(name).alias(name) for name in BY))
     totals = F.array(
         *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
     )
-    each = days.select(DATE, *CLIENT, F.explode(totals).alias("each")).select(
-        DATE, *CLIENT, "each.by", "each.total"
+    each = days.select(DATE, CLUSTER, *CLIENT, F.explode(totals).alias("each")).select(
+        DATE, CLUSTER, *CLIENT, "each.by", "each.total"
     )
-    order = Window.partitionBy(DATE, "by").orderBy(F.desc("total"), *CLIENT)
-    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, "by"))
+    order = Window.partitionBy(DATE, CLUSTER, "by").orderBy(F.desc("total"), *CLIENT)
+    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, CLUSTER, "by"))
     return (
         each.where(F.col("total") > 0)
         .withColumn("rank", F.row_number().over(order))

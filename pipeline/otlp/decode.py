@@ -12,8 +12,8 @@ import pyarrow as pa
 from pipeline.otlp.points import Points, Refusal
 
 SENDER: Final = (
-    *("topic", "partition", "offset", "timestamp", "node", "client_instance_id", "client_id", "principal"),
-    *("address", "software_name", "software_version", "subscription_id", "terminating"),
+    *("topic", "partition", "offset", "timestamp", "cluster", "node", "client_instance_id", "client_id"),
+    *("principal", "address", "software_name", "software_version", "subscription_id", "terminating"),
 )
 """Columns that are repeated with each point."""
 

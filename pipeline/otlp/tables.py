@@ -16,13 +16,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline.formats import KNOWN_VERSION, TELEMETRY
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
+from pipeline.headers import ORIGIN, cluster_of, header, node_of
 from pipeline.otlp.decode import SENDER, decode
 from pipeline.otlp.points import CUMULATIVE
-from pipeline.silver import PLACE, QUARANTINE, header
+from pipeline.silver import KEYS as PUSH_KEYS
+from pipeline.silver import PLACE, QUARANTINE
 from pipeline.tables import DATE, Table, Warehouse, Write
 from pipeline.times import MINUTE, from_to, minute_of, near, touched
 
-KEYS: Final = (*PLACE, "point")
+KEYS: Final = (*PUSH_KEYS, "point")
 
 TABLES: Final = {
     "gauge": Table("silver/otel_metrics_gauge", KEYS, time="TimeUnix"),
@@ -47,9 +49,9 @@ MEASURES: Final = {
 """Columns of one kind, after the common ones."""
 
 _ROWS: Final = (
-    "topic string, partition int, offset bigint, timestamp timestamp, node int, client_instance_id string, "
-    "client_id string, principal string, address string, software_name string, software_version string, "
-    "subscription_id int, terminating boolean, "
+    "topic string, partition int, offset bigint, timestamp timestamp, cluster string, node int, "
+    "client_instance_id string, client_id string, principal string, address string, "
+    "software_name string, software_version string, subscription_id int, terminating boolean, "
     "packed binary, headers array<struct<key string, value binary>>, "
     "kind string, ResourceAttributes map<string, string>, ResourceSchemaUrl string, ScopeName string, "
     "ScopeVersion string, ScopeAttributes map<string, string>, ScopeDroppedAttrCount bigint, "
@@ -86,8 +88,9 @@ def decode_pushes(raw: DataFrame) -> DataFrame:
     part.
     """
     columns_of_headers = {
-        "node": header("node").try_cast("int"),
-        **{name: header(name) for name in SENDER[5:11]},
+        "cluster": cluster_of(),
+        "node": node_of(),
+        **{name: header(name) for name in SENDER[6:12]},
         "subscription_id": header("subscription_id").try_cast("int"),
         "terminating": header("terminating") == "true",
         "compression": header("compression"),
@@ -114,7 +117,8 @@ def point_rows(rows: DataFrame, kind: str) -> DataFrame:
         *MEASURES[kind],
         *SENDER[4:],
         F.col("timestamp").alias("arrived"),
-        *KEYS,
+        *PLACE,
+        "point",
     )
 
 
@@ -126,6 +130,7 @@ def quarantine_rows(rows: DataFrame) -> DataFrame:
     """
     return rows.where(F.col("reason").isNotNull()).select(
         F.to_date("timestamp").alias(DATE),
+        *ORIGIN,
         *PLACE,
         *("timestamp", "reason", F.col("packed").alias("value"), "headers", "points", "metrics"),
     )

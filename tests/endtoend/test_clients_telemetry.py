@@ -51,12 +51,14 @@ def gauges_in(payload: bytes) -> dict[str, float]:
 def payloads(broker: BrokerProcess, client_id: str) -> list[bytes]:
     """What the topic has of a client by now, oldest first."""
     consumer = Consumer({"bootstrap.servers": broker.plain, "group.id": "g", "enable.metrics.push": False})
-    partition = TopicPartition("__weir_client_telemetry", 0, 0)
-    consumer.assign([partition])
+    topic = "__weir_client_telemetry"
+    found = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = [TopicPartition(topic, index, 0) for index in found]
+    consumer.assign(partitions)
     try:
-        _, end = consumer.get_watermark_offsets(partition, timeout=10)
+        ends = [consumer.get_watermark_offsets(each, timeout=10)[1] for each in partitions]
         read: list[bytes] = []
-        for _ in range(end):
+        for _ in range(sum(ends)):
             message = consumer.poll(10.0)
             assert message is not None and message.error() is None
             headers = dict(message.headers())

@@ -9,7 +9,15 @@ import trio
 from trio.testing import MockClock
 
 from broker.config.sections import BrokerQuotaConfig
-from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAlteration, QuotaOp, TopicRef
+from broker.control.commands import (
+    AlterClientQuotas,
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    QuotaAlteration,
+    QuotaOp,
+    TopicRef,
+)
 from broker.events.writer import append_rest
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -17,7 +25,14 @@ from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord
 from broker.services.event_log import EventBuffer
-from tests.events.written import quota_events, second_passes, values, written
+from tests.events.written import (
+    event_records,
+    partition_records,
+    quota_events,
+    second_passes,
+    values,
+    written,
+)
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -217,6 +232,48 @@ async def test_a_change_of_a_quota_says_the_editor_and_the_old_value(
     )
 
 
+async def test_every_record_names_its_cluster_and_node(broker: RunningBroker, mock_clock: MockClock) -> None:
+    client = await broker.connect("orders")
+    await client.ask(produce_request_of(1_000, "orders"), PRODUCE_VERSION)
+    await second_passes(broker, mock_clock)
+    cluster = broker.server.control.image.cluster_id.encode()
+    for topic in ("__weir_requests", "__weir_connections", "__weir_quota_changes"):
+        headers = {each.headers for each in event_records(broker, topic)}
+        assert headers == {(("cluster", cluster), ("node", b"1"))}
+
+
+async def test_a_client_s_rows_are_in_one_of_eight_partitions(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    names = [f"client {number}" for number in range(20)]
+    for _ in range(2):
+        for name in names:
+            client = await broker.connect(name)
+            await client.ask(produce_request_of(1_000, name), PRODUCE_VERSION)
+        await second_passes(broker, mock_clock)
+    assert broker.server.partitions.by_name["__weir_requests"].count == 8
+    keys = [
+        {each.key for each in partition_records(broker, "__weir_requests", index)} - {None}
+        for index in range(8)
+    ]
+    assert set().union(*keys) >= {f"ANONYMOUS/{name}".encode() for name in names}
+    assert sum(map(len, keys)) == len(set().union(*keys)) and sum(map(bool, keys)) > 4
+
+
+async def test_a_topic_of_one_partition_stays_as_it_is(tmp_path: Path, mock_clock: MockClock) -> None:
+    old = NewTopic("__weir_requests", 1, 1, ())
+    async with running_broker(tmp_path, ALL) as broker:
+        (made,) = await broker.server.control.apply(CreateTopics((old,)), BROKER_ITSELF)
+        assert made.ok
+        for name in ("orders", "bills", "visits"):
+            client = await broker.connect(name)
+            await client.ask(produce_request_of(1_000, name), PRODUCE_VERSION)
+        await second_passes(broker, mock_clock)
+        found = {each.key for each in partition_records(broker, "__weir_requests", 0)}
+        assert found >= {f"ANONYMOUS/{name}".encode() for name in ("orders", "bills", "visits")}
+        assert broker.server.partitions.by_name["__weir_requests"].count == 1
+
+
 async def test_nothing_happens_and_nothing_is_written(broker: RunningBroker, mock_clock: MockClock) -> None:
     before = {
         name: len(values(broker, f"__weir_{name}")) for name in ("requests", "connections", "throttles")
@@ -239,8 +296,9 @@ async def test_clients_beyond_the_rows_are_added_up(tmp_path: Path, mock_clock: 
             await client.ask(produce_request_of(500, name), PRODUCE_VERSION)
         await second_passes(broker, mock_clock)
         rows = written(broker, "requests")[before:]
-        assert [(row.get("client_id"), row["requests"]) for row in rows] == [("a", 1), ("b", 1), (None, 2)]
-        assert rows[-1]["source"] == "others"
+        found = {row.get("client_id"): row["requests"] for row in rows}
+        assert len(rows) == 3 and found == {"a": 1, "b": 1, None: 2}
+        assert {row["source"] for row in rows if "client_id" not in row} == {"others"}
 
 
 async def test_clients_can_read_the_topics_and_not_write_to_them(

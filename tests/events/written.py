@@ -6,7 +6,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from broker.records.walk import batches, records
+from broker.records.walk import Record, batches, records
 from tests.support.running import RunningBroker
 
 
@@ -37,13 +37,23 @@ def quota_events(broker: RunningBroker, *kinds: str) -> list[dict[str, Any]]:
 
 
 def values(broker: RunningBroker, topic: str) -> list[bytes]:
+    return [bytes(each.value or b"") for each in event_records(broker, topic)]
+
+
+def event_records(broker: RunningBroker, topic: str) -> list[Record]:
+    """Return the records of all partitions, by time and within a partition in order."""
     hosted = broker.server.partitions.by_name.get(topic)
-    if hosted is None:
-        return []
-    log = hosted.log(0)
+    found: list[Record] = []
+    for index in range(0 if hosted is None else hosted.count):
+        found += partition_records(broker, topic, index)
+    return sorted(found, key=lambda each: each.timestamp)
+
+
+def partition_records(broker: RunningBroker, topic: str, partition: int) -> list[Record]:
+    log = broker.server.partitions.by_name[topic].log(partition)
     assert log is not None
     chunk = log.read(0, 64 * 1024 * 1024, min_one_batch=True).read()
-    return [bytes(each.value or b"") for batch in batches(chunk) for each in records(batch)]
+    return [each for batch in batches(chunk) for each in records(batch)]
 
 
 def _opened(value: bytes, version: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from broker.protocol.messages.produce import (
 )
 from broker.records.build import NewRecord
 from broker.records.walk import records
-from broker.services.event_log import BATCH_BYTES, RECORD_OVERHEAD
+from broker.services.event_partitions import BATCH_BYTES, RECORD_OVERHEAD
 
 TOPIC = "__weir_requests"
 CONFIG = load(None, ["events.topics.partitions=3"], {}).config

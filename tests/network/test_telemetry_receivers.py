@@ -12,11 +12,11 @@ from trio.testing import MockClock
 from broker.errors import ErrorCode
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
-from broker.records.walk import batches, records
 from broker.telemetry import state
 from broker.telemetry.instance import uuid_text
 from broker.telemetry.receiver import PushedMetrics
 from broker.telemetry_export import pushes
+from tests.events.written import event_records
 from tests.network.telemetry_talk import (
     INTERVAL_S,
     NONE,
@@ -163,18 +163,13 @@ async def test_every_push_is_in_the_topic_as_it_came_also_one_that_is_unreadable
     )
     assert (await client.ask(damaged, 0)).error_code == ErrorCode.INVALID_RECORD
     await broker.server.events.write()
-    log = broker.server.partitions.log("__weir_client_telemetry", 0)
-    assert log is not None
-    written = [
-        record
-        for batch in batches(log.read(0, 1_000_000, min_one_batch=True).read())
-        for record in records(batch)
-    ]
+    written = event_records(broker, "__weir_client_telemetry")
     instance_id = uuid_text(subscription.client_instance_id).encode()
     assert [(each.key, each.value) for each in written] == [(instance_id, packed), (instance_id, b"\xff")]
     headers = dict(written[0].headers)
     assert headers == {
         "v": b"1",
+        "cluster": broker.server.control.image.cluster_id.encode(),
         "node": b"1",
         "client_instance_id": instance_id,
         "client_id": b"orders",

@@ -23,10 +23,18 @@ Row = tuple[str, int, int, datetime, bytes | None, list[tuple[str, bytes]]]
 
 
 def record(
-    topic: str, offset: int, value: dict[str, Any] | bytes | None, time_ms: int = NOON_MS, node: str = "1"
+    topic: str,
+    offset: int,
+    value: dict[str, Any] | bytes | None,
+    time_ms: int = NOON_MS,
+    node: str = "1",
+    cluster: str | None = None,
 ) -> Row:
     data = json.dumps(value).encode() if isinstance(value, dict) else value
-    return topic, 0, offset, datetime.fromtimestamp(time_ms / 1000, UTC), data, [("node", node.encode())]
+    headers = [("node", node.encode())]
+    if cluster is not None:
+        headers.append(("cluster", cluster.encode()))
+    return topic, 0, offset, datetime.fromtimestamp(time_ms / 1000, UTC), data, headers
 
 
 def event(second: float, **fields: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tests.pipeline.pushes import (
 )
 
 WHO = {
+    "cluster": None,
     "node": 1,
     "client_instance_id": INSTANCE,
     "client_id": "a",

@@ -51,7 +51,7 @@ def test_prometheus_rest_and_spark_agree_with_the_pushes(spark, warehouse, broke
     pushed = defaultdict(dict)
     gauges = warehouse.read(TABLES["gauge"]).where("client_id = 'rd' AND size(Attributes) = 0").collect()
     for row in gauges:
-        pushed[row["offset"]][row["MetricName"].replace(".", "_")] = row["Value"]
+        pushed[row["partition"], row["offset"]][row["MetricName"].replace(".", "_")] = row["Value"]
     assert prometheus in pushed.values() and rest in pushed.values()
     assert {(row["principal"], row["address"], row["software_name"], row["node"]) for row in gauges} == {
         ("ANONYMOUS", "127.0.0.1", "confluent-kafka-python", 1)
@@ -67,7 +67,7 @@ def test_prometheus_rest_and_spark_agree_with_the_pushes(spark, warehouse, broke
     if warehouse.exists(silver.QUARANTINE):
         aside = warehouse.read(silver.QUARANTINE).where(f"topic = '{TELEMETRY}'").collect()
         assert {row["reason"] for row in aside} <= {"Value is not a number"}
-        assert not {row["offset"] for row in aside} & pushed.keys()
+        assert not {(row["partition"], row["offset"]) for row in aside} & pushed.keys()
 
 
 def _java(broker):

@@ -18,7 +18,7 @@ from broker.strict_yaml import BadFileError
 from pipeline import what_if
 from pipeline.formats import REQUESTS
 from pipeline.run import Pipeline
-from pipeline.sources import EVENTS
+from pipeline.sources import EVENTS, dated
 from pipeline.tables import Warehouse
 from tests.pipeline.events import DAY, raw, record, request
 from webui.insights import replay
@@ -50,6 +50,21 @@ def test_a_clients_seconds_at_one_broker_are_played_in_the_order_of_time(spark):
     ]
     found = what_if.recorded(raw(spark, rows), DAY, DAY, 1).collect()
     assert [json.loads(row["line"]) for row in found] == in_time
+
+
+def test_of_several_clusters_one_is_played(spark):
+    rows = [
+        record(REQUESTS, 0, request(1), cluster="x"),
+        record(REQUESTS, 0, request(2), cluster="y"),
+        record(REQUESTS, 1, request(3)),
+        record(REQUESTS, 1, request(4), cluster="z", node="2"),
+    ]
+    events = dated(raw(spark, rows))
+    assert what_if.clusters_of(events, DAY, DAY, 1) == ["x", "y"]
+    assert what_if.clusters_of(events, "2025-11-22", "2025-11-22", 1) == []
+    (found,) = what_if.recorded(events, DAY, DAY, 1, "y").collect()
+    assert json.loads(found["line"]) == request(2)
+    assert what_if.recorded(events, DAY, DAY, 1).count() == 3
 
 
 def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):

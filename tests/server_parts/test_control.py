@@ -32,6 +32,7 @@ from broker.records.build import NewRecord
 from broker.security.unknown_users import UnknownUsers
 from broker.server_parts.control import ServerMetadata, ServerQuotas, ServerTelemetry, retry_storm_reaper
 from broker.server_parts.views import ServerViews
+from broker.services.event_origin import EventOrigin
 from tests.support.clock import ManualClock
 
 ENTITY = (("client-id", "greedy"),)
@@ -91,7 +92,7 @@ class ServerWithoutLogs:
         retry_storm = RetryStormGate(callbacks, clock)
         reaper = retry_storm_reaper(retry_storm, clock, self.deliver)
         telemetry = ServerTelemetry(
-            configuration, config.telemetry, Records(), callbacks, self.deliver, clock
+            configuration, config.telemetry, Records(), callbacks, self.deliver, clock, EventOrigin(1, str)
         )
         security = ClientSecurity(config.security)
         logins = UserGates()

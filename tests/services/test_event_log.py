@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker.control.commands import BROKER_ITSELF, CreateTopics, NewTopic
+from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord
-from broker.services.event_log import RECORD_OVERHEAD, EventLog
+from broker.services.event_log import EventLog
+from broker.services.event_partitions import RECORD_OVERHEAD
 from tests.api.harness import WALL_MS, Harness
 
 
@@ -23,9 +25,11 @@ def record(size: int) -> NewRecord:
     return NewRecord(None, b"x" * (size - RECORD_OVERHEAD), WALL_MS)
 
 
-async def make(harness: Harness, name: str, **configs: str) -> None:
+async def make(harness: Harness, name: str, partitions: int = 1, **configs: str) -> None:
     settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
-    (outcome,) = await harness.control.apply(CreateTopics((NewTopic(name, 1, 1, settings),)), BROKER_ITSELF)
+    (outcome,) = await harness.control.apply(
+        CreateTopics((NewTopic(name, partitions, 1, settings),)), BROKER_ITSELF
+    )
     assert outcome.ok
 
 
@@ -99,6 +103,54 @@ async def test_without_a_descriptor_for_its_codec_a_second_is_dropped_and_the_ne
     log.offer("__weir_a", record(100))
     log.write(WALL_MS)
     assert (log.topics["__weir_a"].written, log.topics["__weir_a"].dropped) == (1, 1)
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(1, [6]), (3, [1, 1, 4])])
+async def test_a_key_decides_the_partition_in_as_many_as_the_topic_has(
+    harness: Harness, partitions: int, expected: list[int]
+) -> None:
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a", partitions)
+    for key in (b"alice/app", b"bob/", None, b"alice/app", b"10.0.0.1", b"alice/app"):
+        log.offer("__weir_a", NewRecord(key, b"x", WALL_MS))
+    assert len(log.write(WALL_MS)) == partitions
+    assert ends(harness, "__weir_a") == expected and log.topics["__weir_a"].written == 6
+
+
+async def test_records_without_a_key_go_to_the_partitions_in_turn(harness: Harness) -> None:
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a", 2)
+    for expected in ([1, 0], [1, 1], [2, 1]):
+        log.offer("__weir_a", record(100))
+        log.write(WALL_MS)
+        assert ends(harness, "__weir_a") == expected
+
+
+async def test_a_partition_without_a_log_costs_no_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a", 2)
+    healthy = harness.partitions.by_name["__weir_a"].log(1)
+    assert healthy is not None
+    with monkeypatch.context() as patch:
+        patch.setattr("broker.log.store.LogStore.create_partition", _no_log)
+        for _ in range(2):
+            log.offer("__weir_a", record(100))
+            log.write(WALL_MS)
+    assert (log.topics["__weir_a"].written, log.topics["__weir_a"].dropped) == (1, 1)
+    assert healthy.high_watermark == 1
+
+
+def ends(harness: Harness, topic: str) -> list[int]:
+    """The high watermark of each partition."""
+    hosted = harness.partitions.by_name[topic]
+    logs = [hosted.log(index) for index in range(hosted.count)]
+    return [log.high_watermark for log in logs if log is not None]
+
+
+def _no_log(*_: object, **__: object) -> None:
+    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _none_left(*_: object, **__: object) -> memoryview:

@@ -291,6 +291,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "listThrottleCompliance": insight("throttle-compliance"),
     "listClientMetricsOverDays": insight("client-metrics"),
     "getClientMetricOverTime": insight("client-metrics:series", "metric=a", "step=day"),
+    "listLostRecords": insight("lost"),
     "listAdvice": insight("advice"),
     "simulateWhatIf": (
         *bad_bodies(WHAT_IF, "quotas"),

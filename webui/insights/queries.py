@@ -180,6 +180,18 @@ def client_metrics_series(days: Days, clients: ClientFilter, metric: str, step: 
     return _series(tables.CLIENT_METRICS, where, step, _SAID)
 
 
+def lost_records(days: Days) -> TableQuery:
+    """Return the records that the pipeline could not read, per topic and cluster, the most first. `first_at`
+    and `last_at` are the times of the records after the gaps.
+    """
+    sql = (
+        'SELECT topic, "cluster", sum(records) AS records, count(*) AS gaps, '
+        f"{_at('min', TIME)} AS first_at, {_at('max', TIME)} AS last_at "
+        f"FROM t WHERE {_Where(days)} GROUP BY 1, 2 ORDER BY records DESC, 1, 2"
+    )
+    return TableQuery(tables.LOST, sql, days)
+
+
 def advice(days: Days, clients: ClientFilter) -> TableQuery:
     """Return the recommendations of the newest day, for each entity and key."""
     where = _Where(days).equal('"user"', clients.user).equal("client_id", clients.client_id)
@@ -218,12 +230,13 @@ _SAID: Final = (
     "sum(points) AS points, min(min) AS least, max(max) AS most, sum(mean * points) / sum(points) AS mean, "
     "sum(increase) AS increase, sum(count) AS counted, sum(sum) AS total"
 )
+TIME: Final = '"time"'
 _US: Final = "CAST(minute AS BIGINT)"
 """Grouping by integers is three times as fast as date_trunc."""
 
 
-def _at(aggregate: str) -> str:
-    return f"CAST({aggregate}(minute) AS BIGINT)"
+def _at(aggregate: str, column: str = "minute") -> str:
+    return f"CAST({aggregate}({column}) AS BIGINT)"
 
 
 def _of_clients(days: Days, clients: ClientFilter) -> _Where:

@@ -38,7 +38,9 @@ JsonObject = dict[str, Any]
 
 
 class NoResult(Exception):  # noqa: N818 - an answer
-    """There is no result. `outcome` is the reason: `none`, `damaged`, `empty`, `nodes` or `too many`."""
+    """There is no result. `outcome` is the reason: `none`, `damaged`, `empty`, `nodes`, `clusters` or
+    `too many`.
+    """
 
     def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
@@ -93,21 +95,27 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     """
     # An event may be stored under a day next to its own.
     days = f"date BETWEEN DATE '{_shifted(first, -1)}' AND DATE '{_shifted(last, 1)}'"
-    quarantined = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
+    places = 'partition, "offset", headers'
+    quarantined = {
+        (partition, offset, _cluster(headers))
+        for partition, offset, headers in _rows(root, "silver/quarantine", places, f"topic = '{REQUESTS}'")
+    }
     from_ms, until_ms = _midnight_ms(first), _midnight_ms(_shifted(last, 1))
     columns, load = 'partition, "offset", value, headers', Load()
     nodes: set[int | None] = set()
+    clusters: set[str | None] = set()
     for partition, offset, value, headers in _rows(
         root, "bronze/events", columns, f"topic = '{REQUESTS}' AND {days}", must_be=True
     ):
         at = _node(headers)
-        if (partition, offset) in quarantined or node not in (None, at):
+        if (partition, offset, _cluster(headers)) in quarantined or node not in (None, at):
             continue
         try:
             event = json.loads(value)
             if event["source"] == CLIENT and from_ms <= event["time_ms"] < until_ms:
                 load.take(event, partition, offset)
                 nodes.add(at)
+                clusters.add(_cluster(headers))
         except (KeyError, OverflowError, TypeError, ValueError) as error:
             where = f"{REQUESTS}, partition {partition}, offset {offset}"
             raise NoResult(
@@ -116,6 +124,11 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
         if len(nodes) > 1:
             raise NoResult(
                 "nodes", f"Several brokers have clients in this period: choose one of {_listed(nodes)}."
+            )
+        if len(clusters - {None}) > 1:
+            raise NoResult(
+                "clusters",
+                "Several clusters have clients in this period: use `weir pipeline what-if --cluster`.",
             )
         if len(load) > MAX_RECORDS:
             raise NoResult(
@@ -157,11 +170,20 @@ def _rows(
 
 def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
     """Return the node id from the first header `node`, as the pipeline does."""
-    node = next((each["value"] for each in headers or () if each["key"] == "node"), None)
+    node = _header(headers, "node")
     try:
         return None if node is None else int(node)
     except ValueError:
         return None
+
+
+def _cluster(headers: Sequence[Mapping[str, Any]] | None) -> str | None:
+    cluster = _header(headers, "cluster")
+    return None if cluster is None else cluster.decode(errors="replace")
+
+
+def _header(headers: Sequence[Mapping[str, Any]] | None, name: str) -> bytes | None:
+    return next((each["value"] for each in headers or () if each["key"] == name), None)
 
 
 def _listed(nodes: set[int | None]) -> str:

@@ -43,6 +43,7 @@ OFFENDERS: Final = "top_offenders_per_day"
 ADVICE: Final = "quota_advice"
 THROTTLE_COMPLIANCE: Final = "throttle_compliance_per_day"
 CLIENT_METRICS: Final = "client_metrics_per_minute"
+LOST: Final = "lost_records"
 
 
 def _whole(*names: str) -> dict[str, str]:
@@ -89,6 +90,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _CLIENT
     | _whole("points", "count")
     | _real("min", "max", "mean", "increase", "sum"),
+    LOST: {"date": DATE, "time": MOMENT, "cluster": TEXT, "topic": TEXT} | _whole("records"),
     ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
     | _whole("minutes", "throttled_minutes")
     | _real("needed", "peak", "recommended", "throttled_share"),

@@ -86,6 +86,8 @@ def _simulation_of(answer: bytes) -> dict[str, Any]:
             raise Problem(400, found["message"], where="/quotas")
         case "nodes":
             raise Problem(400, found["message"], where="/node")
+        case "clusters":
+            raise Problem(400, found["message"], code="SEVERAL_CLUSTERS")
         case "no disk space":
             raise Problem(503, found["message"], code="NO_DISK_SPACE", headers={"Retry-After": "60"})
         case "too many":

@@ -374,6 +374,15 @@ ROUTES: Final = (
         _STEP,
     ),
     _route(
+        "lost",
+        "listLostRecords",
+        "Records of event topics that were deleted before the pipeline read them, per topic, the most first.",
+        page_handler(lambda _call, days: queries.lost_records(days)),
+        schemas.LOST,
+        *_DAYS,
+        *_PAGE,
+    ),
+    _route(
         "advice",
         "listAdvice",
         "Recommended limits by the newest day's use, with the reason as text.",

@@ -98,6 +98,11 @@ SHARED_CLIENT_IDS: Final = listing(
         "is_shared_by_principals": Flag(),
     }
 )
+LOST: Final = listing(
+    {"topic": NAME, "cluster": Text(max_length=LONGEST_TEXT, nullable=True)},
+    _counts("records", "gaps"),
+    {"first_at": AT, "last_at": AT},
+)
 OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"total": COUNT, "share": MAYBE})
 THROTTLE_COMPLIANCE: Final = listing(
     {"day": DAY},

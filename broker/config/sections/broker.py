@@ -105,7 +105,7 @@ class EventConfig:
         "events.topics.partitions",
         8,
         integer(1, 1_000),
-        "Partitions of an event topic that a gateway creates in the upstream cluster.",
+        "Partitions of an event topic at its creation; a topic that exists keeps its own.",
         unit="partitions",
         ours=True,
     )
@@ -119,9 +119,10 @@ class EventConfig:
     )
     retention_bytes: int = setting(
         "events.retention.bytes",
-        1_073_741_824,
+        17_179_869_184,
         long(-1),
-        "retention.bytes of an event topic at its creation.",
+        "retention.bytes of an event topic at its creation, for each partition. The default keeps "
+        "[a day](events.md#retention) at events.max.rows.per.second.",
         unit="bytes",
         ours=True,
     )

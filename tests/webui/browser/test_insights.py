@@ -53,10 +53,11 @@ def test_each_card_says_what_its_table_says(insights: Any, expect: Any) -> None:
         "client-metrics": ("request.latency.avg", "gauge", "7"),
         "storms": ("10.0.0.9", "250", "PLAINTEXT"),
         "names": ("reports", "alice, bob"),
+        "lost": ("__weir_requests", "4L6g3nShT-eMCtK--X86sw", "12\u202f000"),
     }.items():
         for word in words:
             expect(insights.locator(f"#{card}")).to_contain_text(word)
-    expect(insights.locator("#freshness")).to_contain_text("24 rows")
+    expect(insights.locator("#freshness")).to_contain_text("25 rows")
     expect(insights.locator("#usage-chart svg")).to_have_attribute(
         "aria-valuetext", re.compile("Produced 3 MB")
     )

@@ -44,6 +44,8 @@ def fill(root: Path) -> None:
         ],
     )
     write(root, "connection_storms", [(*at(ten), 1, "PLAINTEXT", "10.0.0.9", 200, 50, 10, 250)])
+    lost = (*at(ten), "4L6g3nShT-eMCtK--X86sw", "__weir_requests", 3, 100, 12_099, 12_000)
+    write(root, "lost_records", [lost])
     write(root, "shared_client_ids_per_day", [(DAY, "reports", ["alice", "bob"], ["10.0.0.1"], 2, True)])
     write(root, "top_offenders_per_day", [(DAY, "alice", "a", "produce_bytes", 9_000_000, 1, 0.9)])
     write(

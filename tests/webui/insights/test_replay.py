@@ -96,6 +96,23 @@ def test_time_begins_with_the_first_request_of_any_client(tmp_path: Path) -> Non
     assert ask(tmp_path)["seconds"] == 10
 
 
+def test_a_record_in_quarantine_is_one_of_its_cluster(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)], cluster="x")
+    put_aside(tmp_path, DAY, 0, cluster="y")
+    assert len(lines(tmp_path)) == 1
+    put_aside(tmp_path, DAY, 0, cluster="x")
+    assert ask(tmp_path)["outcome"] == "empty"
+
+
+def test_several_clusters_are_not_mixed(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)], cluster="x")
+    record(tmp_path, DAY, [event(1, DAY)], first=1)
+    assert ask(tmp_path)["clients"] == 1
+    record(tmp_path, DAY, [event(1, DAY)], cluster="y")
+    result = ask(tmp_path)
+    assert result["outcome"] == "clusters" and "--cluster" in result["message"]
+
+
 def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)], node="1")
     record(tmp_path, DAY, [event(1, DAY)], node="12", first=1)

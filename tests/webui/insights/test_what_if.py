@@ -53,6 +53,7 @@ async def test_the_simulators_answer_is_returned(what_if: WhatIf) -> None:
         ("refused", 400, {"where": "/quotas"}),
         ("nodes", 400, {"where": "/node"}),
         ("too many", 400, {"code": "TOO_MANY"}),
+        ("clusters", 400, {"code": "SEVERAL_CLUSTERS"}),
         ("no disk space", 503, {"code": "NO_DISK_SPACE"}),
         ("damaged", 502, {"code": "TABLE_DAMAGED"}),
     ],

@@ -33,6 +33,8 @@ SCHEMAS = {
     "client_metrics_per_minute": "date DATE, minute TIMESTAMP, client_instance_id STRING, client_id STRING, "
     "principal STRING, metric STRING, shape STRING, points BIGINT, min DOUBLE, max DOUBLE, mean DOUBLE, "
     "increase DOUBLE, count BIGINT, sum DOUBLE",
+    "lost_records": "date DATE, time TIMESTAMP, cluster STRING, topic STRING, partition INT, first BIGINT, "
+    "last BIGINT, records BIGINT",
     "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
     "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING",
 }
@@ -107,30 +109,46 @@ def event(second: int, day: str, **more: Any) -> dict[str, Any]:
 
 
 def record(
-    root: Path, day: str, values: Sequence[dict[str, Any] | bytes], node: str = "1", first: int = 0
+    root: Path,
+    day: str,
+    values: Sequence[dict[str, Any] | bytes],
+    node: str = "1",
+    first: int = 0,
+    cluster: str | None = None,
 ) -> None:
     """Appends events to bronze, as one version recorded on `day`; offsets from `first` on."""
     rows = ", ".join(
         f"({first + number}, '{(value if isinstance(value, bytes) else json.dumps(value).encode()).hex()}')"
         for number, value in enumerate(values)
     )
-    headers = f"make_array(named_struct('key', 'node', 'value', decode('{node.encode().hex()}', 'hex')))"
     sql = (
         "SELECT '__weir_requests' AS topic, arrow_cast(0, 'Int32') AS partition, column1 AS \"offset\", "
-        f"decode(column2, 'hex') AS value, {headers} AS headers, DATE '{day}' AS date FROM (VALUES {rows})"
+        f"decode(column2, 'hex') AS value, {_headers(node, cluster)} AS headers, DATE '{day}' AS date "
+        f"FROM (VALUES {rows})"
     )
     made = deltalake.QueryBuilder().execute(sql).read_all()
     folder = str(root / "bronze/events")
     deltalake.write_deltalake(folder, made, partition_by=["date", "topic"], mode="append")
 
 
-def put_aside(root: Path, day: str, *offsets: int) -> None:
+def put_aside(root: Path, day: str, *offsets: int, cluster: str | None = None) -> None:
     """In quarantine."""
     rows = ", ".join(f"({offset})" for offset in offsets)
     sql = (
         "SELECT '__weir_requests' AS topic, arrow_cast(0, 'Int32') AS partition, column1 AS \"offset\", "
-        f"'no time' AS reason, DATE '{day}' AS date FROM (VALUES {rows})"
+        f"'no time' AS reason, {_headers('1', cluster)} AS headers, DATE '{day}' AS date "
+        f"FROM (VALUES {rows})"
     )
     made = deltalake.QueryBuilder().execute(sql).read_all()
     folder = str(root / "silver/quarantine")
     deltalake.write_deltalake(folder, made, partition_by=["date"], mode="append")
+
+
+def _headers(node: str, cluster: str | None) -> str:
+    texts = {"node": node} | ({} if cluster is None else {"cluster": cluster})
+    each = (f"named_struct('key', '{key}', 'value', {_bytes(text)})" for key, text in texts.items())
+    return f"make_array({', '.join(each)})"
+
+
+def _bytes(text: str) -> str:
+    return f"decode('{text.encode().hex()}', 'hex')"

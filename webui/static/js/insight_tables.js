@@ -144,6 +144,25 @@ export function stormsSection() {
   });
 }
 
+export function lostSection() {
+  return new Section({
+    id: "lost",
+    path: "/api/v1/insights/lost",
+    label: "Lost events by topic, the most first",
+    keyOf: (row) => JSON.stringify([row.topic, row.cluster]),
+    none: "No events were lost on these days.",
+    missing: "No events have been lost.",
+    columns: [
+      { label: "Topic", size: "who", whole: true, cell: ({ topic }, td) => setText(td, topic) },
+      { label: "Cluster", size: "who", cell: ({ cluster }, td) => setText(td, cluster ?? "unknown") },
+      number("Events", "records"),
+      number("Gaps", "gaps"),
+      { label: "First", size: "when", cell: ({ first_at: at }, td) => moment(at, td) },
+      { label: "Last", size: "when", cell: ({ last_at: at }, td) => moment(at, td) },
+    ],
+  });
+}
+
 export function namesSection() {
   return new Section({
     id: "names",

@@ -6,7 +6,7 @@ import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityText } from "./entity.js";
 import { adviceSection } from "./insight_advice.js";
 import { Drawing } from "./insight_section.js";
-import { clientMetricsSection, latencySection, micros, namesSection, complianceSection, offendersSection, shortDuration, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
+import { clientMetricsSection, latencySection, lostSection, micros, namesSection, complianceSection, offendersSection, shortDuration, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
 import { startLive, UrlState } from "./shell.js";
 import { ago, bytes, duration, group } from "./units.js";
 
@@ -54,6 +54,7 @@ const sections = [
   stormsSection(),
   namesSection(),
   clientMetrics,
+  lostSection(),
 ];
 
 function today() {
