@@ -310,7 +310,7 @@ class GatewayServer:
             self.server_quotas.connections.values(),
             self.clock,
         )
-        clients = OwnClients(gateway, self.socket_server, self.quotas, self.clock)
+        clients = OwnClients(self._id, self.socket_server, self.quotas, self.clock)
         summaries = Summaries(
             own.measure,
             hears=self.config.console.listener is not None,
