@@ -14,6 +14,7 @@ from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhe
 from broker.control.views import Views
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.steps import finished
 from tests.quotas.scene import Connection
 from tests.support.machine_speed import WITHIN_S
 from tests.support.prometheus import parse
@@ -144,6 +145,39 @@ async def test_it_lists_the_connections_and_adds_up_the_use_of_both(tmp_path: Pa
             assert views.unlisted_use() == 0
 
         await soon(adds_up)
+
+
+async def test_it_explains_the_clients_and_addresses_of_both(tmp_path: Path) -> None:
+    async with (
+        running_broker(tmp_path / "broker") as broker,
+        running_gateway(tmp_path / "one", broker.port, SCOPE, CONSOLE, "node.id=7", LONG_WINDOWS) as one,
+        running_gateway(tmp_path / "two", broker.port, SCOPE, "node.id=8", LONG_WINDOWS) as other,
+    ):
+        views = one.server.views
+        client = await other.connect()
+        await client.ask(ApiVersionsRequest("x", "1"), 3)
+        await throttle(other, 2)
+
+        def is_explained() -> None:
+            (theirs,) = (row.gateway_id for row in views.gateways() if row.gateway_id.startswith("8-"))
+            found = {now.key: now for now, _ in finished(views.resolve(None, "greedy"))}["producer_byte_rate"]
+            (use,) = found.gateways
+            assert (found.matched, found.bound, found.unlisted) == (GREEDY, 1_000.0, ())
+            assert (use.gateway, use.throttled, use.observed) == (theirs, 2, found.observed)
+            assert found.wait_ms is not None and found.wait_ms > 0
+            (wanted,) = other.server.views.usage()
+            (row,) = views.usage()
+            assert (row.client_id, row.connections, row.gateways) == (wanted.client_id, 1, (theirs,))
+            assert (row.bytes_in, row.limited_by) == (wanted.bytes_in, ())
+            assert sum(step[0] for step in row.history()) == row.bytes_in
+            (address,) = views.addresses()
+            (there,) = address.elsewhere
+            assert (address.address, address.use) == ("127.0.0.1", None)
+            assert (there.gateway, there.connections, there.accepted) == (theirs, 1, 1)
+            assert (views.unlisted_clients(), views.unlisted_addresses()) == (0, 0)
+            assert views.unheard_gateways() == []
+
+        await soon(is_explained)
 
 
 def shows(one: RunningGateway, other: RunningGateway) -> None:

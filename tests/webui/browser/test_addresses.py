@@ -67,10 +67,11 @@ def test_what_other_gateways_count_stands_beside_it(addresses: Any, expect: Any,
         use("10.0.0.12", 1.0, connections=7, gateway="g2-77aa"),
     ]
     broker.unlisted_address_count, broker.unheard = 1, ["g3-0000"]
-    for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "gateway g2-77aa 2 of 5", "4"):
+    for words in ("19.5/s", "gateway g2-77aa", "3 of 5", "2 elsewhere", "4"):
         expect(row(addresses, "10.0.0.7")).to_contain_text(words)
     expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "watch")
-    expect(row(addresses, "10.0.0.12")).to_contain_text("gateway g2-77aa 7")
+    expect(row(addresses, "10.0.0.7").get_by_title("gateway g2-77aa: 2 of 5")).to_have_text("2 elsewhere")
+    expect(row(addresses, "10.0.0.12").get_by_title("gateway g2-77aa: 7")).to_have_text("7 elsewhere")
     expect(note).to_contain_text("1 address of other gateways is not included")
     expect(note).to_contain_text("gateway g3-0000, which has told nothing yet.")
     broker.others_elsewhere.address_rows = []

@@ -67,11 +67,12 @@ function total(row, figure) {
   return uses(row).reduce((sum, use) => sum + use[figure], 0);
 }
 
-/** One cell: the broker's value and, below it, the controller's and those of other gateways. */
+/** One cell: the broker's value and, below it, the controller's and the connections at other gateways. */
 function perServer(row, figure) {
   const controller = row.controller_use && h("span.quiet", { title: "On the controller's listeners, which are counted separately" }, "controller ", figure(row.controller_use));
-  const gateways = row.elsewhere.map((use) => h("span.quiet", { title: "At another gateway, which counts separately" }, `gateway ${use.gateway} `, figure(use)));
-  const parts = [row.use && h("span", figure(row.use)), controller, ...gateways].filter(Boolean);
+  const title = row.elsewhere.map((use) => `gateway ${use.gateway}: ${group(use.connections)}${use.max_connections === null ? "" : ` of ${group(use.max_connections)}`}`).join("\n");
+  const elsewhere = row.elsewhere.length ? h("span.quiet.small", { title }, `${group(row.elsewhere.reduce((sum, use) => sum + use.connections, 0))} elsewhere`) : null;
+  const parts = [row.use && h("span", figure(row.use)), controller, elsewhere].filter(Boolean);
   return parts.length > 1 ? h("span.two", parts) : parts[0];
 }
 
@@ -81,7 +82,7 @@ function rateCell(row, td) {
   const fastest = most?.rate ?? null;
   td.toggleAttribute("data-none", fastest === null);
   const shown = fastest === null ? "–" : `${digits(fastest)}/s`;
-  const where = most?.gateway ? h("span.name", { title: "Each gateway enforces the limit alone; this one has the highest rate" }, `gateway ${most.gateway}`) : null;
+  const where = most?.gateway ? h("span.quiet.small.where", { title: "Each gateway enforces the limit alone; this one has the highest rate" }, `gateway ${most.gateway}`) : null;
   const used = fastest !== null && bound ? fastest / bound : null;
   once(td, `${shown} ${used === null ? "" : Math.round(used * 100)} ${most?.gateway}`, () => {
     if (used === null) return where ? h("span.two", h("span", shown), where) : h("span", { class: fastest === null ? "quiet" : "" }, shown);

@@ -5,6 +5,7 @@ import { entityKey, gatewayText, nodeText, ruleLink } from "./entity.js";
 import { count, digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
+const MOST_GATEWAYS = 6;
 const LABELS = { ...Object.fromEntries(Object.entries(KEYS).map(([key, { label }]) => [key, label])), [ADDRESS_KEY]: "New connections" };
 
 export function label(key) {
@@ -29,20 +30,24 @@ function atNodes(key, { bound, nodes = [] }) {
     h("p.small.apart", { data: { node: String(node) } }, h("span", nodeText(node)), h("span", `${shownRate(key, observed ?? 0, bound ?? observed ?? 0)}${wait ? `, ${milliseconds(wait)}` : ""}`)));
 }
 
-/** The use at each gateway that shares the limit; `use` shows the sum, or the highest of a limit that each enforces alone. */
+/** The use at the gateways that share the limit, the busiest first; `use` shows the sum, or the highest of a limit that each enforces alone. */
 function atGateways(key, { bound, gateways = [], unlisted = [] }) {
   const several = gateways.some(({ gateway }) => gateway !== "");
-  const shown = several ? gateways : gateways.filter(({ throttled }) => throttled);
+  const shown = gateways.filter(({ throttled }) => several || throttled).sort((one, other) => other.observed - one.observed);
   return [
-    ...shown.map(({ gateway, observed, share, throttled }) => {
-      const limit = share ?? bound ?? observed ?? 0;
-      const used = `${shownRate(key, observed ?? 0, limit)}${share === null ? "" : ` of ${shownRate(key, share)}`}`;
-      return h("p.small.apart", { data: { gateway } },
-        h("span.name", gatewayText(gateway)),
-        h("span", { title: share === null ? null : "Its use, and its present part of the limit" }, used, throttled ? h("b.warn", `, ${count(throttled, "connection")} throttled`) : null));
-    }),
-    unlisted.length ? h("p.quiet.small.untold", `not included: ${unlisted.map(gatewayText).join(", ")}, of which not all use is known`) : null,
+    ...shown.slice(0, MOST_GATEWAYS).map((use) => atGateway(key, bound, use)),
+    shown.length > MOST_GATEWAYS ? h("p.quiet.small", `and ${count(shown.length - MOST_GATEWAYS, "gateway")} with less use`) : null,
+    unlisted.length ? h("p.quiet.small", `not included: ${unlisted.map(gatewayText).join(", ")}, of which not all use is known`) : null,
   ];
+}
+
+function atGateway(key, bound, { gateway, observed, share, throttled }) {
+  const used = shownRate(key, observed ?? 0, share ?? bound ?? observed ?? 0);
+  const title = share === null ? null : "Its use, and its present part of the limit";
+  return h("p.small.at-gateway", { data: { gateway } },
+    h("span.quiet", gatewayText(gateway)),
+    h("span", { title }, share === null ? used : `${used} of ${shownRate(key, share)}`),
+    throttled ? h("b.warn", `${count(throttled, "connection")} throttled`) : null);
 }
 
 function figure(key, { bound, shadow }) {
