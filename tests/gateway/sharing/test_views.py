@@ -115,8 +115,8 @@ def test_the_clients_and_addresses_of_the_others() -> None:
     hear_clients(world, "two")
     hear_clients(world, "three", addresses=())
     assert [(row.user, row.gateways) for row in views.clients()] == [
-        ("alice", ("two",)),
         ("alice", ("three",)),
+        ("alice", ("two",)),
     ]
     assert list(views.addresses()) == list(CLIENTS.addresses)
     assert (views.unlisted_clients(), views.unlisted_addresses()) == (8, 10)
