@@ -10,6 +10,17 @@ from tests.webui.rows import throttled
 
 PRODUCE = "broker.quota.produce.bytes"
 ENABLED = "broker.quota.enabled"
+HOLD_RESPONSES = """
+() => {
+  const send = window.fetch;
+  const released = new Promise((resolve) => { window.releaseResponses = resolve; });
+  window.fetch = async (...request) => {
+    const response = await send(...request);
+    await released;
+    return response;
+  };
+}
+"""
 
 
 @pytest.fixture
@@ -67,6 +78,21 @@ def test_a_limit_is_previewed_saved_and_put_back(limits: Any, expect: Any, broke
     assert broker.configs[PRODUCE] == "500000"
     limits.get_by_role("button", name="Undo").click()
     expect(row(limits, PRODUCE).locator(".value")).to_have_text("1 MB/s")
+
+
+def test_undo_restores_the_old_limit_where_the_stream_is_faster_than_the_response(
+    limits: Any, expect: Any, broker: FakeBroker
+) -> None:
+    editor = edit(limits, "Produce")
+    editor.locator("input").fill("500 kB")
+    limits.evaluate(HOLD_RESPONSES)
+    editor.get_by_role("button", name="Save").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("500 kB/s")
+    expect(editor.locator(".field-error")).to_be_empty()
+    limits.evaluate("releaseResponses()")
+    limits.get_by_role("button", name="Undo").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("1 MB/s")
+    assert broker.configs[PRODUCE] == "1000000"
 
 
 def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: FakeBroker) -> None:

@@ -98,14 +98,18 @@ export class BrokerLimitEditor {
     event.preventDefault();
     if (this.save.disabled) return;
     const { value } = read(this.setting.kind, this.input.value);
+    const { before, answer } = this;
     this.request?.abort();
     this.save.disabled = true;
+    this.saving = true;
     try {
-      await patch(PATH, { ops: [opOf(this.setting, value)] }, undefined, this.answer.version);
+      await patch(PATH, { ops: [opOf(this.setting, value)] }, undefined, answer.version);
       this.onclose();
-      saved(this.setting, this.before);
+      saved(this.setting, before);
     } catch (problem) {
+      this.saving = false;
       this.save.disabled = false;
+      this.follow(this.answer);
       this.refused(problem);
     }
   }
@@ -113,6 +117,8 @@ export class BrokerLimitEditor {
   /** Takes over a newer state; the next save is based on it. */
   follow(answer) {
     this.answer = answer;
+    // The stream can report a change before the response to its request arrives.
+    if (this.saving) return;
     const now = stateOf(this.setting.key, answer).value;
     if (JSON.stringify(now) === JSON.stringify(this.before)) return;
     this.before = now;
