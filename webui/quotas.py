@@ -7,9 +7,9 @@ The console shows the command (kafka-configs.sh, and `weir quotas` for shadow mo
 that a change can be scripted, reviewed or repeated on another cluster. This module only builds its text and
 runs nothing.
 
-The preview resolves every connected client with the current rules and with the rules after all edits
-(control.views.resolve_all). Edits affect the clients to which one of their entities would apply, or no
-longer applies. The usage of clients that would share a limit is added up.
+The preview resolves every connected client, of all gateways that share limits, with the current rules and
+with the rules after all edits (control.views.resolve_all). Edits affect the clients to which one of their
+entities would apply, or no longer applies. The usage of clients that would share a limit is added up.
 """
 
 import shlex
@@ -22,8 +22,8 @@ from itertools import chain
 from typing import Final
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
-from broker.control.views import ConnectionRow, ResolvedLimit, Views
-from webui.tables.slices import sliced
+from broker.control.views import ResolvedLimit, Views
+from webui.tables.slices import collect, sliced
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
 LIMIT_KEYS: Final = (
@@ -110,12 +110,33 @@ class Client:
     client_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectedClients:
+    """The clients of all gateways that share limits, MAX_CLIENTS at most. `unlisted` clients are missing:
+    those beyond MAX_CLIENTS, and those that other gateways only count. `unheard` gateways have told nothing.
+    """
+
+    clients: Sequence[Client]
+    unlisted: int = 0
+    unheard: tuple[str, ...] = ()
+
+
+async def connected_clients(views: Views) -> ConnectedClients:
+    here = (Client(row.principal, row.client_id) for row in views.each_connection())
+    elsewhere = (
+        Client(row.user, row.client_id) if row.connections else None for row in views.clients_elsewhere()
+    )
+    known = list(dict.fromkeys(await collect(chain(here, elsewhere))))
+    unlisted = max(0, len(known) - MAX_CLIENTS) + views.unlisted_clients()
+    return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(views.unheard_gateways()))
+
+
 @dataclass(slots=True)
 class Reach:
     """The effect on one key. `over` clients currently exceed the new limit; `unmeasured` clients have no
     known usage. `new_bounds` counts the clients of a removed limit by their new bound, None for no limit.
     `outranked` clients match the entity, but a more specific rule applies to them. `shadow`: the limit would
-    be measured, not enforced.
+    be measured, not enforced. `unlisted` and `unheard`: see ConnectedClients.
     """
 
     key: str
@@ -125,22 +146,21 @@ class Reach:
     new_bounds: dict[float | None, int] = field(default_factory=dict)
     outranked: dict[EntityPairs, int] = field(default_factory=dict)
     shadow: bool = False
+    unlisted: int = 0
+    unheard: tuple[str, ...] = ()
 
 
 Named = frozenset[tuple[str, str | None]]
 """An entity, independent of the order of its parts."""
 
 
-async def preview(
-    views: Views, edits: Sequence[QuotaAlteration], connections: Iterable[ConnectionRow]
-) -> list[Reach]:
+async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: ConnectedClients) -> list[Reach]:
     """Return one Reach for each key, in the order of the operations, then one for each limit that only enters
     or leaves shadow mode. Evaluates all edits together. Yields to other tasks in between.
     """
-    clients = list({Client(row.principal, row.client_id): None for row in connections})[:MAX_CLIENTS]
     wanted = _wanted(views, edits)
-    reaches = {key: Reach(key) for key in wanted}
-    names = [(client.principal, client.client_id) for client in clients]
+    reaches = {key: Reach(key, unlisted=connected.unlisted, unheard=connected.unheard) for key in wanted}
+    names = [(client.principal, client.client_id) for client in connected.clients]
     async with aclosing(sliced(views.resolve_all(names, reaches.keys(), edits), at_once=1)) as slices:
         async for some in slices:
             for now, then in chain.from_iterable(some):

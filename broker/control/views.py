@@ -8,7 +8,7 @@ wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quot
 `commands.EntityPairs`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Final
@@ -308,6 +308,10 @@ class Views:
     def unheard_gateways(self) -> list[str]:
         """Return the ids of other gateways whose clients and addresses are not known at all."""
         return sorted(self._shares.unheard())
+
+    def clients_elsewhere(self) -> Iterable[ClientUsage]:
+        """Yield the clients that other gateways list, without `limited_by`; one may be at several."""
+        return self._shares.clients()
 
     def unlisted_clients(self) -> int:
         """Return how many clients of other gateways `usage` leaves out."""

@@ -1,6 +1,6 @@
 """The broker's own resolver, with invented rules and usage. Part of the fake broker."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,9 @@ class FakeResolving:
 
     def each_usage(self) -> Iterator[ClientUsage | None]:
         return all_clients(list(self.usage_rows), self.others_elsewhere.clients(), lambda _user, _client: ())
+
+    def clients_elsewhere(self) -> Iterable[ClientUsage]:
+        return self.others_elsewhere.clients()
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})

@@ -10,7 +10,7 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls
 from tests.webui.rows import connection
-from webui.quotas import MAX_CLIENTS, Reach, kafka_configs, plain, preview, shell_command
+from webui.quotas import MAX_CLIENTS, Reach, connected_clients, kafka_configs, plain, preview, shell_command
 from webui.tables import slices
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
@@ -28,7 +28,7 @@ def broker_with(*clients: tuple[str, str]) -> FakeBroker:
 
 async def reach(broker: FakeBroker, entity: EntityPairs, value: float | None, key: str = PRODUCE) -> Reach:
     edit = QuotaAlteration(entity, (QuotaOp(key, value),))
-    [answer] = await preview(broker, (edit,), broker.connections())
+    [answer] = await preview(broker, (edit,), await connected_clients(broker))
     return answer
 
 
@@ -83,7 +83,7 @@ async def test_every_op_has_its_own_answer() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
     ops = (QuotaOp(FETCH, 1.0), QuotaOp(PRODUCE, None), QuotaOp(PERCENT, None))
-    answers = await preview(broker, (QuotaAlteration(ALICE, ops),), broker.connections())
+    answers = await preview(broker, (QuotaAlteration(ALICE, ops),), await connected_clients(broker))
     assert [(one.key, one.clients) for one in answers] == [(FETCH, 1), (PRODUCE, 1), (PERCENT, 0)]
 
 
@@ -94,7 +94,31 @@ async def test_the_work_is_bounded_and_others_have_a_turn_after_each_client(
     broker = broker_with(*(("alice", f"app {index}") for index in range(MAX_CLIENTS + 5)))
     polls.since()
     answer = await reach(broker, ALICE, 10.0)
-    assert answer.clients == MAX_CLIENTS and polls.since() >= MAX_CLIENTS
+    assert (answer.clients, answer.unlisted) == (MAX_CLIENTS, 5) and polls.since() >= MAX_CLIENTS
+
+
+async def test_clients_of_all_gateways_are_counted_once() -> None:
+    broker = broker_with(("alice", "app"), ("bob", "app"))
+    idle = replace(usage("alice", "gone"), connections=0)
+    broker.others_elsewhere.client_rows = [
+        replace(usage("alice", "app", 6.0), gateways=("1-a",)),
+        replace(usage("alice", "app", 1.0), gateways=("2-b",)),
+        replace(usage("alice", "far", 4.0), gateways=("2-b",)),
+        replace(idle, gateways=("2-b",)),
+    ]
+    broker.usage_rows = [usage("alice", "app", 3.0), usage("bob", "app", 1.0)]
+    broker.unlisted_client_count, broker.unheard = 7, ["3-c"]
+    assert await reach(broker, APP, 10.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
+    assert await reach(broker, ALICE, 14.0) == Reach(PRODUCE, clients=2, unlisted=7, unheard=("3-c",))
+    assert await reach(broker, ALICE, 13.0) == Reach(PRODUCE, clients=2, over=2, unlisted=7, unheard=("3-c",))
+
+
+@pytest.mark.parametrize(("here", "elsewhere", "unlisted"), [(1_999, 1, 0), (2_000, 0, 0), (2_000, 1, 1)])
+async def test_clients_beyond_the_limit_are_told(here: int, elsewhere: int, unlisted: int) -> None:
+    broker = broker_with(*(("alice", f"app {index}") for index in range(here)))
+    broker.others_elsewhere.client_rows = [usage("alice", f"far {index}") for index in range(elsewhere)]
+    connected = await connected_clients(broker)
+    assert (len(connected.clients), connected.unlisted) == (min(MAX_CLIENTS, here + elsewhere), unlisted)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +178,13 @@ async def test_an_edit_of_the_mark_is_about_all_limits_that_it_moves() -> None:
     broker.set(ALICE, {PRODUCE: 5.0, FETCH: 5.0})
     broker.observed = {ALICE: {PRODUCE: 6.0, FETCH: 2.0}}
     into = QuotaAlteration(ALICE, (QuotaOp(FETCH, 1.0),), shadow=True)
-    assert await preview(broker, (into,), broker.connections()) == [
+    assert await preview(broker, (into,), await connected_clients(broker)) == [
         Reach(FETCH, clients=1, over=1, shadow=True),
         Reach(PRODUCE, clients=1, over=1, shadow=True),
     ]
     broker.set(ALICE, {}, shadow=True)
     out = QuotaAlteration(ALICE, (), shadow=False)
-    assert await preview(broker, (out,), broker.connections()) == [
+    assert await preview(broker, (out,), await connected_clients(broker)) == [
         Reach(PRODUCE, clients=1, over=1),
         Reach(FETCH, clients=1),
     ]
@@ -177,12 +201,12 @@ async def test_several_removals_stand_together() -> None:
         QuotaAlteration(APP, (QuotaOp(PRODUCE, None),)),
     ]
     # Alone, the first leaves alice to the default.
-    assert await preview(broker, removals[:1], broker.connections()) == [
+    assert await preview(broker, removals[:1], await connected_clients(broker)) == [
         Reach(PRODUCE, clients=2, new_bounds={9.0: 2}),
         Reach(FETCH, clients=2, new_bounds={None: 2}),
     ]
     removals.append(QuotaAlteration(DEFAULT_USER, (QuotaOp(PRODUCE, None),)))
-    assert await preview(broker, removals, broker.connections()) == [
+    assert await preview(broker, removals, await connected_clients(broker)) == [
         Reach(PRODUCE, clients=4, new_bounds={None: 4}),
         Reach(FETCH, clients=2, new_bounds={None: 2}),
     ]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
-from webui.quotas import preview
+from webui.quotas import connected_clients, preview
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
 from webui.rest.client_quotas import ENTITY, REACH, reach_json
 from webui.rest.problem import PROBLEM, Problem
@@ -132,7 +132,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
     views = call.console.backend.views
-    reaches = await preview(views, (edit,), await collect(views.each_connection()))
+    reaches = await preview(views, (edit,), await connected_clients(views))
     return [reach_json(each) for each in reaches]
 
 

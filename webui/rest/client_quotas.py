@@ -18,6 +18,7 @@ from webui.quotas import (
     ENTITY_TYPES,
     LIMIT_KEYS,
     Reach,
+    connected_clients,
     json_of,
     order_of,
     pairs_of,
@@ -108,8 +109,13 @@ REACH: Final = Record(
         "new_bounds": Listing(Record({"bound": MAYBE, "clients": COUNT})),
         "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
         "shadow": Flag(),
+        "unlisted": COUNT,
+        "unheard": Listing(NAME),
     }
 )
+"""`unlisted` connected clients are not evaluated: those beyond MAX_CLIENTS, and those that other gateways
+only count. `unheard` gateways have told nothing.
+"""
 
 RESULT_FIELDS: Final[dict[str, Schema]] = {
     "entity": ENTITY,
@@ -342,10 +348,10 @@ async def _add_reach(
     views = call.console.backend.views
     if views.quota_callback:
         return  # the callback's result is unknown in advance
-    connections = await collect(views.each_connection())
+    connected = await connected_clients(views)
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
-            reaches = await preview(views, (entry,), connections)
+            reaches = await preview(views, (entry,), connected)
             result["reach"] = [reach_json(reach) for reach in reaches]
 
 
@@ -353,7 +359,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
     """Return the clients that several edits affect together; empty if a quota callback decides."""
     if views.quota_callback:
         return {}
-    reaches = await preview(views, entries, await collect(views.each_connection()))
+    reaches = await preview(views, entries, await connected_clients(views))
     return {"reach": [reach_json(reach) for reach in reaches]}
 
 
@@ -368,6 +374,8 @@ def reach_json(reach: Reach) -> dict[str, Any]:
             {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
         ],
         "shadow": reach.shadow,
+        "unlisted": reach.unlisted,
+        "unheard": list(reach.unheard),
     }
 
 

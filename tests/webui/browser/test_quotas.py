@@ -64,6 +64,19 @@ def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     assert broker.applied[-1][1].origin == "page"
 
 
+def test_a_preview_counts_the_clients_of_all_gateways(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.others_elsewhere.client_rows = [usage("carol", "app")]
+    broker.unlisted_client_count, broker.unheard = 1_200, ["3-c"]
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("500 kB")
+    reach = quotas.locator(".reach")
+    expect(reach).to_contain_text("3 connected clients match this rule")
+    expect(reach).to_contain_text(
+        "Up to 1\u202f200 more clients may match: a preview counts 2\u202f000, and of each"
+    )
+    expect(reach).to_contain_text("Not included: gateway 3-c, which has told nothing yet.")
+
+
 def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     quotas.get_by_label("Edit client id app").click()
     expect(field(quotas, "Produce")).to_be_focused()

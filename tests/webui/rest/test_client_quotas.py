@@ -8,6 +8,7 @@ import pytest
 from broker.control.commands import ChangeOrigin, EntityPairs, Role
 from broker.control.views import ShadowUse
 from tests.webui.conftest import Browserless
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
 from webui.rest.client_quotas import QUOTAS, REFUSED_RESULTS, RESULTS
@@ -143,7 +144,17 @@ async def test_validation_changes_nothing_and_says_the_clients_that_it_would_aff
     body = RESULTS.check(await answer.get_json())
     [reach] = body["results"][0]["reach"]
     assert (reach["key"], reach["clients"], reach["unmeasured"]) == (PRODUCE, 2, 2)
+    assert (reach["unlisted"], reach["unheard"]) == (0, [])
     assert broker.rows == {} and broker.applied[0][0].validate_only
+
+
+async def test_validation_counts_the_clients_of_all_gateways(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = [connection("app", "alice")]
+    broker.others_elsewhere.client_rows = [replace(usage("bob", "app", 101.0), gateways=("1-a",))]
+    broker.unlisted_client_count, broker.unheard = 3, ["2-b"]
+    answer = await http.patch(f"{PATH}?validate_only=true", one({"client-id": "app"}, setting(100)))
+    [reach] = RESULTS.check(await answer.get_json())["results"][0]["reach"]
+    assert (reach["clients"], reach["over"], reach["unlisted"], reach["unheard"]) == (2, 2, 3, ["2-b"])
 
 
 async def test_with_a_callback_the_affected_clients_of_an_edit_are_unknown(

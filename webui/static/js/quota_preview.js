@@ -2,13 +2,20 @@
 
 import { copyable, h, replace } from "./dom.js";
 import { entityChips } from "./entity.js";
-import { count, group, KEYS, rate } from "./units.js";
+import { count, group, KEYS, rate, silentText } from "./units.js";
 
 /** `limits`: the entity's present limits, for an edit that only changes shadow mode. */
 export function reachLines(reaches, ops, limits = {}) {
   const valueOf = new Map(ops.map(({ key, value }) => [key, value]));
   const value = (key) => (valueOf.has(key) ? valueOf.get(key) : limits[key]?.value);
-  return h("ul.reach-lines", reaches.map((reach) => line(reach, value(reach.key))));
+  const lines = h("ul.reach-lines", reaches.map((reach) => line(reach, value(reach.key))));
+  return [lines, missing(reaches[0])];
+}
+
+/** The clients that the preview does not count, the same for all keys. */
+function missing({ unlisted, unheard } = { unlisted: 0, unheard: [] }) {
+  const more = unlisted ? `Up to ${count(unlisted, "more client")} may match: a preview counts 2\u202f000, and of each other gateway the 500 that move the most bytes.` : "";
+  return more || unheard.length ? h("p.quiet.small", `${more} ${silentText(unheard)}`.trim()) : null;
 }
 
 function line(reach, value) {

@@ -29,9 +29,13 @@ export function count(value, noun) {
 /** Says which rows of other gateways a table lacks; each of them tells 500, `which` says of which kind. */
 export function missingText(noun, nouns, which, unlisted, unheard) {
   const cut = unlisted ? `${group(unlisted)} ${unlisted === 1 ? noun : nouns} of other gateways ${unlisted === 1 ? "is" : "are"} not included: each gateway tells the 500 ${which}.` : "";
+  return `${cut} ${silentText(unheard)}`.trim();
+}
+
+/** Names the gateways that have told nothing. */
+export function silentText(unheard) {
   const names = unheard.map((gateway) => `gateway ${gateway}`).join(", ");
-  const silent = unheard.length ? `Not included: ${names}, which ${unheard.length === 1 ? "has" : "have"} told nothing yet.` : "";
-  return `${cut} ${silent}`.trim();
+  return unheard.length ? `Not included: ${names}, which ${unheard.length === 1 ? "has" : "have"} told nothing yet.` : "";
 }
 
 /** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the unit system in which it is round. */
