@@ -5,7 +5,9 @@ import json
 import pytest
 
 from broker.gateway.sharing.commits import (
+    MAX_ENTITY,
     MAX_NUMBER,
+    MAX_SECRET,
     Commit,
     NewerCommit,
     UnreadableCommit,
@@ -29,13 +31,13 @@ COMMIT = Commit(
 )
 TEXT = (
     '{"version":1,"commit":"9f0c","gateway":"g1-5f0c","first":12,"time_ms":1760000000000,'
-    '"actor":{"name":"ann","role":"admin","address":"10.0.0.1","origin":"rest"},'
-    '"changes":[["client-quota","[[\\"user\\",\\"alice\\"]]","producer_byte_rate","1000000"],'
-    '["client-metrics","älter","metrics",null]]}'
+    '"actor":{"name":"ann","role":"admin","address":"10.0.0.1","origin":"rest"}}\n'
+    '["client-quota","[[\\"user\\",\\"alice\\"]]","producer_byte_rate","1000000"]\n'
+    '["client-metrics","älter","metrics",null]'
 )
 
 
-def test_a_commit_is_the_documented_json():
+def test_a_commit_is_the_documented_lines():
     assert write_commit(COMMIT) == TEXT.encode()
     assert read_commit(TEXT.encode()) == COMMIT
 
@@ -54,9 +56,10 @@ def test_every_actor_is_read_as_it_was_written(role, origin):
 
 
 def test_a_commit_of_a_later_version_is_not_skipped():
-    found = {**json.loads(TEXT), "version": 2}
     with pytest.raises(NewerCommit):
-        read_commit(json.dumps(found).encode())
+        read_commit(TEXT.replace('"version":1', '"version":2').encode())
+    with pytest.raises(NewerCommit):
+        read_commit(b'{"version": 2, "another": ["form"]}')
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,12 @@ def test_a_commit_of_a_later_version_is_not_skipped():
         TEXT.replace('"ann"', "1").encode(),
         TEXT.replace('"1000000"', "1000000").encode(),
         TEXT.replace(",null]", "]").encode(),
-        (TEXT[: TEXT.index('"changes"')] + '"changes":[]}').encode(),
+        TEXT.splitlines()[0].encode(),
+        f"{TEXT}\n".encode(),
+        f"{TEXT}\n\n{TEXT.splitlines()[1]}".encode(),
+        TEXT.replace(",null]", ",null,null]").encode(),
+        TEXT.replace(",null]", ',{"a":[1]}]').encode(),
+        b'{"version":1}\n' + b"[" * 100_000,
     ],
 )
 def test_invalid_commits_are_refused(data):
@@ -121,6 +129,9 @@ REFUSED = {
     "an interval that is none": ("client-metrics", "s", "interval.ms", "x"),
     "a pattern that is none": ("client-metrics", "s", "match", "client_id=("),
     "a token that is no JSON": ("admin-token", "t", "token", "x"),
+    "a token that is a list": ("admin-token", "t", "token", "[1]"),
+    "a password that is a text": ("admin-token", "t", "password", '"x"'),
+    "a user that is a list": ("user-scram", "u", "SCRAM-SHA-256", "[1]"),
     "a token of an unknown role": ("admin-token", "t", "token", HASH.replace("ADMIN", "KING")),
     "a token that expires at a text": (
         "admin-token",
@@ -143,8 +154,11 @@ REFUSED = {
 }
 
 
+HEAD = TEXT.splitlines()[0]
+
+
 def commit_of(*change: str | None) -> bytes:
-    return json.dumps({**json.loads(TEXT), "changes": [change]}).encode()
+    return f"{HEAD}\n{json.dumps(change)}".encode()
 
 
 @pytest.mark.parametrize("change", TAKEN.values(), ids=TAKEN)
@@ -160,12 +174,48 @@ def test_values_that_the_metadata_cannot_hold_are_refused(change):
         read_commit(commit_of(*change))
 
 
+@pytest.mark.parametrize(("more", "is_taken"), [(-1, True), (0, True), (1, False)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("client-quota", '[["user","alice"]]', "producer_byte_rate", "1"),
+        ("admin-token", "t", "token", HASH),
+        TAKEN["a user"],
+    ],
+    ids=["entity", "token", "user"],
+)
+def test_json_within_a_change_has_a_maximum(change, more, is_taken):
+    kind, entity, key, new = change
+    if kind == "client-quota":
+        entity += " " * (MAX_ENTITY + more - len(entity))
+    else:
+        new += " " * (MAX_SECRET + more - len(new))
+    if is_taken:
+        assert len(read_commit(commit_of(kind, entity, key, new)).changes) == 1
+    else:
+        with pytest.raises(
+            UnreadableCommit, match=f"at most {MAX_ENTITY if kind == 'client-quota' else MAX_SECRET} are read"
+        ):
+            read_commit(commit_of(kind, entity, key, new))
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(-1, True), (0, True), (1, False)])
+def test_the_first_line_has_a_maximum(more, is_taken):
+    data = TEXT.replace("\n", " " * (MAX_ENTITY + more - len(HEAD)) + "\n", 1).encode()
+    if is_taken:
+        assert read_commit(data) == COMMIT
+    else:
+        with pytest.raises(UnreadableCommit, match="length 400001, and at most 400000 are read"):
+            read_commit(data)
+
+
 @pytest.mark.parametrize("field", ["first", "time_ms"])
 @pytest.mark.parametrize(
     ("number", "is_taken"), [(MAX_NUMBER - 1, True), (MAX_NUMBER, False), (10**400, False)]
 )
 def test_numbers_have_a_maximum(field, number, is_taken):
-    data = json.dumps({**json.loads(TEXT), field: number}).encode()
+    head, change, _ = TEXT.splitlines()
+    data = f"{json.dumps({**json.loads(head), field: number})}\n{change}".encode()
     if is_taken:
         assert getattr(read_commit(data), field) == number
     else:
