@@ -12,6 +12,11 @@ from broker.records.compression import Codec
 BATCH_BYTES: Final = 256 * 1024
 """Bytes of records after which a new batch starts."""
 
+COMPRESSED_FROM: Final = 1_024
+"""Bytes of records from which a batch is compressed. A quiet broker's batches are smaller, so it never loads
+the codecs' library, which would be 2 MB of its memory.
+"""
+
 RECORD_OVERHEAD: Final = 64
 """Approximate bytes of a record beyond its key, value and headers."""
 
@@ -43,7 +48,9 @@ class EventPartitions:
 
 def codec_of(batch: list[NewRecord]) -> Codec:
     """Compress batches, because names repeat; a single record is small or already compressed."""
-    return Codec.LZ4 if len(batch) > 1 else Codec.NONE
+    if len(batch) > 1 and sum(map(size_of, batch)) >= COMPRESSED_FROM:
+        return Codec.LZ4
+    return Codec.NONE
 
 
 def in_batches(records: list[NewRecord]) -> list[list[NewRecord]]:

@@ -18,6 +18,7 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
 from webui.backend import Backend, ConsoleSettings
 from webui.console import Console, monotonic_ms, wall_clock_ms
+from webui.http.matched_rule import MatchedRule
 from webui.http.page_routes import add_pages
 from webui.http.request import (
     PUBLIC_PATHS,
@@ -92,6 +93,7 @@ def build_app(console: Console) -> QuartTrio:
     app.asgi_http_class = paced_connection(
         console.fair_queue, partial(queue_of, console), partial(refusal_of, limits)
     )
+    app.url_rule_class = MatchedRule
     app.url_map.merge_slashes = False
     app.request_class = limited_request(limits)
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S

@@ -6,11 +6,7 @@ the elements of its lists some at a time. Parsing stops at the first invalid ele
 its maximum.
 
 `parse` rejects: anything but UTF-8, duplicate keys, NaN and Infinity, numbers that a double cannot hold,
-integers of more than 20 digits, and deep nesting. msgspec decodes in native code, but keeps the last of two
-equal keys and accepts longer integers. So this module encodes its result again, also in native code: each
-dropped duplicate key is a missing colon. If the numbers of colons differ, if there is an escaped colon or a
-long run of digits, or if msgspec rejects the body, Python's decoder with hooks parses the body again and
-accepts it or raises an error with a message.
+integers of more than 20 digits, and deep nesting. Python's scanner is native code and calls the hooks below.
 """
 
 import json
@@ -20,15 +16,10 @@ from collections.abc import Iterator
 from json.scanner import make_scanner
 from typing import Any, Final, Never
 
-import msgspec
-
 from webui.rest.schema import Listing, Record, Schema
 from webui.tables.slices import collect
 
 MAX_DIGITS: Final = 20
-
-_COLON: Final = b":"
-_DOUBTFUL: Final = re.compile(rb"\\u003[aA]|[0-9]{20}")
 
 
 class NotJson(ValueError):  # noqa: N818 - describes the input
@@ -37,18 +28,6 @@ class NotJson(ValueError):  # noqa: N818 - describes the input
 
 def parse(body: bytes) -> Any:
     """Parse a body in one piece; rest.bodies splits long ones. Raises NotJson."""
-    try:
-        value = _decode(body)
-        colons = _encode(value).count(_COLON)
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        return _strictly(body)
-    if colons == body.count(_COLON) and not _DOUBTFUL.search(body):
-        return value
-    return _strictly(body)
-
-
-def _strictly(body: bytes) -> Any:
-    """Raises NotJson."""
     try:
         return _DECODER.decode(body.decode("utf-8"))
     except NotJson:
@@ -88,9 +67,6 @@ def _constant(name: str) -> Never:
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
 )
-_decode: Final = msgspec.json.Decoder().decode
-_encode: Final = msgspec.json.Encoder().encode
-
 
 AT_ONCE: Final = 4_096
 """Characters per slice with several elements: a quarter of a millisecond."""
