@@ -2,6 +2,7 @@
 timed; and usage accounts of clients without quotas, from open and closed connections.
 """
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.control.views import ClientUsage as ClientUsageRow
 from broker.control.views import MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.connection.channel import Channel
+from broker.network.connection.channel import Channel, NewConnection
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import Receive
 from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
 from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -22,11 +25,15 @@ from tests.support.running import RunningBroker, running_broker
 
 
 def channel_of(client_id: str | None, principal: str = "alice") -> Channel:
-    """Return a connection of which nothing else is known. A compiled module takes no other class for it."""
-    made = Channel.__new__(Channel)
-    made.client_id = client_id
-    made.principal = principal
-    return made
+    """Return a closed connection. A compiled module takes no other class for it."""
+    with socket.socket() as sock:
+        receive = Receive(0, memoryview(b""), FramePool())
+        responder: Any = None
+        connection = NewConnection("id", "PLAINTEXT", ("127.0.0.1", 1), True, 0, 0)
+        channel = Channel(sock, responder, receive, connection)
+    channel.client_id = client_id
+    channel.principal = principal
+    return channel
 
 
 class Request:
