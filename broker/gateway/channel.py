@@ -74,7 +74,9 @@ class Upstream(Protocol):
 class ClientSide(Protocol):
     """A client's receiving half, as `upstream_receive` and the processor use it; see `client_receive`."""
 
-    upstream: Upstream | None
+    @property
+    def upstream(self) -> Upstream | None:
+        """The upstream connection while it is open."""
 
     def connected(self, upstream: "Upstream") -> None:
         """Forward to this upstream connection, and close it with the client's."""

@@ -27,12 +27,14 @@ from broker.gateway.channel import (
     Upstream,
 )
 from broker.gateway.forwarder import COPIES, SCRATCH_BYTES, SMALL_BYTES, Forwarder
-from broker.gateway.routes import ForwardedRequest, ForwardRoutes, Treatment
+from broker.gateway.routes import ForwardedRequest, ForwardRoute, ForwardRoutes, Treatment
 from broker.gateway.splice import Splice
+from broker.gateway.upstream_receive import UpstreamReceive
 from broker.network.connection.channel import has_arrivals
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
+from broker.protocol.api_key import ApiKey
 from broker.protocol.client_id import known_client_id
 from broker.protocol.varint import read_uvarint, skip_tags
 
@@ -63,20 +65,36 @@ UNPACK_HEAD: Final = HEAD.unpack_from
 
 Read = Callable[[Transport], Frame | None]
 
-UsualHead = tuple[Callable[[memoryview], tuple[int, int, int, bytes, int]], int, bytes, str | None]
-"""Returns the size, API key and version, correlation id, client id with its length, and the four bytes behind
-it as a number; the number of bytes that it reads; the client id with its length; and as a text. (Compiled, a
-tuple has no identity.)
-"""
 
-NO_HEAD: Final[UsualHead] = (Struct(">iIi0sI").unpack_from, 1 << 31, b"", None)
+class UsualHead:
+    """How to read heads with one client id: `unpack` returns the size, API key and version, correlation id,
+    client id with its length, and the four bytes behind it as a number. It reads `size` bytes. `id_bytes` are
+    the client id with its length.
+    """
+
+    __slots__ = ("client_id", "id_bytes", "size", "unpack")
+
+    def __init__(self, id_bytes: bytes, client_id: str | None) -> None:
+        layout = Struct(f">iIi{len(id_bytes)}sI")
+        self.unpack: Callable[[memoryview], tuple[int, int, int, bytes, int]] = layout.unpack_from
+        self.size = layout.size if id_bytes else 1 << 31
+        self.id_bytes = id_bytes
+        self.client_id = client_id
+
+
+NO_HEAD: Final = UsualHead(b"", None)
 """Of a connection that has not sent two requests with the same client id: no read has so many bytes."""
 
 MAX_USUAL_HEAD: Final = 128
 KEPT_HEADS: Final = 4096
 """The longest head that is a usual one, and how many of them all connections share; ours."""
 
-FORWARD, PRODUCE, FETCH, WHOLE, LOCALLY = Treatment
+PRODUCE: Final = Treatment.PRODUCE
+WHOLE: Final = Treatment.WHOLE
+LOCALLY: Final = Treatment.LOCAL
+
+NOTED_BYTES: Final = 256
+"""The largest ApiVersions request whose repetition is recognized; ours."""
 
 
 class ClientReceive(Receive):
@@ -90,11 +108,14 @@ class ClientReceive(Receive):
         "_left",
         "_local",
         "_local_is_partial",
+        "_noted",
+        "_noted_route",
         "_renews",
         "_routes",
         "_splice",
         "_unfinished",
         "_usual_head",
+        "_usual_route",
         "channel",
         "upstream",
     )
@@ -112,10 +133,13 @@ class ClientReceive(Receive):
         self._left = 0
         self._splice: Splice | None = None
         self._unfinished: ForwardedRequest | None = None
-        self.upstream: Upstream | None = None
+        self.upstream: UpstreamReceive | None = None
         self._asked: tuple[ForwardedRequest, bytes] | None = None
         self._renews = False
-        self._usual_head: UsualHead = NO_HEAD
+        self._usual_head = NO_HEAD
+        self._usual_route: ForwardRoute | None = None
+        self._noted = b""
+        self._noted_route: ForwardRoute | None = None
 
     def attach(self, channel: GatewayChannel) -> None:
         """Receive for `channel`, once, before the first read."""
@@ -153,31 +177,37 @@ class ClientReceive(Receive):
             count = sock.recv_into(scratch[begin:] if begin else scratch)
         except BlockingIOError:
             return None
-        unpack, least, expected_id, client_id = self._usual_head
-        if count < least or begin:
+        usual = self._usual_head
+        if count < usual.size or begin:
             if count == 0:
                 return self._forward_last(rest)
             return self._forward(scratch, begin + count)
-        size, head, correlation_id, id_bytes, start = unpack(scratch)
+        size, head, correlation_id, id_bytes, start = usual.unpack(scratch)
         forwarder, channel, upstream = self._forwarder, self.channel, self.upstream
-        route = self._routes.get(head)
+        route = self._usual_route
+        if route is None or route.head != head:
+            route = self._usual_route = self._routes.get(head)
         if (
             size != count - 4
             or size > self.limit
-            or id_bytes != expected_id
+            or id_bytes != usual.id_bytes
             or route is None
             or not route.usual_above < start < route.usual_below
             or upstream is None
             or not channel.authenticated
         ):
             return self._forward(scratch, count)
-        selector, treatment = forwarder.selector, route.treatment
+        selector, treatment, client_id = forwarder.selector, route.treatment, usual.client_id
         request = ForwardedRequest(channel, route, client_id, correlation_id, size, selector.now)
         if treatment is PRODUCE:
             if forwarder.quotas.produce_active:
                 forwarder.charge_produce(request, channel.quotas, selector.now)
-        elif treatment is WHOLE:
-            upstream.observe(request, scratch[4:count], least - 8)
+        elif treatment is WHOLE and (
+            route is not self._noted_route
+            or len(self._noted) != count - 12
+            or not forwarder.buffer.startswith(self._noted, 12)
+        ):
+            self._observe(upstream, request, count)
         in_flight = channel.in_flight
         in_flight.append(request)
         channel.client_id = client_id
@@ -186,8 +216,17 @@ class ClientReceive(Receive):
         channel.last_active_ms = selector.now_ms
         if len(in_flight) >= forwarder.max_in_flight:
             channel.set_flag(QUEUE_FULL)
-        upstream.send(scratch[:count])
+        upstream.send(forwarder.beginning(count))
         return None
+
+    def _observe(self, upstream: UpstreamReceive, request: ForwardedRequest, count: int) -> None:
+        """Observe a request of `count` bytes. What an ApiVersions says need not be read again if the next one
+        equals it.
+        """
+        data = self._scratch[4:count]
+        upstream.observe(request, data, self._usual_head.size - 8)
+        if request.route.api_key == ApiKey.API_VERSIONS and count <= NOTED_BYTES:
+            self._noted, self._noted_route = bytes(data[8:]), request.route
 
     def _forward_last(self, rest: bytes | memoryview) -> Frame | None:
         """Forward what was held back at the end of the stream. Raises EndOfStream if no request of it is
@@ -229,6 +268,7 @@ class ClientReceive(Receive):
 
     def connected(self, upstream: Upstream) -> None:
         """Forward to this upstream connection, and close it with the client's."""
+        assert isinstance(upstream, UpstreamReceive)
         self.upstream = upstream
         self._send_asked(upstream)
 
@@ -358,7 +398,7 @@ class ClientReceive(Receive):
                     body, client_id = at + 14, None
                 known = self._usual_head
                 if (
-                    (known[3] != client_id or not known[2])
+                    (known.client_id != client_id or not known.id_bytes)
                     and client_id == channel.client_id
                     and body - at <= MAX_USUAL_HEAD
                 ):
@@ -381,6 +421,7 @@ class ClientReceive(Receive):
                         route.record(request, now, 0)
                 else:
                     if treatment is WHOLE:
+                        self._noted_route = None
                         upstream.observe(request, data[at + 4 : frame_end], body - at - 4)
                     in_flight.append(request)
                 channel.client_id = client_id
@@ -519,8 +560,7 @@ class ClientReceive(Receive):
 @lru_cache(KEPT_HEADS)
 def _usual_head(id_bytes: bytes, client_id: str | None) -> UsualHead:
     """Return how to read heads with this client id; `id_bytes` begin with its length."""
-    layout = Struct(f">iIi{len(id_bytes)}sI")
-    return layout.unpack_from, layout.size, id_bytes, client_id
+    return UsualHead(id_bytes, client_id)
 
 
 def _acks(data: memoryview, at: int, end: int, frame_end: int, *, flexible: bool) -> int:

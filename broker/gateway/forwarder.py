@@ -9,7 +9,8 @@ from typing import Final, Protocol
 
 from broker.api.byte_quotas import record_produce
 from broker.gateway.channel import ChannelQuotas, GatewayChannel
-from broker.gateway.responses import KeptResponses, Slices
+from broker.gateway.kept_responses import KeptResponses
+from broker.gateway.responses import Slices
 from broker.gateway.routes import ForwardedRequest
 from broker.gateway.splice import PipePool
 from broker.network.clock import TrioClock
@@ -24,6 +25,9 @@ SCRATCH_BYTES: Final = 128 * 1024
 SMALL_BYTES: Final = 16 * 1024
 """A frame of up to this size is forwarded when it is whole; the bytes of a larger one as they arrive. Ours.
 """
+
+USUAL_BYTES: Final = 1024
+"""The beginning of the buffer with a usual request or response has fewer bytes; ours."""
 
 COPIES: Final = 8
 """Reads of one large frame before other connections have their turn, where it is copied; ours."""
@@ -113,9 +117,19 @@ class Forwarder:
         self.pipes = PipePool()
         self.buffer = bytearray(SCRATCH_BYTES)
         self.scratch = memoryview(self.buffer)
+        self._beginnings: list[memoryview | None] = [None] * USUAL_BYTES
         self.request_quota_active = False
         """Whether a request quota exists."""
         self._throttling = throttling
+
+    def beginning(self, count: int) -> memoryview:
+        """Return the first `count` bytes of `scratch`. Usual views of it are made once."""
+        if count >= USUAL_BYTES:
+            return self.scratch[:count]
+        view = self._beginnings[count]
+        if view is None:
+            view = self._beginnings[count] = self.scratch[:count]
+        return view
 
     def splices(self, left: int) -> bool:
         """Return whether to move the rest of a frame inside the kernel, if both sides are plain sockets."""

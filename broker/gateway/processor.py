@@ -21,16 +21,11 @@ from broker.gateway.asking import LOST
 from broker.gateway.channel import CONNECTING, ENDED, LOCAL, RENEWAL_DUE, RENEWING, GatewayChannel
 from broker.gateway.client_receive import ClientReceive
 from broker.gateway.forwarder import Forwarder, ForwardingSteps, ForwardLimits, UpstreamEvents
+from broker.gateway.kept_responses import KEPT_RESPONSE_BYTES, KeptResponses
 from broker.gateway.logins import ForwardedLogins
 from broker.gateway.node_scope import QuotasByNode
 from broker.gateway.renewals import Renewals, UpstreamTalk
-from broker.gateway.responses import (
-    KEPT_RESPONSE_BYTES,
-    KeptResponses,
-    Slices,
-    metadata_beginning,
-    rewritten,
-)
+from broker.gateway.responses import Slices, metadata_beginning, rewritten
 from broker.gateway.routes import SASL, ForwardedRequest, ForwardRoutes
 from broker.gateway.upstream.connect import UpstreamSocket
 from broker.gateway.upstream.errors import Reason, UpstreamError
@@ -234,6 +229,7 @@ class GatewayProcessor(Processor):
         if upstream is None:
             super()._on_unregistered(fd, mask)
             return
+        assert isinstance(upstream, UpstreamReceive)
         channel = upstream.channel
         if self._request_time is not None:
             self._request_time.begin()

@@ -18,7 +18,6 @@ Pure. A damaged frame raises ProtocolViolation.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache, lru_cache
-from struct import Struct
 from typing import Any, Final, cast
 
 from broker.config.listeners import Address
@@ -49,13 +48,8 @@ Rewriter = Callable[[Buffer, Advertised], bytes]
 Slices = Generator[None, None, bytes]
 """Rewrites a response, and yields after a bounded amount of work. Raises ProtocolViolation."""
 
-SIZE: Final = Struct(">i")
 AT_ONCE: Final = 16 * 1024
 """Bytes of a response up to which it is rewritten at once, in two milliseconds; our own limit."""
-
-KEPT_RESPONSES: Final = 256
-KEPT_RESPONSE_BYTES: Final = 4096
-"""Rewritten responses that a processor remembers, and the largest of them; ours."""
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 """The largest response that the gateway collects; ours. Metadata of 100,000 partitions has 5 MB, and is not
@@ -104,47 +98,6 @@ def rewritten(frame: Buffer, api_key: int, version: int, advertised: Advertised)
         whole: bytes = end.value
         return whole
     return slices
-
-
-class KeptResponses:
-    """Remembers rewritten responses of up to KEPT_RESPONSE_BYTES, since clients ask for the same metadata
-    again and again. `addresses_version` changes with the addresses that `advertised` returns.
-    """
-
-    def __init__(self, advertised: Advertised, addresses_version: Callable[[], int]) -> None:
-        self._advertised = advertised
-        self._addresses_version = addresses_version
-        self._version: int | None = None
-        self._tails: dict[tuple[int, int, bytes], bytes] = {}
-        """Rewritten responses behind the correlation id, by API, version and the same part of upstream's."""
-
-    def __len__(self) -> int:
-        return len(self._tails)
-
-    def known(self, api_key: int, version: int, data: memoryview, end: int) -> bytes | None:
-        """Return what a response with its size, `data[:end]`, is rewritten to, with its correlation id, if it
-        is remembered.
-        """
-        if self._addresses_version() != self._version:
-            return None
-        tail = self._tails.get((api_key, version, bytes(data[8:end])))
-        return None if tail is None else b"".join((SIZE.pack(len(tail) + 4), data[4:8], tail))
-
-    def rewritten(self, rewrite: Rewriter, api_key: int, version: int, frame: bytes) -> bytes:
-        """Return the rewritten response, with its own correlation id. Raises ProtocolViolation."""
-        addresses = self._addresses_version()
-        if addresses != self._version:
-            self._version = addresses
-            self._tails.clear()
-        key = api_key, version, frame[4:]
-        tail = self._tails.get(key)
-        if tail is None:
-            tail = rewrite(frame, self._advertised)[8:]
-            if len(frame) <= KEPT_RESPONSE_BYTES:
-                if len(self._tails) >= KEPT_RESPONSES:
-                    self._tails.clear()
-                self._tails[key] = tail
-        return b"".join((SIZE.pack(len(tail) + 4), frame[:4], tail))
 
 
 @cache

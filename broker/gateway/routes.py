@@ -13,12 +13,13 @@ from broker.api.context import RequestContext
 from broker.api.registry import Registry
 from broker.errors import ProtocolViolation
 from broker.gateway.api_versions import is_allowed
+from broker.gateway.kept_responses import KeptResponse
 from broker.gateway.responses import Rewriter, max_response, plain_ending, rewriter
 from broker.gateway.throttle_time import throttle_offset
-from broker.metrics.histogram import BUCKET_OF, bucket_of
+from broker.metrics.histogram import BUCKET_OF, LINEAR, bucket_of
 from broker.network.connection.channel import Channel
 from broker.network.metrics.client_usage import UsageTap
-from broker.network.metrics.request_metrics import TICK_BITS, MeasuredRequest, RequestMetrics
+from broker.network.metrics.request_metrics import TICK_BITS, RequestMetrics
 from broker.protocol.api_key import FLEXIBLE_FROM, NAMES, ApiKey
 
 MetricsOf = Callable[[str, int], RequestMetrics]
@@ -52,23 +53,28 @@ class Treatment(IntEnum):
 class ForwardRoute:
     """One API in one version. `rewrite` is set if its responses contain addresses; one that ends in
     `plain_ending` has none. With `collects`, responses are passed on when they are whole, and have at most
-    `max_response` bytes. `throttle_at` is
-    the offset of their throttle time; see `throttle_time`. `record(request, now, size)` counts a request with
-    the size of its response. With `answers`, a request is LOCAL only if that returns True. A request is a
-    usual one if the number in the four bytes behind its client id is between `usual_above` and `usual_below`;
-    see `client_receive`.
+    `max_response` bytes. `throttle_at` is the offset of their throttle time; see `throttle_time`. With
+    `answers`, a request is LOCAL only if that returns True. A request is a usual one if the number in the
+    four bytes behind its client id is between `usual_above` and `usual_below`;
+    see `client_receive`. `last` is the response that was rewritten last.
     """
 
     __slots__ = (
+        "_others",
+        "_remote",
+        "_sizes",
+        "_total",
+        "_usage",
         "answers",
         "api_key",
         "before_login",
         "collects",
         "flexible",
+        "head",
+        "last",
         "max_response",
         "metrics",
         "plain_ending",
-        "record",
         "rewrite",
         "throttle_at",
         "treatment",
@@ -89,6 +95,8 @@ class ForwardRoute:
     ) -> None:
         self.api_key = api_key
         self.version = version
+        self.head = api_key << 16 | version
+        self.last: KeptResponse | None = None
         self.treatment = treatment
         self.before_login = api_key in BEFORE_LOGIN
         self.flexible = version >= FLEXIBLE_FROM.get(api_key, 0)
@@ -104,7 +112,28 @@ class ForwardRoute:
     def use(self, metrics: RequestMetrics) -> None:
         """Record with these metrics from now on."""
         self.metrics = metrics
-        self.record = _recorder(metrics)
+        self._remote, self._total, self._sizes = metrics.remote, metrics.total, metrics.size
+        usage = [tap for tap in metrics.taps if isinstance(tap, UsageTap)]
+        self._usage: UsageTap | None = usage[0] if usage else None
+        self._others = [tap for tap in metrics.taps if not isinstance(tap, UsageTap)]
+
+    def record(self, request: "ForwardedRequest", now: int, size: int) -> None:
+        """Count a request, all of whose time is remote, with the size of its response."""
+        ticks = now - request.received >> TICK_BITS
+        bucket = BUCKET_OF[ticks] if 0 <= ticks < LINEAR else bucket_of(ticks)
+        asked = request.size
+        self._remote[bucket] += 1
+        self._total[bucket] += 1
+        self._sizes[BUCKET_OF[asked] if asked < LINEAR else bucket_of(asked)] += 1
+        usage = self._usage
+        if usage is not None:
+            usage.forwarded(request.channel, asked + 4, bucket, size)
+        if self._others:
+            request.dequeued = request.local_complete = request.received
+            request.completed = now
+            request.close_reason = None
+            for tap in self._others:
+                tap.response_sent(request, now, now, size)
 
 
 class ForwardedRequest(RequestContext):
@@ -226,47 +255,3 @@ def _name(key: int) -> str:
     if key == ApiKey.FETCH:
         return "FetchConsumer"
     return NAMES.get(key, "Unknown")
-
-
-def _recorder(metrics: RequestMetrics) -> Callable[[ForwardedRequest, int, int], None]:
-    """Return a function (request, now, response bytes) that counts a request: all of its time is remote. As
-    it runs for every request, it calls the one tap that there usually is by name.
-    """
-    usage = [tap.forwarded for tap in metrics.taps if isinstance(tap, UsageTap)]
-    others = [tap for tap in metrics.taps if not isinstance(tap, UsageTap)]
-
-    def record(
-        request: ForwardedRequest,
-        now: int,
-        size: int,
-        remote: list[int] = metrics.remote,
-        total: list[int] = metrics.total,
-        sizes: list[int] = metrics.size,
-        buckets: tuple[int, ...] = BUCKET_OF,
-        tick: int = TICK_BITS,
-        count_usage: Callable[[MeasuredRequest, int, int], None] | None = usage[0] if usage else None,
-    ) -> None:
-        try:
-            bucket = buckets[now - request.received >> tick]
-            size_bucket = buckets[request.size]
-        except IndexError:
-            bucket = bucket_of(now - request.received >> tick)
-            size_bucket = bucket_of(request.size)
-        remote[bucket] += 1
-        total[bucket] += 1
-        sizes[size_bucket] += 1
-        if count_usage is not None:
-            count_usage(request, bucket, size)
-
-    if not others:
-        return record
-
-    def tapped(request: ForwardedRequest, now: int, size: int) -> None:
-        record(request, now, size)
-        request.dequeued = request.local_complete = request.received
-        request.completed = now
-        request.close_reason = None
-        for tap in others:
-            tap.response_sent(request, now, now, size)
-
-    return tapped

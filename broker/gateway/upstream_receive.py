@@ -26,7 +26,7 @@ from broker.gateway.channel import (
 )
 from broker.gateway.forwarder import COPIES, SMALL_BYTES, Forwarder
 from broker.gateway.responses import AT_ONCE, Slices
-from broker.gateway.routes import ForwardedRequest, Treatment
+from broker.gateway.routes import ForwardedRequest, ForwardRoute, Treatment
 from broker.gateway.splice import Splice
 from broker.gateway.throttle_time import raise_throttle_time
 from broker.gateway.upstream.connect import UpstreamSocket
@@ -190,22 +190,37 @@ class UpstreamReceive:
         ):
             self._pass_on(scratch, count, now)
             return
-        data: Readable = scratch[:count]
-        if route.collects:
-            ending = route.plain_ending
-            if ending is None or not forwarder.buffer.endswith(ending, 0, count):
-                known = None
-                if request.__class__ is ForwardedRequest:
-                    known = forwarder.kept.known(route.api_key, route.version, scratch, count)
-                if known is None:
-                    self._pass_on(scratch, count, now)
-                    return
-                data = known
+        data: Readable
+        if not route.collects or (
+            route.plain_ending is not None and forwarder.buffer.endswith(route.plain_ending, 0, count)
+        ):
+            data = forwarder.beginning(count)
+        else:
+            known = None
+            if request.__class__ is ForwardedRequest:
+                known = self._known(route, count, correlation_id)
+            if known is None:
+                self._pass_on(scratch, count, now)
+                return
+            data = known
+            count = len(data)
         in_flight.popleft()
-        route.record(request, now, len(data))
+        route.record(request, now, count)
         self._send_client(data)
         if channel.flags and channel.fd >= 0:
             self.check_turn()
+
+    def _known(self, route: ForwardRoute, count: int, correlation_id: int) -> bytearray | None:
+        """Return what the response in the first `count` bytes of the buffer is rewritten to, if it is
+        remembered; valid until the next response.
+        """
+        forwarder = self._forwarder
+        kept = forwarder.kept
+        again = kept.again(route.last, forwarder.buffer, count, correlation_id)
+        if again is not None:
+            return again
+        last = route.last = kept.known(route.api_key, route.version, forwarder.scratch, count)
+        return None if last is None else last.whole
 
     def _may_read(self, mask: int) -> bool:
         """Handle what is no more than a response that the client can take. Returns whether to read."""

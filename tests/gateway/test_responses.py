@@ -7,7 +7,8 @@ import pytest
 from broker.config.listeners import Address
 from broker.errors import ErrorCode, ProtocolViolation
 from broker.gateway.api_versions import INTERNAL, is_allowed
-from broker.gateway.responses import KEPT_RESPONSES, KeptResponses, plain_ending, rewriter
+from broker.gateway.kept_responses import KEPT_RESPONSES, KeptResponses
+from broker.gateway.responses import plain_ending, rewriter
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from broker.protocol.messages.describe_quorum import DescribeQuorumResponse, Listener, Node
@@ -346,3 +347,26 @@ def test_no_more_responses_are_kept_than_allowed(limit, kept):
     assert rewrites.count == limit
     rewrites.ask("group-0")
     assert rewrites.count == limit + (limit > KEPT_RESPONSES)
+
+
+def test_the_last_response_is_recognized_with_another_correlation_id():
+    rewrites = Rewrites()
+    asked = frame_of(FindCoordinatorResponse(coordinators=[Coordinator("a", 2, UPSTREAM, 9092)]), 4)
+    whole = rewrites.kept.rewritten(rewrites.rewrite, ApiKey.FIND_COORDINATOR, 4, asked)
+    data = bytearray(len(asked).to_bytes(4, "big") + asked + b"bytes of other connections")
+    end = len(asked) + 4
+    last = rewrites.kept.known(ApiKey.FIND_COORDINATOR, 4, memoryview(data), end)
+    assert last.whole == whole
+    again = rewrites.kept.again
+    for correlation_id in (0, 1, -1):
+        expected = whole[:4] + correlation_id.to_bytes(4, "big", signed=True) + whole[8:]
+        assert again(last, data, end, correlation_id) == expected
+    assert again(None, data, end, 1) is None
+    assert again(last, data, end - 1, 1) is None
+    assert again(last, data, end + 1, 1) is None
+    data[end - 1] ^= 1
+    assert again(last, data, end, 1) is None
+    data[end - 1] ^= 1
+    rewrites.version = 2
+    assert again(last, data, end, 1) is None
+    assert rewrites.kept.known(ApiKey.FIND_COORDINATOR, 4, memoryview(data), end) is None

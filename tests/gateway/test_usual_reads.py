@@ -6,7 +6,7 @@ import pytest
 
 from broker.gateway.channel import GatewayChannel
 from broker.gateway.client_receive import MAX_USUAL_HEAD, ClientReceive
-from broker.gateway.forwarder import SCRATCH_BYTES
+from broker.gateway.forwarder import SCRATCH_BYTES, USUAL_BYTES
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -29,7 +29,7 @@ def channel_of(gateway: RunningGateway) -> GatewayChannel:
 def head_of(channel: GatewayChannel) -> bytes | None:
     """The client id, with its length, that a usual read expects; None if no read is usual yet."""
     assert isinstance(channel.receive, ClientReceive)
-    return channel.receive._usual_head[2] or None
+    return channel.receive._usual_head.id_bytes or None
 
 
 def id_bytes(client_id: str | None) -> bytes:
@@ -125,15 +125,15 @@ async def test_the_largest_request_holds_for_usual_reads(tmp_path: Path, longer:
             assert await client.is_closed()
 
 
+@pytest.mark.parametrize("most", [SCRATCH_BYTES, USUAL_BYTES])
 @pytest.mark.parametrize("longer", [-1, 0, 1])
-async def test_requests_of_a_whole_read(tmp_path: Path, longer: int) -> None:
+async def test_requests_of_a_whole_read(tmp_path: Path, most: int, longer: int) -> None:
     async with both(tmp_path) as (_, gateway):
         client = await gateway.connect("tester")
         for offset in range(3):
             assert await produce(client, batch_of(b"one")) == offset
         for offset in range(3, 6):
-            request = produce_request_of(SCRATCH_BYTES - 4 + longer, "tester")
-            answer = await client.ask(request, PRODUCE_VERSION)
+            answer = await client.ask(produce_request_of(most - 4 + longer, "tester"), PRODUCE_VERSION)
             assert answer.responses[0].partition_responses[0].base_offset == offset
 
 
@@ -150,6 +150,22 @@ async def test_pipelined_and_single_requests_take_turns(tmp_path: Path) -> None:
                 assert (await client.receive(message.API_KEY, version))[0] == correlation_id
         channel = channel_of(gateway)
         assert (channel.requests, channel.software_name) == (27, "suite")
+
+
+@pytest.mark.parametrize("length", [200, 230, 231, 300])
+async def test_the_software_is_that_of_the_last_api_versions(tmp_path: Path, length: int) -> None:
+    """Only a request that equals the one before it is not read again."""
+    async with both(tmp_path) as (_, gateway):
+        client = await gateway.connect("tester")
+        for names in ("a", "a", "a", "a", "b", "a", "a", "bb", "a", "a", "ab", "a", "a"):
+            sent = [
+                (version, await client.send(ApiVersionsRequest(name * length, "1"), version))
+                for name in names
+                for version in (3, 4)[: 1 + (len(names) == 1 and name == "b")]
+            ]
+            for version, correlation_id in sent:
+                assert (await client.receive(ApiVersionsRequest.API_KEY, version))[0] == correlation_id
+            assert channel_of(gateway).software_name == names[-1] * length
 
 
 async def test_the_time_of_a_forwarded_request_is_remote(tmp_path: Path) -> None:

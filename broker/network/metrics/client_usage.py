@@ -81,15 +81,14 @@ class UsageTap:
             use.timed += 1
             _time(use.phases, request, taken, sent)
 
-    def forwarded(self, request: MeasuredRequest, bucket: int, size: int) -> None:
-        """Record a response of `size` bytes whose time, in ticks, is in `bucket` and was all remote."""
-        try:
-            use = self._uses[request.channel]
-        except KeyError:
-            use = self._of(request.channel)
+    def forwarded(self, channel: Channel, bytes_in: int, bucket: int, bytes_out: int) -> None:
+        """Record a request and its response, whose time, in ticks, is in `bucket` and was all remote."""
+        use = self._uses.get(channel)
+        if use is None:
+            use = self._of(channel)
         use.requests += 1
-        use.bytes_in += request.size + 4
-        use.bytes_out += size
+        use.bytes_in += bytes_in
+        use.bytes_out += bytes_out
         if use.timed < TIMED:
             use.timed += 1
             queue, local, remote, response_queue, _, total = use.phases

@@ -2,6 +2,7 @@
 timed; and usage accounts of clients without quotas, from open and closed connections.
 """
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,25 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.control.views import ClientUsage as ClientUsageRow
 from broker.control.views import MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network.connection.channel import Channel, NewConnection
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import Receive
 from broker.network.metrics.client_usage import CHANNELS_PER_SECOND, TIMED, ApiClient, ClientUsage
 from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 
 
-class Channel:
-    def __init__(self, client_id: str | None, principal: str = "alice") -> None:
-        self.client_id = client_id
-        self.principal = principal
+def channel_of(client_id: str | None, principal: str = "alice") -> Channel:
+    """Return a closed connection. A compiled module takes no other class for it."""
+    with socket.socket() as sock:
+        receive = Receive(0, memoryview(b""), FramePool())
+        responder: Any = None
+        connection = NewConnection("id", "PLAINTEXT", ("127.0.0.1", 1), True, 0, 0)
+        channel = Channel(sock, responder, receive, connection)
+    channel.client_id = client_id
+    channel.principal = principal
+    return channel
 
 
 class Request:
@@ -36,7 +46,7 @@ class Request:
         self.channel = channel
 
 
-def counted(usage: ClientUsage, api: str, channel: Any, times: int = 1, **marks: int) -> None:
+def counted(usage: ClientUsage, api: str, channel: Channel, times: int = 1, **marks: int) -> None:
     tap = usage.tap(api)
     assert tap is not None
     for _ in range(times):
@@ -59,7 +69,7 @@ def test_off_there_is_nothing_to_hear_with() -> None:
 
 @pytest.mark.parametrize("requests", [TIMED - 1, TIMED, TIMED + 1])
 def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, requests: int) -> None:
-    counted(usage, "Produce", Channel("a"), requests)
+    counted(usage, "Produce", channel_of("a"), requests)
     ((client, use),) = usage.drain(10)
     assert client == ApiClient("alice", "a", "Produce")
     assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
@@ -68,7 +78,7 @@ def test_all_requests_are_counted_and_the_first_are_timed(usage: ClientUsage, re
 
 
 def test_a_wait_is_remote_time(usage: ClientUsage) -> None:
-    counted(usage, "Fetch", Channel("a"), local_complete=6_000)
+    counted(usage, "Fetch", channel_of("a"), local_complete=6_000)
     ((_, use),) = usage.drain(10)
     _, local, remote, *_ = use.phases
     assert local == {0: 1} and remote == {13: 1}  # under 1,024 ns; 14 us are 13 ticks
@@ -78,9 +88,9 @@ def test_a_wait_is_remote_time(usage: ClientUsage) -> None:
 def test_the_time_of_a_forwarded_request_is_remote(usage: ClientUsage, requests: int) -> None:
     tap = usage.tap("Produce")
     assert tap is not None
-    forwarded: Any = Request(Channel("a"))
+    channel = channel_of("a")
     for _ in range(requests):
-        tap.forwarded(forwarded, 13, 50)
+        tap.forwarded(channel, 100, 13, 50)
     ((client, use),) = usage.drain(10)
     assert client == ApiClient("alice", "a", "Produce")
     assert (use.requests, use.bytes_in, use.bytes_out) == (requests, 100 * requests, 50 * requests)
@@ -91,10 +101,10 @@ def test_the_time_of_a_forwarded_request_is_remote(usage: ClientUsage, requests:
 
 def test_connections_of_one_client_are_added_up_and_apis_are_not(usage: ClientUsage) -> None:
     for api in ("Produce", "Fetch"):
-        counted(usage, api, Channel("a"))
-        counted(usage, api, Channel("a"), 2)
-    counted(usage, "Produce", Channel("a", principal="bob"))
-    counted(usage, "Produce", Channel(None))
+        counted(usage, api, channel_of("a"))
+        counted(usage, api, channel_of("a"), 2)
+    counted(usage, "Produce", channel_of("a", principal="bob"))
+    counted(usage, "Produce", channel_of(None))
     found = {client: use.requests for client, use in usage.drain(10)}
     assert found == {
         ApiClient("alice", "a", "Produce"): 3,
@@ -109,14 +119,14 @@ def test_more_askers_than_rows_are_one_row_without_a_name(
     usage: ClientUsage, clients: int, others: int
 ) -> None:
     for number in range(clients):
-        counted(usage, "Produce", Channel(f"client-{number}"))
+        counted(usage, "Produce", channel_of(f"client-{number}"))
     rows = dict(usage.drain(3))
     assert sum(use.requests for use in rows.values()) == clients
     assert (rows[None].requests if None in rows else 0) == others
 
 
 def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
-    channel: Any = Channel("a")
+    channel = channel_of("a")
     tap = usage.tap("Produce")
     assert tap is not None
     request: Any = Request(channel)
