@@ -102,7 +102,7 @@ def _with(message: Any, resources: list[Any]) -> Any:
 def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[None, None, list[Any]]:
     """Return the results in the order of the request's resources, and yield after every slice of them.
 
-    A resource may occur several times. Tables of numbers are freed faster than one of lists.
+    A resource may occur several times.
     """
     pace = Pace()
     first: dict[tuple[int, str], int] = {}
@@ -124,6 +124,10 @@ def _in_order(resources: Sequence[Any], results: Sequence[Any]) -> Generator[Non
             is_left[found] = 0
             if found in following:
                 first[key] = following.pop(found)
+        if pace.spent():
+            yield
+    while first:  # the end of this function would free 30,000 keys in 3 ms
+        first.popitem()
         if pace.spent():
             yield
     return [*ordered, *compress(results, is_left)]
