@@ -157,7 +157,11 @@ class GatewayServer:
         self.socket_server = self._bind_sockets()
         self.socket_server.on_renewed_metrics(self._renew_metrics)
         self.node_ports = NodePorts(
-            config.gateway, config.network, self.socket_server, lambda: self.cluster.nodes
+            config.gateway,
+            config.network,
+            self.socket_server,
+            lambda: self.cluster.nodes,
+            self.cluster.refresh,
         )
         self.cluster.on_change(self.node_ports.update)
         self.sharing: SharingTask | None = None

@@ -5,7 +5,7 @@ connections. A port that is taken is tried again whenever the nodes change, and 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import trio
@@ -39,19 +39,23 @@ class NodePort:
 
 
 class NodePorts:
-    """`nodes` returns the ids of the present upstream nodes. Call `update` when they change."""
+    """`nodes` returns the ids of the present upstream nodes. Call `update` when they change. `on_unknown` is
+    called when a client is told of another node: an upstream response has named it first.
+    """
 
     def __init__(
         self,
         config: GatewayConfig,
         network: NetworkConfig,
         server: SocketServer,
-        nodes: Callable[[], Iterable[int]],
+        nodes: Callable[[], Collection[int]],
+        on_unknown: Callable[[], None],
     ) -> None:
         self._config = config
         self._network = network
         self._server = server
         self._nodes = nodes
+        self._on_unknown = on_unknown
         self._ports: dict[tuple[str, int], NodePort] = {}
         self._node_of: dict[int, int] = {}
         self._refused: set[tuple[str, int]] = set()
@@ -95,6 +99,8 @@ class NodePorts:
         try:
             return self._advertised[key]
         except KeyError:
+            if node_id not in self._nodes():
+                self._on_unknown()
             address = None if key in self._taken else self.planned(listener, node_id)
             if len(self._advertised) < MAX_ADVERTISED:
                 self._advertised[key] = address

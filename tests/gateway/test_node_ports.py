@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from broker.gateway import node_ports
 from broker.gateway.node_ports import NodePorts
+from broker.gateway.upstream.conditions import Condition
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.gateway.test_renewals import alter
 from tests.support.fake_upstream import FakeCluster, fake_cluster
@@ -69,6 +71,28 @@ async def test_a_taken_port_is_logged_once_until_it_is_free(
                 await cluster.add(1)
                 await changed(cluster, gateway, 2)
                 assert not ports.is_open(LISTENER, 1) and warnings() == 2
+
+
+async def test_a_node_that_a_response_names_first_is_looked_for_at_once(tmp_path: Path) -> None:
+    """A node that comes back leads partitions again before the gateway asks for the nodes the next time: its
+    port refused clients for seconds.
+    """
+    never = "upstream.metadata.max.age.ms=86400000"
+    async with (
+        fake_cluster(1) as cluster,
+        running_gateway(tmp_path, cluster.live[0].port, never) as gateway,
+    ):
+        ports = gateway.server.node_ports
+        with trio.fail_after(WITHIN_S):
+            await until_open(ports, 0)
+            client = await gateway.connect()
+            while gateway.server.cluster.node_states[0].condition is not Condition.CONNECTED:  # noqa: ASYNC110 - nothing announces it
+                await trio.sleep(0.01)
+            await cluster.add(1)
+            await wait_all_tasks_blocked(0.1)
+            assert not ports.is_open(LISTENER, 1)
+            await client.ask(MetadataRequest([]), 9)
+            await until_open(ports, 1)
 
 
 async def test_a_changed_advertised_address_is_reported_at_once(tmp_path: Path) -> None:

@@ -93,13 +93,13 @@ async def test_a_node_that_does_not_exist_closes_the_connection(tmp_path: Path) 
 )
 def test_names(name: str, node_id: int | None) -> None:
     config = GatewayConfig(sni_pattern=PATTERN)
-    ports = NodePorts(config, NetworkConfig(), None, lambda: ())  # type: ignore[arg-type]
+    ports = NodePorts(config, NetworkConfig(), None, lambda: (), lambda: None)  # type: ignore[arg-type]
     assert ports.node_of_name("SSL", name) == node_id
 
 
 @pytest.mark.parametrize("name", ["", "anything", "broker-1.kafka.example"])
 def test_without_a_pattern_no_name_is_a_nodes(name: str) -> None:
-    ports = NodePorts(GatewayConfig(), NetworkConfig(), None, lambda: ())  # type: ignore[arg-type]
+    ports = NodePorts(GatewayConfig(), NetworkConfig(), None, lambda: (), lambda: None)  # type: ignore[arg-type]
     assert ports.node_of_name("SSL", name) is None
 
 
