@@ -200,7 +200,7 @@ class UpstreamConfig:
         5_000,
         long(100),
         "How often the gateway asks for the upstream brokers and their addresses; it asks at once when a "
-        "connection fails.",
+        "connection fails, or when a response names a node that it does not know.",
         unit="ms",
         ours=True,
     )
