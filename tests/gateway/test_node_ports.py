@@ -89,7 +89,7 @@ async def test_a_node_that_a_response_names_first_is_looked_for_at_once(tmp_path
             while gateway.server.cluster.node_states[0].condition is not Condition.CONNECTED:  # noqa: ASYNC110 - nothing announces it
                 await trio.sleep(0.01)
             await cluster.add(1)
-            await wait_all_tasks_blocked(0.1)
+            await wait_all_tasks_blocked()
             assert not ports.is_open(LISTENER, 1)
             await client.ask(MetadataRequest([]), 9)
             await until_open(ports, 1)
