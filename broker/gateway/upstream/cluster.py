@@ -87,7 +87,7 @@ class UpstreamCluster:
         self._listeners.append(listener)
 
     def refresh(self) -> None:
-        """Ask the nodes at once, because a connection failed."""
+        """Ask the nodes at once: a connection failed, or a response names an unknown node."""
         for watch in self._watches.values():
             watch.refresh()
         self._alarm.ring()
