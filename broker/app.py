@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from broker.config.load import Configuration
@@ -42,8 +43,7 @@ QUOTA_EXPIRY_SECONDS: Final = 30
 TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """The state that `run_broker` reports once it serves clients. `console` is None if no console is
     configured. `stopped` is set when all tasks have ended.
     """

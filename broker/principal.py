@@ -3,15 +3,15 @@
 Below all other packages, for the broker, the console and the pipeline alike.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The name of every unauthenticated client. (Kafka: KafkaPrincipal.ANONYMOUS)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Its text is "User:alice", or "User:ANONYMOUS" without a login."""
 
     name: str

@@ -8,11 +8,12 @@ than texts, anchors and aliases, tags except `!!str`, several documents, deep ne
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 32
@@ -90,8 +91,7 @@ def write(document: Any) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """One value of a file: `node` is PyYAML's node, `path` the field's name for people."""
 
     file: str
@@ -176,8 +176,7 @@ class Place:
         return number
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(msgspec.Struct, frozen=True):
     """The fields of a mapping, by name."""
 
     place: Place

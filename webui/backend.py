@@ -5,8 +5,9 @@ the broker only through it.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from broker.control.commands import Actor, Command
 from broker.control.tokens import Credentials, HashedPassword
@@ -74,8 +75,7 @@ class ConsoleSettings(Protocol):
     def insights_warehouse(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """The broker's functions for the console.
 
     `identify` returns the token of a secret as `views.tokens()` shows it, or None. `redeem` returns the token

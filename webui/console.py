@@ -5,7 +5,8 @@ Built by `webui.http.app.make_console`. Has no state of its own.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from webui.backend import Backend, ConsoleSettings
 from webui.http.fair_queue import FairQueue
@@ -24,8 +25,7 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Console:
+class Console(msgspec.Struct, frozen=True):
     """The shared objects. `port` is the bound port. It is part of the cookie's name, since cookies ignore
     ports and two brokers may share a host.
     """
@@ -40,4 +40,4 @@ class Console:
     now_ms: Callable[[], int]
     insights: Reader
     what_if: WhatIf
-    fair_queue: FairQueue = field(default_factory=FairQueue)
+    fair_queue: FairQueue = msgspec.field(default_factory=FairQueue)

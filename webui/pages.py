@@ -5,17 +5,16 @@ page only as JSON, and scripts insert them as text. Path traversal is impossible
 is a key of a dictionary filled from the package's own directory.
 """
 
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One page. `key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the
     icon. `modules` are the script's transitive imports, which the browser preloads.
     """

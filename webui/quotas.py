@@ -16,10 +16,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import ResolvedLimit, Views
@@ -102,16 +103,14 @@ MAX_CLIENTS: Final = 2_000
 """Maximum number of distinct clients; bounds the work of one keystroke."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(msgspec.Struct, frozen=True):
     """One principal with one client id: the unit that quotas distinguish."""
 
     principal: str
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedClients:
+class ConnectedClients(msgspec.Struct, frozen=True):
     """The clients of all gateways that share limits, MAX_CLIENTS at most. `unlisted` clients are missing:
     those beyond MAX_CLIENTS, and those that other gateways only count. `unheard` gateways have told nothing.
     """
@@ -131,8 +130,7 @@ async def connected_clients(views: Views) -> ConnectedClients:
     return ConnectedClients(known[:MAX_CLIENTS], unlisted, tuple(views.unheard_gateways()))
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(msgspec.Struct):
     """The effect on one key. `over` clients currently exceed the new limit; `unmeasured` clients have no
     known usage. `new_bounds` counts the clients of a removed limit by their new bound, None for no limit.
     `outranked` clients match the entity, but a more specific rule applies to them. `shadow`: the limit would
@@ -143,8 +141,8 @@ class Reach:
     clients: int = 0
     over: int = 0
     unmeasured: int = 0
-    new_bounds: dict[float | None, int] = field(default_factory=dict)
-    outranked: dict[EntityPairs, int] = field(default_factory=dict)
+    new_bounds: dict[float | None, int] = msgspec.field(default_factory=dict)
+    outranked: dict[EntityPairs, int] = msgspec.field(default_factory=dict)
     shadow: bool = False
     unlisted: int = 0
     unheard: tuple[str, ...] = ()

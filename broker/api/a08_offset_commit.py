@@ -7,9 +7,10 @@ GROUP_ID_NOT_FOUND. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of

@@ -8,8 +8,9 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from broker.api.context import RequestContext
 from broker.api.fast_path import FastPath
@@ -25,8 +26,7 @@ Result = TypeVar("Result", bound=Outcome | Awaitable[Outcome])
 Handler = Callable[[Request, RequestContext, Services], Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """A served API key.
 
     `handle(message, context, services)` returns an Outcome, or a coroutine of one if it must wait. `services`

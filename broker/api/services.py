@@ -5,8 +5,9 @@ class; the routes of `network` pass it to the handlers. The objects have no beha
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from broker.api.callbacks import Callbacks
 from broker.api.change_limits import ControllerMutations
@@ -26,8 +27,7 @@ from broker.services.producer_ids import ProducerIds
 from broker.telemetry.state import Telemetry
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct):
     """A listener as handlers see it: its advertised address and its permitted APIs."""
 
     host: str
@@ -43,15 +43,13 @@ HandlerServices = Mapping[type, Any]
 """One object of each class below, by its class."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceServices:
+class ProduceServices(msgspec.Struct, frozen=True):
     partitions: Partitions
     fetches: DelayedFetches
     quotas: ClientQuotas
 
 
-@dataclass(frozen=True, slots=True)
-class FetchServices:
+class FetchServices(msgspec.Struct, frozen=True):
     """`max_bytes` is fetch.max.bytes."""
 
     clock: Clock
@@ -65,16 +63,14 @@ class FetchServices:
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionServices:
+class PartitionServices(msgspec.Struct, frozen=True):
     """For offsets, log directories, and the deletion of records."""
 
     partitions: Partitions
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterServices:
+class ClusterServices(msgspec.Struct, frozen=True):
     """For DescribeCluster and ApiVersions."""
 
     node_id: int
@@ -82,8 +78,7 @@ class ClusterServices:
     control: Control
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataServices:
+class MetadataServices(msgspec.Struct, frozen=True):
     """For topics and coordinators, which these APIs may create."""
 
     node_id: int
@@ -95,8 +90,7 @@ class MetadataServices:
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class TopicServices:
+class TopicServices(msgspec.Struct, frozen=True):
     """For changes of topics."""
 
     control: Control
@@ -104,8 +98,7 @@ class TopicServices:
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class ControlServices:
+class ControlServices(msgspec.Struct, frozen=True):
     """For configs, quotas, users and reassignments."""
 
     node_id: int
@@ -113,22 +106,19 @@ class ControlServices:
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdServices:
+class ProducerIdServices(msgspec.Struct, frozen=True):
     control: Control
     producer_ids: ProducerIds
 
 
-@dataclass(frozen=True, slots=True)
-class GroupServices:
+class GroupServices(msgspec.Struct, frozen=True):
     control: Control
     groups: GroupService
     callbacks: Callbacks
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True)
-class LoginServices:
+class LoginServices(msgspec.Struct, frozen=True):
     control: Control
     security: ClientSecurity
     unknown_users: UnknownUsers
@@ -136,8 +126,7 @@ class LoginServices:
     callbacks: Callbacks
 
 
-@dataclass(frozen=True, slots=True)
-class TelemetryServices:
+class TelemetryServices(msgspec.Struct, frozen=True):
     """`expiry_moved` is called after a request: an instance may now expire earlier than all others."""
 
     telemetry: Telemetry

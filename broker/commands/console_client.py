@@ -10,12 +10,12 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import click
+import msgspec
 
 from broker.commands.escaping import printable
 
@@ -36,8 +36,7 @@ class RefusedError(click.ClickException):
         super().__init__(f"{self.detail} ({self.where})" if self.where else self.detail)
 
 
-@dataclass(frozen=True, slots=True)
-class Console:
+class Console(msgspec.Struct, frozen=True):
     """The console's address and credentials.
 
     Every request carries `token`. `trust` holds the accepted certificates; None uses the system's.

@@ -5,11 +5,11 @@ Imported by the command line. Reads the files, runs broker.simulation and prints
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.report import any_throttled, in_csv, in_json, in_table

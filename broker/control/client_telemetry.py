@@ -6,8 +6,9 @@ Part of `views`. Every call builds its rows anew.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.errors import ErrorCode
 from broker.metadata.image import Image, SubscriptionEntry
@@ -18,8 +19,7 @@ from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import SETTINGS, matching, read_subscription
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionRow:
+class SubscriptionRow(msgspec.Struct, frozen=True):
     """A client metrics subscription. `matching` counts the client instances that match now; `version` is the
     ETag, as a quota's.
     """
@@ -34,8 +34,7 @@ class SubscriptionRow:
     changed_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInstanceRow:
+class ClientInstanceRow(msgspec.Struct, frozen=True):
     """A client instance. `subscriptions` are those that match it, `metrics` their prefixes: all metrics if
     `is_over_limit` says that there were too many. `pushes`, `throttles` and `errors` are totals; `last_error`
     is Kafka's name of the last request's error, "" without one. `series` counts its stored metrics.
@@ -62,8 +61,7 @@ class ClientInstanceRow:
     series: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMetricRow:
+class ClientMetricRow(msgspec.Struct, frozen=True):
     """One metric of a client, under its own name. `shape` is counter or gauge; `history` contains (time,
     value), the newest last. A counter starts when the broker first sees the client.
     """
@@ -75,8 +73,7 @@ class ClientMetricRow:
     history: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchReach:
+class MatchReach(msgspec.Struct, frozen=True):
     """The clients that a subscription would match: `clients` of the `of` known instances, and the client ids
     of the first few.
     """

@@ -4,9 +4,10 @@ The connection closes after the audit trail has recorded who closed it. The clie
 quotas to limit it.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from broker.control.commands import Command, Outcome
 from broker.control.plan import Plan, Situation
@@ -15,8 +16,7 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class CloseConnection(Command["Outcome"]):
+class CloseConnection(msgspec.Struct, Command["Outcome"], frozen=True):
     """Role: editor. Returns Outcome: RESOURCE_NOT_FOUND if it is already closed."""
 
     connection_id: str

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+import msgspec
+
 from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role
 from broker.quotas.entity import EntityPairs
@@ -67,8 +69,7 @@ class Command(Generic[Result]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of one entry: `error` NONE without a message, or Kafka's code with a sentence."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -82,16 +83,14 @@ class Outcome:
 # Client quotas (AlterClientQuotas, KIP-546). Role: editor.
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaOp:
+class QuotaOp(msgspec.Struct, frozen=True):
     """Set `key` to `value` (bytes/s, percent or mutations/s), or remove it where value is None."""
 
     key: str
     value: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaAlteration:
+class QuotaAlteration(msgspec.Struct, frozen=True):
     """`expected_version` is the version of the `QuotaRow` that the editor saw (0: no such row); None skips
     the check.
 
@@ -106,16 +105,14 @@ class QuotaAlteration:
     shadow: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AlterClientQuotas(Command["list[QuotaOutcome]"]):
+class AlterClientQuotas(msgspec.Struct, Command["list[QuotaOutcome]"], frozen=True):
     """One result per entry, in order."""
 
     entries: tuple[QuotaAlteration, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaOutcome(Outcome):
+class QuotaOutcome(Outcome, frozen=True):
     """`warnings` concern accepted limits that cannot have the apparent effect."""
 
     entity: EntityPairs = ()
@@ -125,8 +122,7 @@ class QuotaOutcome(Outcome):
 # Topics. Role: editor; deleting them: admin.
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(msgspec.Struct, frozen=True):
     """`partitions` and `replication_factor` -1: the broker's default. `assignments`: partition index ->
     broker ids.
 
@@ -160,8 +156,7 @@ class CreateTopics(Command["list[TopicOutcome]"]):
     charge: Charge = field(default=free, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRef:
+class TopicRef(msgspec.Struct, frozen=True):
     """A topic by name or by its 16-byte id; a request with both or neither is refused."""
 
     name: str | None = None
@@ -176,8 +171,7 @@ class DeleteTopics(Command["list[TopicOutcome]"]):
     charge: Charge = field(default=free, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOutcome(Outcome):
+class TopicOutcome(Outcome, frozen=True):
     """`name` is None only for an unknown id. The counts are set if the topic was (or would be) created.
 
     `configs` contains the topic's own settings, not the defaults.
@@ -190,8 +184,7 @@ class TopicOutcome(Outcome):
     configs: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
+class NewPartitions(msgspec.Struct, frozen=True):
     """`count` is the new total. `assignments`: broker ids of each added partition; None lets the broker
     choose.
     """
@@ -210,8 +203,7 @@ class CreatePartitions(Command["list[PartitionsOutcome]"]):
     charge: Charge = field(default=free, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsOutcome(Outcome):
+class PartitionsOutcome(Outcome, frozen=True):
     topic: str = ""
 
 
@@ -239,8 +231,7 @@ class OpType(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigResource:
+class ConfigResource(msgspec.Struct, frozen=True):
     """`type` and the op's `op` stay plain ints, because a request can contain unknown numbers.
 
     The name of a broker and of its loggers is the node id; the empty name means the cluster-wide default of
@@ -251,15 +242,13 @@ class ConfigResource:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOp:
+class ConfigOp(msgspec.Struct, frozen=True):
     key: str
     op: int
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigAlteration:
+class ConfigAlteration(msgspec.Struct, frozen=True):
     """`expected_version` as in `QuotaAlteration`; brokers and client metrics subscriptions have one."""
 
     resource: ConfigResource
@@ -267,8 +256,7 @@ class ConfigAlteration:
     expected_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalAlterConfigs(Command["list[ResourceOutcome]"]):
+class IncrementalAlterConfigs(msgspec.Struct, Command["list[ResourceOutcome]"], frozen=True):
     """One result per resource, in order. `replaces` removes the settings of a resource that its ops do not
     name, as the older AlterConfigs does.
     """
@@ -278,29 +266,25 @@ class IncrementalAlterConfigs(Command["list[ResourceOutcome]"]):
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceOutcome(Outcome):
+class ResourceOutcome(Outcome, frozen=True):
     resource: ConfigResource = ConfigResource(0, "")
 
 
 # The broker itself. Role: admin.
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateProducerIds(Command["ProducerIdBlock"]):
+class AllocateProducerIds(msgspec.Struct, Command["ProducerIdBlock"], frozen=True):
     """Returns a ProducerIdBlock that never overlaps another one, also after a restart."""
 
     count: int = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(msgspec.Struct, frozen=True):
     first: int
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class IssueAdminToken(Command["IssuedToken"]):
+class IssueAdminToken(msgspec.Struct, Command["IssuedToken"], frozen=True):
     """A new token for the console and the REST API: 256 random bits or the given `secret`. Returns
     IssuedToken.
 
@@ -315,8 +299,7 @@ class IssueAdminToken(Command["IssuedToken"]):
     expected_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(msgspec.Struct, frozen=True):
     """The only copy of the secret: the store contains its hash."""
 
     name: str
@@ -327,8 +310,7 @@ class IssuedToken:
         return f"IssuedToken(name={self.name!r}, role={self.role.name}, secret=...)"
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeAdminToken(Command["Outcome"]):
+class RevokeAdminToken(msgspec.Struct, Command["Outcome"], frozen=True):
     """Returns Outcome: RESOURCE_NOT_FOUND if there is no such token. `expected_version` as in
     `QuotaAlteration`.
     """
@@ -337,8 +319,7 @@ class RevokeAdminToken(Command["Outcome"]):
     expected_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Undo(Command["Outcome"]):
+class Undo(msgspec.Struct, Command["Outcome"], frozen=True):
     """Restores the old value of audit row `seq` as a new change. Role: that of the change. Returns Outcome.
 
     Refused with INVALID_UPDATE_VERSION if the value has been changed since.
@@ -351,8 +332,7 @@ class Undo(Command["Outcome"]):
 # SCRAM credentials (AlterUserScramCredentials, KIP-554). Role: admin.
 
 
-@dataclass(frozen=True, slots=True)
-class ScramDeletion:
+class ScramDeletion(msgspec.Struct, frozen=True):
     """`mechanism` is the protocol's number."""
 
     user: str
@@ -370,13 +350,11 @@ class ScramUpsertion:
     salted_password: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AlterUserScramCredentials(Command["list[UserOutcome]"]):
+class AlterUserScramCredentials(msgspec.Struct, Command["list[UserOutcome]"], frozen=True):
     """One result per distinct user, in order; a command can alter a user once."""
 
     alterations: tuple[ScramDeletion | ScramUpsertion, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UserOutcome(Outcome):
+class UserOutcome(Outcome, frozen=True):
     user: str = ""

@@ -13,8 +13,9 @@ before the file is accessed, with the message for a missing file. The configurat
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from broker.config.kinds import ConfigType
 from broker.config.sections.tls import ALLOWED_STORE

@@ -3,8 +3,9 @@ of another one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from broker.control.rows.connections import ConnectionRow
 from broker.steps import Steps
@@ -35,8 +36,7 @@ _AT_ONCE: Final = 16
 _SORTED_AT_ONCE: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionQuery:
+class ConnectionQuery(msgspec.Struct, frozen=True):
     """`search` matches `search_texts`, ignoring case, `shape` is one of FILTERS and `sort` one of SORTS; None
     is the order of their opening. `rows` is the number of rows to return.
     """
@@ -48,8 +48,7 @@ class ConnectionQuery:
     rows: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionList:
+class ConnectionList(msgspec.Struct, frozen=True):
     """The first `rows` of `total` that match, among `of` connections."""
 
     rows: tuple[ConnectionRow, ...]
@@ -57,8 +56,7 @@ class ConnectionList:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionsElsewhere:
+class ConnectionsElsewhere(msgspec.Struct, frozen=True):
     """The lists of other gateways together. `unlisted` rows belong to the query and are missing, because a
     gateway lists no more; `unanswered` gateways have not answered in time.
     """

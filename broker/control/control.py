@@ -7,8 +7,9 @@ and only then returns; changes never interleave. The injected `Committer` provid
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig

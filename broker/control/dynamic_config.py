@@ -13,8 +13,9 @@ those in the file and on the command line.
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from broker.config.load import hint
 from broker.config.sections.topics import TOPIC_SETTINGS
@@ -31,8 +32,7 @@ _CHANGES_PER_STEP: Final = 32
 Part = TypeVar("Part")
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener:
+class _Listener(msgspec.Struct, frozen=True):
     part: Callable[[BrokerConfig], Any]
     apply: Callable[[Any, Any], Steps[None] | None]
     check: Callable[[Any, Any], None] | None

@@ -7,8 +7,9 @@ yield None after every PLANNED_AT_ONCE entries and return the plan.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
@@ -30,8 +31,7 @@ Item = TypeVar("Item", bound=Hashable)
 Effect = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Generic[Result]):
+class Plan(msgspec.Struct, Generic[Result], frozen=True):
     """`effects` change state outside the metadata; they run after the commit, only if it succeeds, and must
     not fail.
     """
@@ -41,8 +41,7 @@ class Plan(Generic[Result]):
     effects: tuple[Effect, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """The actor and the current state: `configuration` is fixed at start, `config` adds the image's dynamic
     settings. `check_config` raises ConfigError if the running broker cannot switch to another configuration.
     """

@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from broker.control.commands import Command, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken
 from broker.control.plan import Plan, Situation
 from broker.control.rows.broker import TokenRow
@@ -136,8 +138,7 @@ class HashedPassword:
     digest: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SetPassword(Command["Outcome"]):
+class SetPassword(msgspec.Struct, Command["Outcome"], frozen=True):
     """Set the password of a token's name; `password` None deletes it. Returns Outcome: RESOURCE_NOT_FOUND if
     there is no such token.
 
@@ -152,8 +153,7 @@ class SetPassword(Command["Outcome"]):
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """The credentials of a name. `row` is None for an unknown name; do not reveal anything about the row
     before `accepts` returns True.
     """

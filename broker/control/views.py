@@ -9,9 +9,10 @@ wall-clock milliseconds since the epoch; fractions are between 0.0 and 1.0. Quot
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import fields
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
@@ -452,7 +453,7 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
         inverse_of(row, (), image)
     except ApiError as refusal:
         final = refusal.message
-    shown = {each.name: getattr(row, each.name) for each in fields(row)}
+    shown = msgspec.structs.asdict(row)
     if _is_secret(row):
         shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
     return AuditEntry(**shown, final=final)

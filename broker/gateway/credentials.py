@@ -20,7 +20,6 @@ ScramSaslServer, OAuthBearerSaslServer; KIP-368 for sessions)
 import binascii
 from base64 import urlsafe_b64decode
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -42,8 +41,7 @@ SERVER_SIGNATURE: Final = b"v="
 """How the last message of a SCRAM server begins. (RFC 5802)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(msgspec.Struct, frozen=True):
     """A login that the upstream broker has accepted.
 
     `session_lifetime_ms` is 0 if the session does not end. `unknown_because` is a reason for the log if the
@@ -56,8 +54,7 @@ class Login:
     unknown_because: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(msgspec.Struct, frozen=True):
     """The name in a client's message, if it has one; the second message of SCRAM has none."""
 
     name: str | None = None

@@ -12,10 +12,10 @@ at the others it is there already, or the version differs, and they read again.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from broker.api.pacing import Pace
 from broker.control.client_quotas import plan_client_quotas

@@ -12,10 +12,11 @@ appendGroupMetadataErrorToResponseError, and the rollback of its coordinator run
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode

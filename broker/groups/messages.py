@@ -6,8 +6,9 @@ The replies may be sent once the records are written, in order.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from broker.errors import ErrorCode
 
@@ -50,8 +51,7 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(msgspec.Struct, frozen=True):
     """JoinGroup.
 
     `protocols` are (name, metadata) in the member's order of preference.
@@ -74,8 +74,7 @@ class JoinRequest:
     can_skip_assignment: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
+class SyncRequest(msgspec.Struct, frozen=True):
     """SyncGroup.
 
     `assignments` come from the leader, by member id; protocol type and name are None before version 5.
@@ -90,8 +89,7 @@ class SyncRequest:
     assignments: Mapping[str, Buffer]
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(msgspec.Struct, frozen=True):
     """One member of a LeaveGroup.
 
     An operator removes a static member by an `instance_id` and an empty `member_id`.
@@ -111,8 +109,7 @@ class OffsetToCommit(NamedTuple):
     metadata: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
+class CommitRequest(msgspec.Struct, frozen=True):
     """OffsetCommit.
 
     A generation of -1 comes from a client with manual assignment, or from an operator.
@@ -165,31 +162,27 @@ class SyncReply(NamedTuple):
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveReply:
+class LeaveReply(msgspec.Struct, frozen=True):
     """`errors` are in the order of the leaving members; `error` is the top-level error."""
 
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReply:
+class CommitReply(msgspec.Struct, frozen=True):
     """One error per offset, in the order of the request."""
 
     errors: tuple[ErrorCode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetDeleteReply:
+class OffsetDeleteReply(msgspec.Struct, frozen=True):
     """`errors` are in the order of the requested partitions; empty if the top-level `error` is set."""
 
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteReply:
+class DeleteReply(msgspec.Struct, frozen=True):
     """One error per group, in the order of the request."""
 
     errors: tuple[ErrorCode, ...]
@@ -198,17 +191,16 @@ class DeleteReply:
 Reply = JoinReply | SyncReply | LeaveReply | CommitReply | OffsetDeleteReply | DeleteReply
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(msgspec.Struct, frozen=True):
     """The effects of one call, which may include replies to other members' pending requests.
 
     `overwritten` holds the previous offsets (group, topic, partition, offset), so that
     `GroupCoordinator.roll_back` can restore them if the records cannot be written.
     """
 
-    replies: list[tuple[Token, Reply]] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    overwritten: list[tuple[str, str, int, CommittedOffset | None]] = field(default_factory=list)
+    replies: list[tuple[Token, Reply]] = msgspec.field(default_factory=list)
+    records: list[Record] = msgspec.field(default_factory=list)
+    overwritten: list[tuple[str, str, int, CommittedOffset | None]] = msgspec.field(default_factory=list)
 
 
 class DescribedMember(NamedTuple):
@@ -222,8 +214,7 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True):
     """`protocol` is the selected protocol while the group is stable, else empty."""
 
     error: ErrorCode
@@ -235,8 +226,7 @@ class DescribedGroup:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(msgspec.Struct, frozen=True):
     group_id: str
     protocol_type: str
     state: str

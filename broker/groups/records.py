@@ -5,9 +5,10 @@ GroupMetadataKey 2, GroupMetadataValue 3.)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
+
+import msgspec
 
 from broker.groups.messages import NO_EPOCH, CommittedOffset
 
@@ -25,15 +26,13 @@ class UnreadableRecord(ValueError):  # noqa: N818 - a fact about the log
     """A truncated key or value, or an unknown value version."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetKey:
+class OffsetKey(msgspec.Struct, frozen=True):
     group_id: str
     topic: str
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupKey:
+class GroupKey(msgspec.Struct, frozen=True):
     group_id: str
 
 
@@ -52,8 +51,7 @@ EncodedMember = tuple[bytes, bytes, bytes]
 """The result of `encode_member`, the subscription and the assignment."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGroup:
+class StoredGroup(msgspec.Struct, frozen=True):
     """A group between two rebalances. `state_ms` is the time of its last state change, -1 if not recorded."""
 
     protocol_type: str

@@ -7,8 +7,9 @@ earlier version, Kafka or a copy left readable by others. Called for each opened
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.log import layout
 from broker.log.disk import MAX_FILE_MODE, MAX_FOLDER_MODE
@@ -17,8 +18,7 @@ _OURS: Final = frozenset({layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.C
 _ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY_DIRECTORY)
 
 
-@dataclass(slots=True)
-class Exposure:
+class Exposure(msgspec.Struct):
     """Result of tightening one log directory.
 
     `tightened` files and folders were open to others. `error` is the first that could not be changed. `mode`

@@ -10,8 +10,9 @@ as Kafka does, would lose acknowledged records and assign their offsets again.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from broker.log import disk
 from broker.log.disk import OpenFiles
@@ -95,8 +96,7 @@ class DuplicatePartition(NamedTuple):
     renamed_to: str
 
 
-@dataclass(slots=True)
-class Recovery:
+class Recovery(msgspec.Struct):
     """The result of opening all log directories.
 
     `unclean` lists log directories without a clean shutdown. `damage` lists byte ranges that stay on disk and
@@ -105,14 +105,14 @@ class Recovery:
 
     partitions: int = 0
     scanned_bytes: int = 0
-    unclean: list[str] = field(default_factory=list)
-    truncated: list[TruncatedTail] = field(default_factory=list)
-    damage: list[DamagedStretch] = field(default_factory=list)
-    unreadable: list[UnreadablePartition] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
-    offline: list[OfflineDirectory] = field(default_factory=list)
-    duplicates: list[DuplicatePartition] = field(default_factory=list)
-    exposed: list[Exposure] = field(default_factory=list)
+    unclean: list[str] = msgspec.field(default_factory=list)
+    truncated: list[TruncatedTail] = msgspec.field(default_factory=list)
+    damage: list[DamagedStretch] = msgspec.field(default_factory=list)
+    unreadable: list[UnreadablePartition] = msgspec.field(default_factory=list)
+    missing: list[Missing] = msgspec.field(default_factory=list)
+    offline: list[OfflineDirectory] = msgspec.field(default_factory=list)
+    duplicates: list[DuplicatePartition] = msgspec.field(default_factory=list)
+    exposed: list[Exposure] = msgspec.field(default_factory=list)
 
 
 class Loaded(NamedTuple):

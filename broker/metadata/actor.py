@@ -4,8 +4,9 @@ The metadata log stores it with every row; broker.control checks the role. Indep
 connections, which each interface handles itself.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+
+import msgspec
 
 
 class Role(IntEnum):
@@ -29,8 +30,7 @@ class ChangeOrigin(StrEnum):
     UPSTREAM = "upstream"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(msgspec.Struct, frozen=True):
     """`name` is the principal or the token's name, `address` the peer's IP address, empty for the broker
     itself.
     """

@@ -18,9 +18,10 @@ each change; the console shows them through broker.control.views.
 """
 
 import json
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None means the default of that type."""
@@ -45,8 +46,7 @@ class Kind(StrEnum):
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """`new` None removes the key. The store adds the old value."""
 
     kind: Kind
@@ -55,8 +55,7 @@ class Change:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(msgspec.Struct, frozen=True):
     """One change. `seq` increases by one per row; `batch` is the first `seq` of the same commit.
 
     `time_ms` is wall-clock. `old` None: no previous value; `new` None: the value was removed. Kinds, entities
@@ -77,8 +76,7 @@ class AuditRow:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(msgspec.Struct, frozen=True):
     """Selects rows, the newest first unless `oldest_first`. `not_origin` excludes one interface; `search`
     matches entity, key, actor and address, ignoring the case of ASCII letters; `before_seq` or `after_seq`
     continues after the last row of the previous page; `limit` is 1 to 1,000.

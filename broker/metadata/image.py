@@ -5,10 +5,14 @@ from the latest row of each key in the metadata log; independent of SQLite. Its 
 `Mapping` and never modified.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.errors import BrokerBug
 from broker.metadata.actor import Role
@@ -40,8 +44,7 @@ State = dict[tuple[str, str], dict[str, Stamp]]
 """(kind, entity) -> key -> latest row. Removed keys stay, because an entity's version outlives its values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(msgspec.Struct, frozen=True):
     """`topic_id` has 16 bytes; a topic that is deleted and created again gets a new one. `configs` are its
     own settings only.
     """
@@ -57,15 +60,13 @@ class Topic:
         return is_internal(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     value: float
     changed_at_ms: int
     changed_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaEntry:
+class QuotaEntry(msgspec.Struct, frozen=True):
     """One entity with at least one limit. `version` increases with each change of its limits, including
     removals. `shadow`: its limits are measured, not enforced.
     """
@@ -78,8 +79,7 @@ class QuotaEntry:
     shadow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionEntry:
+class SubscriptionEntry(msgspec.Struct, frozen=True):
     """One client metrics subscription (KIP-714) with at least one setting; `version` as a quota's."""
 
     name: str
@@ -131,8 +131,7 @@ class ScramCredential(NamedTuple):
     server_key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """`version` is the `seq` of the last change. `broker_configs` is by node id as text, "" for all brokers;
     `broker_config_changes` contains the `seq` of the last change of each. `client_metrics` is by subscription
     name; `scram` by user, then by mechanism.
@@ -140,15 +139,15 @@ class Image:
 
     version: int = 0
     cluster_id: str = ""
-    topics: Mapping[str, Topic] = field(default_factory=dict)
-    topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
-    quotas: Mapping[EntityPairs, QuotaEntry] = field(default_factory=dict)
-    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    broker_config_changes: Mapping[str, int] = field(default_factory=dict)
-    client_metrics: Mapping[str, SubscriptionEntry] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = msgspec.field(default_factory=dict)
+    topics_by_id: Mapping[bytes, Topic] = msgspec.field(default_factory=dict)
+    quotas: Mapping[EntityPairs, QuotaEntry] = msgspec.field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    broker_config_changes: Mapping[str, int] = msgspec.field(default_factory=dict)
+    client_metrics: Mapping[str, SubscriptionEntry] = msgspec.field(default_factory=dict)
     next_producer_id: int = 0
-    tokens: Mapping[str, AdminToken] = field(default_factory=dict)
-    scram: Mapping[str, Mapping[str, ScramCredential]] = field(default_factory=dict)
+    tokens: Mapping[str, AdminToken] = msgspec.field(default_factory=dict)
+    scram: Mapping[str, Mapping[str, ScramCredential]] = msgspec.field(default_factory=dict)
 
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
         """Return the effective dynamic settings of one broker: its own over those of all brokers."""
@@ -264,7 +263,7 @@ def _token(name: str, stamps: Mapping[str, Stamp]) -> AdminToken | None:
     password = stamps.get("password")
     if password is None or password.value is None:
         return token
-    return replace(token, password=_password(password.value), password_at_ms=password.time_ms)
+    return dataclasses.replace(token, password=_password(password.value), password_at_ms=password.time_ms)
 
 
 def _password(text: str) -> PasswordHash:

@@ -5,8 +5,9 @@ quotas, the partitions and the caches of responses that depend on the image.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
@@ -14,8 +15,7 @@ from broker.metadata.image import Image
 from broker.steps import Steps, finished, freed
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaChange:
+class QuotaChange(msgspec.Struct, frozen=True):
     """A change of one limit of one entity, for subscribers; `value` None: removed."""
 
     entity: EntityPairs
@@ -23,16 +23,14 @@ class QuotaChange:
     value: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowChange:
+class ShadowChange(msgspec.Struct, frozen=True):
     """A change of one entity's shadow mode: its limits are measured only, or enforced again."""
 
     entity: EntityPairs
     is_shadow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
 
     topics: frozenset[str]

@@ -18,9 +18,10 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor

@@ -6,10 +6,11 @@ them.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Final, NamedTuple
+
+import msgspec
 
 MAX_SERIES: Final = 1_000
 """Series per family; ours. Clients choose client ids and topic names, so their labels need a bound."""
@@ -40,8 +41,7 @@ class Sample(NamedTuple):
     suffix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FamilySamples:
+class FamilySamples(msgspec.Struct, frozen=True):
     """One family with its samples. `samples` may be an iterator, which can be read once."""
 
     name: str

@@ -8,8 +8,9 @@ Kafka's mode is here, `network.automq.server_mode` has the other one (`socket.se
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.api.callbacks import Callbacks
 from broker.api.client_security import ClientSecurity
@@ -46,8 +47,7 @@ from broker.quotas.client_quotas import ClientQuotas
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerMode:
+class ServerMode(msgspec.Struct, frozen=True):
     """`requests` and `callbacks` take `queued.max.requests` and the number of handlers; the other fields take
     the arguments of the classes in this package. `resizable` says whether the number of handlers may change
     at run time.
@@ -123,8 +123,7 @@ LOOPBACK: Final = "127.0.0.1"
 """The advertised host of a listener on all addresses that sets none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServedApis:
+class ServedApis(msgspec.Struct, frozen=True):
     """The APIs that clients can call, the services of their handlers, and the addresses of the listeners."""
 
     registry: Registry

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from sys import float_info
 from typing import Final, Protocol
 
+import msgspec
+
 from broker.config.sections.quotas import BrokerQuotaConfig
 from broker.metrics.rate import INT_MAX, Window, bounded_throttle_time_ms
 from broker.quotas.entity import BrokerWide
@@ -44,8 +46,7 @@ class Client(Protocol):
     listener: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerQuotaUse:
+class BrokerQuotaUse(msgspec.Struct, frozen=True):
     """Use of one of the four rates: `observed` and `bound` in bytes/s or requests/s (None: unlimited), the
     channels `throttled` now, the number of `throttles` since the quota was enabled, and their total duration.
     """

@@ -7,8 +7,9 @@ example. `callback_class` loads it, `guarded` handles its errors, and `custom` k
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from broker.principal import Principal
 from broker.quotas.entity import DEFAULT, Entity
@@ -17,8 +18,7 @@ from broker.quotas.kinds import QuotaKind
 __all__ = ["DEFAULT", "ClientQuotaCallback", "Cluster", "Entity", "Principal", "QuotaKind"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """The cluster's `topics`: for each topic the broker ids of its partitions' leaders."""
 
     cluster_id: str

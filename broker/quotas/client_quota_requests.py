@@ -6,10 +6,11 @@ that a removed key exists.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import ip_address
 from typing import Final, NoReturn
+
+import msgspec
 
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.connection_rates import WHOLE_ADDRESS, canonical_address, counted_address
@@ -125,8 +126,7 @@ class MatchType(IntEnum):
     SPECIFIED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(msgspec.Struct, frozen=True):
     """One part of a filter. `match_type` may be any number; `name` only with EXACT."""
 
     entity_type: str

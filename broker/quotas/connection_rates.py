@@ -6,10 +6,11 @@ while it waits. Independent of sockets and clocks.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from broker.idle import expired_in_steps, idlest
 from broker.metrics.rate import INT_MAX, Rate, Window, bounded_throttle_time_ms
@@ -220,8 +221,7 @@ MAX_ADDRESSES: Final = 10_000
 _last_record_ms: Callable[[AcceptRate], int] = attrgetter("last_record_ms")
 
 
-@dataclass(slots=True)
-class AddressStats:
+class AddressStats(msgspec.Struct):
     """Totals since the address was first seen, or seen again after an hour: connections accepted, `delayed`
     for the address's rate, and refused.
     """

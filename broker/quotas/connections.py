@@ -11,8 +11,9 @@ limits and is exempt from the broker's, provided that its server has another lis
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from broker.metrics.rate import INT_MAX, Avg, Window
 from broker.quotas.connection_rates import (
@@ -34,15 +35,13 @@ IP_RATE: Final = "connection_creation_rate"
 SLOTS: Final = "max.connections"
 
 
-@dataclass(frozen=True, slots=True)
-class TooMany:
+class TooMany(msgspec.Struct, frozen=True):
     """The address already has `maximum` connections. This one was counted too: close and release it."""
 
     maximum: int
 
 
-@dataclass(frozen=True, slots=True)
-class Throttled:
+class Throttled(msgspec.Struct, frozen=True):
     """The address exceeds its connection rate. This connection is not counted."""
 
     throttle_ms: int
@@ -50,8 +49,7 @@ class Throttled:
     bound: float
 
 
-@dataclass(frozen=True, slots=True)
-class NoSlot:
+class NoSlot(msgspec.Struct, frozen=True):
     """The server or listener already has `maximum` connections. This one is not counted."""
 
     maximum: int
@@ -60,8 +58,7 @@ class NoSlot:
 Refusal = TooMany | Throttled
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The limits of a listener or the broker: `max.connections`, `max.connection.creation.rate`."""
 
     connections: int = INT_MAX
@@ -97,12 +94,11 @@ class ListenerQuota:
         """Connections closed, by the key of the rule."""
 
 
-@dataclass(slots=True)
-class PerIp:
+class PerIp(msgspec.Struct):
     """`max.connections.per.ip` and its overrides by address."""
 
     maximum: int = INT_MAX
-    overrides: Mapping[str, int] = field(default_factory=dict)
+    overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def of(self, address: str) -> int:
         return self.overrides.get(address, self.maximum)
@@ -323,8 +319,7 @@ MAX_BURSTS: Final = 100
 OTHERS: Final = "other addresses"
 
 
-@dataclass(slots=True)
-class Burst:
+class Burst(msgspec.Struct):
     """Connections of one address on one listener, refused by the same rule. `bound` is the rule's value."""
 
     listener: str

@@ -6,9 +6,10 @@ value, so a client named "<default>" does not match it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -33,8 +34,7 @@ EntityPairs = tuple[tuple[str, str | None], ...]
 """An entity as (type, name) pairs; the name None is the default. The same shape as control's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(msgspec.Struct, frozen=True):
     """An entity with at least one part. `alteration` refuses `ip` together with another part."""
 
     user: Name = None
@@ -61,8 +61,7 @@ class Entity:
         return " ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class TagGroup:
+class TagGroup(msgspec.Struct, frozen=True):
     """All clients for which a quota callback returns the same tags (`pairs`); see `custom`."""
 
     pairs: tuple[tuple[str, str], ...]
@@ -71,8 +70,7 @@ class TagGroup:
         return " ".join(f"{name} {value}" for name, value in self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerWide:
+class BrokerWide(msgspec.Struct, frozen=True):
     """All clients of the broker: `key` is the configuration key of the limit, `what` its description."""
 
     key: str

@@ -3,9 +3,10 @@
 Used by all quotas, by control for validation and by the console for its forms.
 """
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final
+
+import msgspec
 
 
 class QuotaKind(StrEnum):
@@ -33,8 +34,7 @@ class ValueType(Enum):
     DOUBLE = "DOUBLE"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaKey:
+class QuotaKey(msgspec.Struct, frozen=True):
     """One key of a quota entity. `unit` is for display."""
 
     name: str

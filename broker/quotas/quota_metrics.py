@@ -6,8 +6,9 @@ where there are too many, the busiest are included, in shadow mode the most rece
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps, label_name
 from broker.quotas.client_quotas import ClientQuotas
@@ -54,8 +55,7 @@ REPLICATION: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RuleUse:
+class RuleUse(msgspec.Struct, frozen=True):
     """Present use of one rule.
 
     `observed` is in the key's unit. Under a default rule each client has the limit for itself, so it is the
@@ -225,8 +225,7 @@ def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[Fam
         yield FamilySamples(f"{prefix}_quota_bound", "The present limit", Kind.GAUGE, bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleShadow:
+class RuleShadow(msgspec.Struct, frozen=True):
     """One key of one marked rule, whether or not the rule sets a bound for it."""
 
     entity: Entity

@@ -8,8 +8,9 @@ be sent. Called by `api.retry_storm`. Independent of clocks and messages.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -68,8 +69,7 @@ StateKey = tuple[int, str, str]
 """API key, resource and connection id."""
 
 
-@dataclass(slots=True)
-class Totals:
+class Totals(msgspec.Struct):
     """Delayed responses since the start, and their total delay."""
 
     delayed: int = 0

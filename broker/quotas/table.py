@@ -6,9 +6,10 @@ first used after a change, and by the console to explain a limit. Independent of
 are counted here.
 """
 
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
+
+import msgspec
 
 from broker.quotas.entity import DEFAULT, Entity, Name
 
@@ -26,16 +27,14 @@ class Levels(IntFlag):
     CUSTOM = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """One step of the search: an entity, and its bound if there is one."""
 
     entity: Entity
     bound: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True):
     """The whole search: all eight probes in order, and the first that found a bound."""
 
     probes: tuple[Probe, ...]

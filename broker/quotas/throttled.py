@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
+import msgspec
+
 from broker.metrics.rate import java_round
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
@@ -58,8 +60,7 @@ class Throttleable(Protocol):
     throttles: int
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledRow:
+class ThrottledRow(msgspec.Struct, frozen=True):
     """One throttled channel as the console shows it.
 
     `entity` and `bound` are the present limit; `observed` and `throttle_ms` are those of the response. After

@@ -7,8 +7,9 @@ once after a restart. Verdicts only; independent of sockets and clocks.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 CONNECTIONS: Final = "max.unauthenticated.connections.per.ip"
 BYTE_RATE: Final = "max.unauthenticated.byte.rate.per.ip"
@@ -19,8 +20,7 @@ MAX_ADDRESSES: Final = 4_096
 """Addresses kept. One more evicts the address that was idle longest."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnauthenticatedLimits:
+class UnauthenticatedLimits(msgspec.Struct, frozen=True):
     """The values of the three keys; the rates in bytes and frames per second."""
 
     connections: int = 1_000
@@ -28,8 +28,7 @@ class UnauthenticatedLimits:
     frame_rate: int = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class OverRate:
+class OverRate(msgspec.Struct, frozen=True):
     """The address exceeded the rate of key `rule`, whose value is `bound`."""
 
     rule: str

@@ -6,11 +6,12 @@ is limited, and idle ones expire.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from broker.idle import expired_in_steps, idlest
 from broker.metrics.rate import Avg, Rate, Window
@@ -115,8 +116,7 @@ class ClientSensor:
             self.shadow = ShadowCount(shadow)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """A callback's result for one client: its tags (None: the call failed) and its limit (None: no limit)."""
 
     tags: tuple[tuple[str, str], ...] | None
@@ -141,8 +141,7 @@ by `catch_up`.
 """
 
 
-@dataclass(slots=True)
-class RuleChange:
+class RuleChange(msgspec.Struct):
     """A change of rules at one moment, as it affects the sensors.
 
     `bounds` has the new bounds of changed rules, `shadows` the rules whose shadow mode changed, and

@@ -6,9 +6,11 @@ Each gateway enforces the others by itself, so of these the highest use counts.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
@@ -22,8 +24,7 @@ Clients = tuple[str | None, str | None]
 """User and client id of the clients that share a limit; None: the rule does not distinguish it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SensorUse:
+class SensorUse(msgspec.Struct, frozen=True):
     """The use of one limit at one gateway: `observed` in the unit of `key`, and the connections that it
     throttles. `rule` is the entity that sets the limit for `clients`.
     """
@@ -35,17 +36,16 @@ class SensorUse:
     throttled: int = 0
 
 
-@dataclass(slots=True)
-class KeyUse:
+class KeyUse(msgspec.Struct):
     """The use of the limits of one key at other gateways: `shared` is the sum for the clients of each limit,
     `highest` the highest use of each rule with its gateway, and `throttled` the connections of each rule.
     `told` has what each gateway tells of the clients of each limit.
     """
 
-    shared: dict[Clients, SensorUse] = field(default_factory=dict)
-    highest: dict[Entity, tuple[float, str]] = field(default_factory=dict)
-    throttled: Counter[Entity] = field(default_factory=Counter)
-    told: dict[Clients, dict[str, SensorUse]] = field(default_factory=dict)
+    shared: dict[Clients, SensorUse] = msgspec.field(default_factory=dict)
+    highest: dict[Entity, tuple[float, str]] = msgspec.field(default_factory=dict)
+    throttled: Counter[Entity] = msgspec.field(default_factory=Counter)
+    told: dict[Clients, dict[str, SensorUse]] = msgspec.field(default_factory=dict)
 
     def add(self, gateway: str, use: SensorUse) -> None:
         self.told.setdefault(use.clients, {})[gateway] = use

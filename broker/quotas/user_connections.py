@@ -6,8 +6,9 @@ authentication, are exempt. Counts and verdicts only; independent of sockets and
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from broker.metrics.rate import INT_MAX, Window
 from broker.quotas.connection_rates import AcceptRates
@@ -18,15 +19,13 @@ PER_USER: Final = "max.connections.per.user"
 USER_RATE: Final = "max.connection.creation.rate.per.user"
 
 
-@dataclass(frozen=True, slots=True)
-class TooManyOfUser:
+class TooManyOfUser(msgspec.Struct, frozen=True):
     """The user already has `bound` connections. This one is not counted."""
 
     bound: int
 
 
-@dataclass(frozen=True, slots=True)
-class TooFastOfUser:
+class TooFastOfUser(msgspec.Struct, frozen=True):
     """The user exceeds `bound` connections per second. This one is not counted."""
 
     throttle_ms: int
@@ -36,12 +35,11 @@ class TooFastOfUser:
 UserRefusal = TooManyOfUser | TooFastOfUser
 
 
-@dataclass(frozen=True, slots=True)
-class UserLimit:
+class UserLimit(msgspec.Struct, frozen=True):
     """One of the two limits, and its overrides by user. INT_MAX is no limit."""
 
     maximum: int = INT_MAX
-    overrides: Mapping[str, int] = field(default_factory=dict)
+    overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def of(self, user: str) -> int:
         return self.overrides.get(user, self.maximum)

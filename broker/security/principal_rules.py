@@ -12,8 +12,9 @@ are rejected. The module is imported with the first pattern.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol, cast
+
+import msgspec
 
 from broker.errors import ConfigError
 
@@ -47,8 +48,7 @@ class _Pattern(Protocol):
     def sub(self, replacement: Callable[[_Groups], str], text: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     pattern: _Pattern | None
     """None: DEFAULT."""
 

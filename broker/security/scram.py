@@ -17,8 +17,9 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from broker.errors import ApiError, ErrorCode
 
@@ -30,8 +31,7 @@ MAX_ITERATIONS: Final = 16_384
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ScramMechanism:
+class ScramMechanism(msgspec.Struct, frozen=True):
     """A SCRAM mechanism. `code` identifies it in the Kafka protocol."""
 
     name: str

@@ -14,9 +14,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final, NamedTuple
+
+import msgspec
 
 from broker.security.scram import MECHANISMS, MIN_ITERATIONS, Credential, ScramMechanism
 from broker.steps import Steps, finished
@@ -60,8 +61,7 @@ KAFKA_DEFAULT: Final = Shape(MIN_ITERATIONS, 0, b"")
 """The result of `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'`."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownCredential:
+class UnknownCredential(msgspec.Struct, frozen=True):
     """A `Credential` that matches no proof."""
 
     salt: bytes

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate

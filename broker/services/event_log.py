@@ -5,8 +5,9 @@ Offering never waits and never fails: records beyond the limit are dropped and c
 defines the records.
 """
 
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from broker.errors import ApiError
 from broker.log.partition import PartitionLog
@@ -18,11 +19,10 @@ BUFFER_BYTES: Final = 8 * 1024 * 1024
 """Maximum buffered bytes per topic; more than the event writer appends in a second."""
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(msgspec.Struct):
     """The buffered records of one topic. `written` and `dropped` count records since startup."""
 
-    records: list[NewRecord] = field(default_factory=list)
+    records: list[NewRecord] = msgspec.field(default_factory=list)
     size: int = 0
     written: int = 0
     dropped: int = 0

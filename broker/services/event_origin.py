@@ -3,13 +3,13 @@ brokers and gateways can be one. docs/events.md defines them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EventOrigin:
+class EventOrigin(msgspec.Struct, frozen=True):
     """`cluster` returns the cluster's id, empty while it is unknown; a gateway's is that of its upstream
     cluster. `gateway` is the gateway's own id, empty for a broker.
     """

@@ -6,11 +6,12 @@ only random value, the phase of a client's first request within its interval, co
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heapreplace
 from random import Random
 from typing import Final
+
+import msgspec
 
 from broker.metrics.rate import Window
 from broker.quotas.bandwidth import RateQuotaManager
@@ -36,8 +37,7 @@ MAX_EVENTS: Final = 100_000_000
 LoadSource = Group | Record
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedClient:
+class SimulatedClient(msgspec.Struct, frozen=True):
     """A connection, its group or record, and its limits.
 
     `offered` is the bytes that it wanted to send by the end; None for a greedy client, which offers what is
@@ -55,8 +55,7 @@ class TooManyEventsError(Exception):
     """The simulation would take too long; the message says how far it got."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of a scenario. `events` counts the requests that were simulated one by one."""
 
     scenario: Scenario

@@ -6,9 +6,10 @@ simulation, which is midnight; sizes are bytes.
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import cos, pi
 from typing import Final
+
+import msgspec
 
 from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
@@ -26,8 +27,7 @@ NUMBER: Final = "{n}"
 """Placeholder in a group's user or client-id: the number of the client, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """From `start_us` to before `end_us` a client wants `factor` of its rate; `factor` is more than 0."""
 
     start_us: int
@@ -35,14 +35,12 @@ class Piece:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     def pieces(self, end_us: int) -> Iterator[Piece]:
         yield Piece(0, end_us, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Diurnal:
+class Diurnal(msgspec.Struct, frozen=True):
     """A cosine between `low` of the rate, twelve hours from `peak_us`, and all of it."""
 
     low: float
@@ -56,8 +54,7 @@ class Diurnal:
                 yield Piece(start, min(start + STEP_US, end_us), factor)
 
 
-@dataclass(frozen=True, slots=True)
-class Bursts:
+class Bursts(msgspec.Struct, frozen=True):
     """The full rate for `length_us` at the start of every `every_us`, `low` of it in between."""
 
     every_us: int
@@ -80,8 +77,7 @@ def between(pieces: Iterable[Piece], start_us: int, stop_us: int) -> tuple[Piece
     return tuple(piece for piece in cut if piece.start_us < piece.end_us)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """`count` identical clients, each with `connections` connections that have one request in flight.
 
     `request_bytes` is the size of a Produce request or a Fetch response. `rate` is bytes/s of each client,
@@ -115,20 +111,18 @@ class Group:
         return self.pieces[-1].end_us - self.pieces[0].start_us if self.pieces else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One client of a recorded load: per second, the number of requests and their total bytes."""
 
     user: str
     client_id: str
     kind: QuotaKind
-    seconds: "array[int]" = field(default_factory=lambda: array("L"))
-    requests: "array[int]" = field(default_factory=lambda: array("L"))
-    nbytes: "array[int]" = field(default_factory=lambda: array("Q"))
+    seconds: "array[int]" = msgspec.field(default_factory=lambda: array("L"))
+    requests: "array[int]" = msgspec.field(default_factory=lambda: array("L"))
+    nbytes: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One entity's entry of a quota file. A shadow limit does not throttle."""
 
     entity: Entity
@@ -136,8 +130,7 @@ class Limit:
     is_shadow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """A complete scenario.
 
     `settings` are the broker's quota.* keys; `latency_us` is the time from a request to its response.

@@ -4,7 +4,8 @@ Computed from the outcome of `engine`; shown by `report`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
@@ -12,8 +13,7 @@ from broker.simulation.engine import Outcome, SimulatedClient, allowance
 from broker.simulation.scenario import SECOND_US, Group
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """Totals of some connections: bytes offered, accepted, given up, and still waiting at the end.
 
     `throttled_share` is the throttled part of their time, `throttles` the number of throttles.
@@ -30,8 +30,7 @@ class Totals:
     longest_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(msgspec.Struct, frozen=True):
     """A group's totals. `rules` are the (entity, key, limit) that govern its clients; None stands for
     clients without a limit.
     """
@@ -48,8 +47,7 @@ class GroupRow:
         return KEY_OF[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
+class RuleRow(msgspec.Struct, frozen=True):
     """A rule's totals. `allowances` is the number of clients or users that have this limit separately."""
 
     entity: Entity

@@ -6,8 +6,9 @@ Made and kept by `manager`. No clock: every call takes `now_ms`.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.errors import ErrorCode
 from broker.metrics.rate import Avg, Max, Meter, Window
@@ -33,8 +34,7 @@ def uuid_bytes(text: str) -> bytes:
     return uuid
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(msgspec.Struct, frozen=True):
     """The requesting client, as its connection describes it. `client_id` is None if not given."""
 
     connection_id: str

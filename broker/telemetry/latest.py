@@ -7,9 +7,10 @@ the limits are counted and left out.
 
 from array import array
 from collections.abc import ItemsView, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+
+import msgspec
 
 HISTORY_LENGTH: Final = 30
 """Values per series kept for charts; ours."""
@@ -45,8 +46,7 @@ class Point(NamedTuple):
     is_delta: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """The points of a push. `left_out` counts points beyond the limits, and deltas that are not finite."""
 
     points: list[Point]

@@ -7,9 +7,10 @@ A receiver is a Python class: `package.module:Class`, or the name of an entry po
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import msgspec
 
 from broker.errors import ConfigError
 
@@ -20,8 +21,7 @@ GROUP: Final = "weir.telemetry_receivers"
 KEY: Final = "telemetry.receivers"
 
 
-@dataclass(frozen=True, slots=True)
-class PushedMetrics:
+class PushedMetrics(msgspec.Struct, frozen=True):
     """One push. `payload` is the decompressed OTLP, `metrics` the same, parsed; receivers must not change
     either.
 

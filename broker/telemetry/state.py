@@ -8,8 +8,9 @@ PushTelemetry fills the queue of pushes; one task empties it and does the slow w
 import os
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from broker.config.sections import TelemetryConfig
 from broker.telemetry.instance import Client, ClientInstance
@@ -26,8 +27,7 @@ BATCH_BYTES: Final = 1_048_576
 """The size from which a request takes no more pushes; ours, below collectors' default limits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(msgspec.Struct, frozen=True):
     """A push. `payload` is as received, compressed by `codec`; `token` identifies the pending response."""
 
     instance: ClientInstance

@@ -15,6 +15,7 @@ from heapq import merge
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import msgspec
 from crc32c import crc32c
 
 from broker.config.kinds import INT_MAX, integer, list_of
@@ -192,8 +193,7 @@ def _illegal(item: str, why: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item} ({why})")
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(msgspec.Struct, frozen=True):
     """The sum of all subscriptions that match a client: sorted metric prefixes and the interval.
 
     No prefix begins with another. (ALL_METRICS,) is all metrics, empty is none. `is_over_limit` says that

@@ -1,8 +1,7 @@
 """Clients, addresses and Explain of all gateways that share limits, at the console of one."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.control.all_clients import AT_ONCE, all_clients
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp

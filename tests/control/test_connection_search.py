@@ -1,9 +1,9 @@
 """Connections that are searched and ordered as a page asks."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.connection_search import FILTERS, SORTS, ConnectionQuery, find_connections
 from broker.steps import finished

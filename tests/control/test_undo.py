@@ -1,8 +1,7 @@
 """An undo is a new change that restores the old value, unless it has changed since."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.control.commands import (
     AlterClientQuotas,

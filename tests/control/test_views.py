@@ -1,8 +1,7 @@
 """The views: metadata joined with live state, addresses, and the audit trail."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.config.sections import TelemetryConfig
 from broker.control.commands import (

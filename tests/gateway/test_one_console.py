@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker import gateway_server
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp

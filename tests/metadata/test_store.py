@@ -2,11 +2,11 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role

@@ -1,7 +1,8 @@
 """The metrics of a gateway's upstream cluster: documented names, and exact values."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from broker.control.rows.upstream import LoopbackAdvertised, NodeAddress, UpstreamCondition
 from broker.metrics.families import render

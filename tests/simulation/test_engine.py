@@ -4,9 +4,8 @@ The numbers follow from the formula: 11,000 bytes at once under 1,000 B/s are 1,
 and cost one second.
 """
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.config.sections import QuotaConfig
 from broker.quotas.entity import DEFAULT

@@ -1,7 +1,9 @@
 """Who may log in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from broker.control.commands import (
     Actor,

@@ -1,8 +1,10 @@
 """The broker's own resolver, with invented rules and usage. Part of the fake broker."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed

@@ -1,7 +1,8 @@
 """The trail of the fake broker: what was changed, and what can be put back. Part of tests.webui.fakes."""
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.control.commands import Actor, EntityPairs, Outcome, Role, Undo
 from broker.control.views import AuditEntry, AuditFilter, QuotaRow

@@ -4,8 +4,10 @@ Used by the tests beside it and by the demo server. The rules are Kafka's, as fa
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.closing import CloseConnection

@@ -1,7 +1,8 @@
 """Rows as the broker's views answer them, with something sensible in every field."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.control.commands import Actor
 from broker.control.rows.broker import Owned, TaskRow

@@ -7,10 +7,11 @@ two runs look alike.
 import json
 import math
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import trio
+from msgspec.structs import replace
 
 from broker.control.commands import Actor, ChangeOrigin, EntityPairs, Role
 from broker.control.views import (

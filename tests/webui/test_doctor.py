@@ -1,9 +1,9 @@
 """Symptoms evaluated against live metrics: each figure at its threshold, and the setting beside it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
 from tests.webui.conftest import Browserless

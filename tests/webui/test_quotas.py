@@ -1,9 +1,9 @@
 """The command that does the same as an edit, and the clients that an edit would affect."""
 
 import shlex
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from tests.webui.fake_resolving import usage

@@ -7,9 +7,10 @@ Independent of views and pages; the caller passes the time.
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 
 class Level(StrEnum):
@@ -31,8 +32,7 @@ class Unit(StrEnum):
 WORST: Final = {Level.GOOD: 0, Level.WATCH: 1, Level.URGENT: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One value of a symptom. `value` is None if there is nothing to measure; `of` is its maximum. `says`
     explains the value at this level, `setting` is the setting that affects it, and `more` suggests doubling
     that setting; `page` is the console page with details.
@@ -49,8 +49,7 @@ class Check:
     page: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Symptom:
+class Symptom(msgspec.Struct, frozen=True):
     """A problem as a user sees it, with the checks that explain it, in the order in which to read them."""
 
     key: str

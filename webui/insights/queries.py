@@ -5,9 +5,10 @@ Every statement restricts its days and columns, so that only these are read. Col
 microseconds since 1970 in UTC.
 """
 
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
+
+import msgspec
 
 from broker.principal import ANONYMOUS
 from webui.insights import tables
@@ -17,16 +18,14 @@ NEARLY: Final = 0.8
 """Utilisation from which a limit counts as nearly used up; the pages use the same threshold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
+class Days(msgspec.Struct, frozen=True):
     """UTC days, both inclusive."""
 
     first: date
     last: date
 
 
-@dataclass(frozen=True, slots=True)
-class TableQuery:
+class TableQuery(msgspec.Struct, frozen=True):
     """One question. `sql` has a total order, so that pages are consistent, and no LIMIT."""
 
     table: str
@@ -34,18 +33,16 @@ class TableQuery:
     days: Days
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFilter:
+class ClientFilter(msgspec.Struct, frozen=True):
     """A filter by user and client id; None matches all."""
 
     user: str | None = None
     client_id: str | None = None
 
 
-@dataclass(slots=True)
-class _Where:
+class _Where(msgspec.Struct):
     days: Days
-    terms: list[str] = field(default_factory=list)
+    terms: list[str] = msgspec.field(default_factory=list)
 
     def equal(self, column: str, value: str | None) -> "_Where":
         if value is not None:

@@ -9,11 +9,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
+import msgspec
 import trio
 
 from webui.rest.problem import Problem
@@ -48,8 +48,7 @@ class WorkerLost(Exception):  # noqa: N818 - describes a process
     """The process ended before its answer was complete."""
 
 
-@dataclass(slots=True)
-class _CachedAnswer:
+class _CachedAnswer(msgspec.Struct):
     body: bytes
     stamp: list[Any] | None
     at: float

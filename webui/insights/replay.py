@@ -12,11 +12,12 @@ import signal
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSION

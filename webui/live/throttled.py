@@ -5,8 +5,9 @@ Pure: time is an argument.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from broker.control.views import ThrottledRow
 from webui.tables.json_output import finite, utc
@@ -19,8 +20,7 @@ MAX_CONNECTIONS: Final = 10_000
 Key = tuple[str, str, str, tuple[tuple[str, str | None], ...], int | None]
 
 
-@dataclass(slots=True)
-class ThrottledClient:
+class ThrottledClient(msgspec.Struct):
     """One client under one rule, at one upstream node if limits hold there. `times` counts the throttles of
     all its connections; `worst` is the highest ratio of the observed rate to the limit.
     """

@@ -5,9 +5,10 @@ it.
 """
 
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter

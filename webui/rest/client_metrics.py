@@ -7,7 +7,6 @@ subscription: omitted settings return to their defaults.
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 from broker.control.client_telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
@@ -270,7 +269,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
     answer: dict[str, Any] = {
         "current": current,
         "command": kafka_client_metrics(bootstrap, name, wanted),
-        "reach": asdict(await run_in_slices(views.client_telemetry.reach(name, wanted))),
+        "reach": named(await run_in_slices(views.client_telemetry.reach(name, wanted))),
     }
     return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
 

@@ -8,9 +8,10 @@ and shadow mode that it omits for a listed entity are removed; entities that it 
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import QuotaRow
@@ -26,19 +27,17 @@ Steps = Generator[None, None, Result]
 """A generator for `webui.tables.slices.outcome`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A file's entry for one entity."""
 
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     shadow: bool = False
 
 
 NOTHING: Final = Wanted()
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One changed limit; `old` is None for a new limit, `new` is None for a removed one."""
 
     entity: EntityPairs
@@ -47,8 +46,7 @@ class Difference:
     new: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(msgspec.Struct, frozen=True):
     """The changes, by entity in the order of `document`: limits and shadow mode. Removing an entity also
     removes its shadow mark.
     """

@@ -5,8 +5,9 @@ HTTP. Independent of the web framework: a handler takes a `Call` and returns a `
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from broker.control.commands import Actor
 from webui.console import Console
@@ -25,8 +26,7 @@ MAX_OFFSET: Final = 10_000_000
 """Maximum offset of a list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """One query parameter. Its text is parsed as the schema's type; `default` applies if it is absent."""
 
     name: str
@@ -47,8 +47,7 @@ class Query:
         return self.schema.check(value, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseSpec:
+class ResponseSpec(msgspec.Struct, frozen=True):
     """One response of a route. `schema` is None for no body or an undescribed one; `also` lists further media
     types.
     """
@@ -59,8 +58,7 @@ class ResponseSpec:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """An authorized and validated request. Slow handlers check `is_logged_in` again after waiting.
 
     `path_params` has the parameters of the path. A stream writes its events to `connection` if there is one.
@@ -74,21 +72,20 @@ class Call:
     body: Any
     headers: HeaderLookup
     is_logged_in: Callable[[], bool]
-    path_params: Mapping[str, Any] = field(default_factory=dict)
+    path_params: Mapping[str, Any] = msgspec.field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
-    to_free: list[list[Any] | dict[Any, Any]] = field(default_factory=list)
+    to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A response. `content` is bytes, a stream of bytes, or a value to encode as JSON. Encoding empties the
     value's lists, so they must not be shared.
     """
 
     content: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     media: str = JSON
 
     @property
@@ -96,8 +93,7 @@ class Reply:
         return isinstance(self.content, AsyncIterator)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
     braces of `path`; the last may contain slashes. `has_list`: the body contains a list and is limited by
@@ -113,7 +109,7 @@ class Route:
     query: tuple[Query, ...] = ()
     body: Schema | None = None
     public: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     path_params: tuple[Query, ...] = ()
     has_list: bool = False
 

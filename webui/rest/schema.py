@@ -6,8 +6,9 @@ A subset of JSON Schema 2020-12: closed objects, arrays, strings, numbers, boole
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+import msgspec
 
 
 class Invalid(ValueError):  # noqa: N818 - describes the input
@@ -27,8 +28,7 @@ class Schema(Protocol):
         """Return the JSON Schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A string of Unicode scalar values; lengths are in characters."""
 
     max_length: int = 1024
@@ -64,8 +64,7 @@ class Text:
         return described | {"maxLength": self.max_length}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(msgspec.Struct, frozen=True):
     """A finite number. The terms are those of JSON Schema."""
 
     integer: bool = False
@@ -106,8 +105,7 @@ class Number:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     only: bool | None = None
     nullable: bool = False
 
@@ -126,8 +124,7 @@ class Flag:
         return {"type": ["boolean", "null"] if self.nullable else "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     items: Schema
     min_items: int = 0
     max_items: int = 10_000
@@ -152,14 +149,13 @@ class Listing:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A closed object. All fields are required except `optional` ones; at least `min_properties` must be
     present.
     """
 
     fields: Mapping[str, Schema]
-    optional: frozenset[str] = field(default_factory=frozenset)
+    optional: frozenset[str] = msgspec.field(default_factory=frozenset)
     min_properties: int = 0
 
     def check(self, value: object, where: str = "") -> dict[str, Any]:
@@ -196,8 +192,7 @@ class Record:
         return described
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     """An open object: any names, with values of one schema."""
 
     values: Schema
@@ -211,8 +206,7 @@ class Names:
         return {"type": "object", "additionalProperties": self.values.describe()}
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """Alternative records with different fields; the first one whose fields are all present applies."""
 
     options: tuple[Record, ...]
@@ -230,8 +224,7 @@ class OneOf:
         return {"oneOf": [option.describe() for option in self.options]}
 
 
-@dataclass(frozen=True, slots=True)
-class Maybe:
+class Maybe(msgspec.Struct, frozen=True):
     """A value or null."""
 
     schema: Schema

@@ -15,10 +15,11 @@ Pure: time is an argument.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address
 from typing import Final
+
+import msgspec
 
 FREE_GUESSES: Final = 5
 FIRST_WAIT_MS: Final = 1_000
@@ -28,8 +29,7 @@ MAX_ADDRESSES: Final = 4_096
 MAX_REMEMBERED: Final = 8
 
 
-@dataclass(slots=True)
-class Offender:
+class Offender(msgspec.Struct):
     """An address that has sent secrets. `guesses` were wrong, the last one at `last_ms`; `open` guesses are
     undecided, the last one begun at `opened_ms`. `wrong` and `right` are hashes of the last secrets sent.
     """
@@ -38,8 +38,8 @@ class Offender:
     last_ms: int = 0
     open: int = 0
     opened_ms: int = 0
-    wrong: list[bytes] = field(default_factory=list)
-    right: list[bytes] = field(default_factory=list)
+    wrong: list[bytes] = msgspec.field(default_factory=list)
+    right: list[bytes] = msgspec.field(default_factory=list)
 
     def wait_ms(self, now_ms: int) -> int:
         forgotten = now_ms - self.last_ms >= FORGET_AFTER_MS

@@ -5,8 +5,9 @@ framework, routes and roles.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from broker.control.commands import Actor, ChangeOrigin
 from broker.control.views import TokenRow
@@ -23,8 +24,7 @@ LONGEST_HEAD: Final = 16 * 1024
 MAX_PARAMETERS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct, frozen=True):
     """The data of a request that the checks use."""
 
     method: str
@@ -37,8 +37,7 @@ class RequestInfo:
     """The result of its bearer token's comparison before the request waited; None if it was not compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """An authenticated client. `session` is None for a program with a bearer token."""
 
     token: TokenRow

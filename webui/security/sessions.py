@@ -7,17 +7,17 @@ random bits, the table their hash, so a memory dump contains no valid cookie. Pu
 import hmac
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from broker.control.views import TokenRow
 
 MAX_SESSIONS: Final = 1_024
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """A session of `token`. Every change must send `csrf` in X-CSRF-Token."""
 
     token: TokenRow

@@ -10,23 +10,18 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+import msgspec
 
 from broker.control.rows.broker import TaskRow
 from broker.control.views import BrokerMetrics, ConnectionRow, NodeUse, Overview, ThrottledRow
 from webui.tables.slices import collect
 
 
-class Row(Protocol):
-    """A dataclass with slots."""
-
-    @property
-    def __dataclass_fields__(self) -> dict[str, Any]: ...
-
-
-def named(row: Row) -> dict[str, Any]:
-    """Return the fields by name without copying, in a quarter of the time of `dataclasses.asdict`."""
-    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+def named(row: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields by name without copying their values."""
+    return msgspec.structs.asdict(row)
 
 
 def finite(value: float | None) -> float | None:

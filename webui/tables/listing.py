@@ -6,9 +6,10 @@ that defines its rows. Long tables are processed in slices. Independent of HTTP.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from webui.tables.slices import collect, free_in_slices, sliced, sort_in_slices
 
@@ -22,8 +23,7 @@ _MAX_TOP_ROWS: Final = 2_000
 """Maximum end of a page for which only the top rows are kept sorted during the scan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A query. `search` matches the table's texts, `shape` is one of its filters; `sort` None is its default
     order.
     """
@@ -36,8 +36,7 @@ class Page:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(msgspec.Struct, frozen=True):
     """Rows of a page that another server has. Beside `rows`, `total` match and `of` are there; `counts` are
     further fields of the page.
     """
@@ -53,8 +52,7 @@ class Elsewhere:
         return {**page, **sums, **self.counts}
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[Row]):
+class Table(msgspec.Struct, Generic[Row], frozen=True):
     """A table. Search matches `search_texts`, ignoring case. `sort_key` gives the default order, which breaks
     ties of the others; `default_sort` is the name of its column. A measure of `sorts` returns None if the row
     has no such value.
@@ -64,8 +62,8 @@ class Table(Generic[Row]):
     search_texts: Callable[[Row], Iterable[str]]
     default_sort: str
     sort_key: Callable[[Row], Any]
-    sorts: Mapping[str, Callable[[Row], Any]] = field(default_factory=dict)
-    filters: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
+    sorts: Mapping[str, Callable[[Row], Any]] = msgspec.field(default_factory=dict)
+    filters: Mapping[str, Callable[[Row], bool]] = msgspec.field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ there are no more lines than the height, however small the terminal is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from rich.text import Text
 
 from broker.commands.escaping import escape
@@ -26,8 +26,7 @@ NO_COLOURS: Final = {"watch": "bold", "urgent": "bold reverse"}
 """The two styles that `draw` uses beside rich's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(msgspec.Struct, frozen=True):
     """The lines, and for each table the last row that it can be scrolled to."""
 
     lines: list[Text]

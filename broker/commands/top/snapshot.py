@@ -5,7 +5,6 @@ clients chose them, cut to `MAX_NAME`; broker.commands.escaping makes them safe 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -138,8 +137,7 @@ class Quota(_Row):
     shadow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One limit of one entity."""
 
     entity: str

@@ -6,8 +6,9 @@ console's pages.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgspec
 
 from broker.commands.top.snapshot import Client, Rule, Snapshot, ThrottledChannel
 
@@ -25,8 +26,7 @@ _PERCENT: Final = ("request_percentage",)
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True)
-class Column(Generic[Row]):
+class Column(msgspec.Struct, Generic[Row], frozen=True):
     """A column of `least` cells plus a share of the spare cells in proportion to `grows`.
 
     Columns with a high `rank` are dropped first. `sort` is the sort key of a sortable column; `ascending`
@@ -61,8 +61,7 @@ def fit(columns: Sequence[Column[Row]], width: int) -> list[tuple[Column[Row], i
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table's title, rows and columns. The filter searches `searched`.
 
     `server_sorts` maps a column's title to the sort of GET /events, which sorts before it cuts the table to
@@ -74,7 +73,7 @@ class Table:
     rows: Callable[[Snapshot], Iterable[Any]]
     searched: Callable[[Any], Iterable[str]]
     columns: tuple[Column[Any], ...]
-    server_sorts: Mapping[str, str] = field(default_factory=dict)
+    server_sorts: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def sortable(self) -> tuple[Column[Any], ...]:

@@ -4,8 +4,10 @@ Used by the loop, which passes keys by name, and by the screen. A view is a valu
 one.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.commands.top.tables import TABLES, Column
 
@@ -15,8 +17,7 @@ PAGE: Final = 10
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """The state of the screen. `focus` is the table that receives keys.
 
     For each table, `sorts` is the index of the sorted column among the sortable ones, `reversed` whether its

@@ -1,13 +1,12 @@
 """The broker's live numbers and addresses, settings, tokens, tasks and audit trail. See `views` for units."""
 
-from dataclasses import dataclass
+import msgspec
 
 from broker.control.rows.upstream import GatewaySums, UpstreamSummary
 from broker.metadata.changes import AuditRow
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
+class QueueRow(msgspec.Struct, frozen=True):
     """A bounded queue: `peak` is its maximum depth since the start."""
 
     name: str
@@ -16,8 +15,7 @@ class QueueRow:
     peak: int
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRow:
+class PhaseRow(msgspec.Struct, frozen=True):
     """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka): requests completed
     since the start, and quantiles of the last five minutes, NaN without requests.
     """
@@ -29,8 +27,7 @@ class PhaseRow:
     p99_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerMetrics:
+class BrokerMetrics(msgspec.Struct, frozen=True):
     """The broker's live numbers. Idle fractions: over 0.6 healthy, under 0.2 urgent.
 
     The `_total` counters start at 0 with the process and never decrease, so that a page can compute rates.
@@ -62,8 +59,7 @@ class BrokerMetrics:
     missing_offsets: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
+class ServerInfo(msgspec.Struct, frozen=True):
     """`bootstrap` has the addresses for clients as host:port, `console` is a URL, empty without a console."""
 
     node_id: int
@@ -77,8 +73,7 @@ class ServerInfo:
         return next(iter(self.bootstrap), "localhost:9092")
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(msgspec.Struct, frozen=True):
     """`quota_rules` counts entities with a limit. `upstream` is a gateway's; its topics are not counted.
     `gateways` are the sums of all gateways that share limits, this one included; None if it shares none.
     `metrics` are its own.
@@ -97,8 +92,7 @@ class Overview:
     gateways: GatewaySums | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(msgspec.Struct, frozen=True):
     """One source of a value; the first in the list is in force."""
 
     name: str
@@ -106,8 +100,7 @@ class ConfigSynonym:
     source: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigRow:
+class ConfigRow(msgspec.Struct, frozen=True):
     """One setting of one resource, as in DescribeConfigs. `source` and `type` are Kafka's wire numbers."""
 
     name: str
@@ -124,8 +117,7 @@ class ConfigRow:
         return self.source == 5
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRow:
+class TokenRow(msgspec.Struct, frozen=True):
     """`version` changes with every change of the token; `expires_at_ms` None: never; `password_at_ms` is when
     its password was set, None without one.
     """
@@ -143,8 +135,7 @@ class TokenRow:
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """A resource that a task owns: its current amount, its limit and its peak. None: no limit, or not
     recorded.
     """
@@ -155,8 +146,7 @@ class Owned:
     peak: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRow:
+class TaskRow(msgspec.Struct, frozen=True):
     """A task under the name of Kafka's thread, or a nursery (`kind` "nursery").
 
     Parents precede children; `depth` is the nesting level, and deeper tasks end earlier. `idle` is the idle
@@ -173,8 +163,7 @@ class TaskRow:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry(AuditRow):
+class AuditEntry(AuditRow, frozen=True):
     """`final` says why the old value cannot be restored; None: the role of the change can restore it."""
 
     final: str | None = None

@@ -1,13 +1,12 @@
 """Connections, including throttled ones, addresses, and flow control. See `views` for units."""
 
-from dataclasses import dataclass
+import msgspec
 
 from broker.control.commands import EntityPairs
 from broker.quotas.kinds import QuotaKind
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledRow:
+class ThrottledRow(msgspec.Struct, frozen=True):
     """A connection that is muted now, and the reason.
 
     `entity` is the rule that matched; with a quota callback it is empty, and `tags` are the callback's
@@ -36,8 +35,7 @@ class ThrottledRow:
     gateway: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionRow:
+class ConnectionRow(msgspec.Struct, frozen=True):
     """An open connection. `mute_state` is Kafka's ChannelMuteState in lower case: `not_muted` while it is
     read, `muted_for_memory` while it waits for queued.max.request.bytes. `tls` is the version and the cipher
     suite, "" without TLS. `obeys` is None if the client was never throttled. At a gateway, `upstream` is the
@@ -65,8 +63,7 @@ class ConnectionRow:
     gateway: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressUse:
+class AddressUse(msgspec.Struct, frozen=True):
     """The current use of one address. `rate` is of accepted connections; `accepted`, `throttled` (for
     their address's rate) and `refused` are totals since its first connection; `max_connections` None:
     unlimited. `gateway` is the id of the other gateway where this is the use; "" if it is this server.
@@ -82,8 +79,7 @@ class AddressUse:
     gateway: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRow:
+class AddressRow(msgspec.Struct, frozen=True):
     """An address that has a rule or connected in the last hour. `address` None is the default rule.
 
     `limit` is its own `connection_creation_rate`, `bound` the effective one, possibly the default's. Without
@@ -113,8 +109,7 @@ class AddressRow:
         return self.uses + self.elsewhere
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimitRow:
+class ConnectionLimitRow(msgspec.Struct, frozen=True):
     """The connections of one listener of a socket server, or of all (`listener` empty): number, rate, and
     their limits, None for unlimited. `rejected` counts by the key of the rule. `server` is `broker` or
     `controller`, which count separately.
@@ -129,8 +124,7 @@ class ConnectionLimitRow:
     server: str = "broker"
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorRow:
+class SelectorRow(msgspec.Struct, frozen=True):
     """A processor: its open connections, and how many of them were idle for a minute."""
 
     name: str
@@ -138,8 +132,7 @@ class SelectorRow:
     idle: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(msgspec.Struct, frozen=True):
     """`mutes` and `unmutes` per second, by quotas and watermarks. A request that mutes its own connection
     until its response does not count.
 

@@ -3,15 +3,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from broker.control.commands import EntityPairs
 from broker.quotas.kinds import QuotaKind
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
+class QuotaUse(msgspec.Struct, frozen=True):
     """The current use of one rule's clients: `observed` in the key's unit, `throttled` connections that it
     mutes. `upstream_node` is the node that `observed` is about, None unless limits hold at each node
     (quota.scope=broker).
@@ -29,8 +29,7 @@ class QuotaUse:
     gateway: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUse:
+class NodeUse(msgspec.Struct, frozen=True):
     """The current use of one limit at one upstream node by all clients that share it; -1 is a connection's
     node before it is known. `wait_ms` is the throttle time of the next request at this use.
     """
@@ -40,8 +39,7 @@ class NodeUse:
     wait_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayUse:
+class GatewayUse(msgspec.Struct, frozen=True):
     """The current use of one limit at one of the gateways that share limits: `gateway` "" is this one.
     `throttled` connections of its clients are throttled there. `share` is the gateway's present part of the
     limit, None if it enforces the whole limit or if the limit is hypothetical.
@@ -53,8 +51,7 @@ class GatewayUse:
     share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowUse:
+class ShadowUse(msgspec.Struct, frozen=True):
     """The throttles that one limit in shadow mode would have caused since its mark or the start. `times`
     counts requests, `throttle_ms` is the total throttle time, with overlaps counted once, and `last_at_ms`
     the time of the last throttle (None: never).
@@ -67,8 +64,7 @@ class ShadowUse:
     last_at_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaLimit:
+class QuotaLimit(msgspec.Struct, frozen=True):
     """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
     done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`.
     """
@@ -89,8 +85,7 @@ class QuotaLimit:
         return None if self.observed is None else self.observed / self.value
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaRow:
+class QuotaRow(msgspec.Struct, frozen=True):
     """All limits of one entity. `version` is the ETag: it grows with every change and is never reused.
     `shadow`: the limits are measured, not enforced.
     """
@@ -106,8 +101,7 @@ class QuotaRow:
         return next((limit.value for limit in self.limits if limit.key == key), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeRow:
+class ProbeRow(msgspec.Struct, frozen=True):
     """One step of the search for a client's rule: the `entity` looked up and the `value` found. `shadow`: the
     limit found is measured, not enforced.
     """
@@ -127,8 +121,7 @@ class MeasuredBy(StrEnum):
     CONNECTIONS = "connections"
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True):
     """A quota callback's decision for one client and key: the tags that the clients of the limit share (None
     if it failed), and the limit (None: unlimited). `observed` is their total use, None without recent
     clients.
@@ -139,8 +132,7 @@ class Decided:
     observed: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedLimit:
+class ResolvedLimit(msgspec.Struct, frozen=True):
     """The rule that applies to a client for one key, and the probes in order.
 
     `observed` is the current use of all clients that share the limit. `wait_ms` is the throttle time of the
@@ -166,8 +158,7 @@ class ResolvedLimit:
     unlisted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientUsage:
+class ClientUsage(msgspec.Struct, frozen=True):
     """The use of one client, limited or not, since `since_at_ms`: open `connections`, rates over the last ten
     to fifteen seconds, totals.
 
@@ -194,7 +185,7 @@ class ClientUsage:
     last_active_at_ms: int
     limited_by: tuple[str, ...]
     history: Callable[[], Sequence[tuple[int, int, int]]] = tuple
-    nodes: Mapping[str, tuple[NodeUse, ...]] = field(default_factory=dict)
+    nodes: Mapping[str, tuple[NodeUse, ...]] = msgspec.field(default_factory=dict)
     gateways: tuple[str, ...] = ()
 
 
@@ -206,8 +197,7 @@ class MatchType(StrEnum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaFilter:
+class QuotaFilter(msgspec.Struct, frozen=True):
     """One component of a filter; `name` only with EXACT."""
 
     entity_type: str
@@ -215,8 +205,7 @@ class QuotaFilter:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLimit:
+class BrokerLimit(msgspec.Struct, frozen=True):
     """One `broker.quota` rate: `value` and `observed` in `unit`; a `value` of None means unlimited.
     `throttled` counts connections throttled now; `throttles` all throttles since it was enabled,
     `throttle_ms` their total.
@@ -232,16 +221,14 @@ class BrokerLimit:
     throttle_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class WhiteList:
+class WhiteList(msgspec.Struct, frozen=True):
     """Clients that one key exempts from the `broker.quota` limits."""
 
     key: str
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLimit:
+class ClusterLimit(msgspec.Struct, frozen=True):
     """The current and the maximum number (None: unlimited)."""
 
     key: str
@@ -249,8 +236,7 @@ class ClusterLimit:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class RetryStormUse:
+class RetryStormUse(msgspec.Struct, frozen=True):
     """`delayed` responses since the start, for `delayed_ms` in total; `waiting` of them now."""
 
     delayed: int
@@ -258,15 +244,13 @@ class RetryStormUse:
     waiting: int
 
 
-@dataclass(frozen=True, slots=True)
-class RetryStormRow:
+class RetryStormRow(msgspec.Struct, frozen=True):
     is_enabled: bool
     max_delay_ms: int
     use: RetryStormUse
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerQuotas:
+class BrokerQuotas(msgspec.Struct, frozen=True):
     """`version` is that of the broker's dynamic settings, which include the limits."""
 
     is_enabled: bool

@@ -1,10 +1,9 @@
 """Topics and groups. See `views` for units."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRow:
+class TopicRow(msgspec.Struct, frozen=True):
     """`size_bytes` and `records` are totals of all partitions; `configs` the topic's own settings, not the
     defaults.
     """
@@ -18,15 +17,13 @@ class TopicRow:
     configs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSize:
+class TopicSize(msgspec.Struct, frozen=True):
     name: str
     size_bytes: int
     records: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(msgspec.Struct, frozen=True):
     group_id: str
     state: str
     protocol: str
@@ -34,8 +31,7 @@ class GroupRow:
     lag: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
+class PartitionRow(msgspec.Struct, frozen=True):
     """`start` is the first available offset, `end` the offset after the last one that consumers can read;
     `size_bytes` and `segments` 0: never written. `offline` says why it is unusable until the next start;
     empty if it is usable. `missing`: offsets whose records are lost.
@@ -50,8 +46,7 @@ class PartitionRow:
     missing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
+class MemberRow(msgspec.Struct, frozen=True):
     """One member of a group. `assigned` are the (topic, partition) pairs of its assignment, if it uses the
     consumer protocol.
     """
@@ -63,8 +58,7 @@ class MemberRow:
     assigned: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedRow:
+class CommittedRow(msgspec.Struct, frozen=True):
     """A group's position in one partition; `end` and `lag` None: the partition does not exist, or the disk
     cannot be read.
     """
@@ -76,8 +70,7 @@ class CommittedRow:
     lag: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDetail:
+class GroupDetail(msgspec.Struct, frozen=True):
     group: GroupRow
     assignor: str
     members: tuple[MemberRow, ...]

@@ -1,7 +1,8 @@
 """The upstream cluster of a gateway, and the gateways in front of it. See `views` for units."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from broker.control.commands import EntityPairs
 
@@ -21,8 +22,7 @@ class UpstreamCondition(StrEnum):
         return self not in (UpstreamCondition.CONNECTING, UpstreamCondition.CONNECTED)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
+class NodeAddress(msgspec.Struct, frozen=True):
     """Where clients of one listener reach a node: host:port, or "" if the listener has none for it. `is_open`
     is False if nothing accepts connections there.
     """
@@ -32,8 +32,7 @@ class NodeAddress:
     is_open: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamNodeRow:
+class UpstreamNodeRow(msgspec.Struct, frozen=True):
     """A node of the upstream cluster. `address` is the one that the gateway uses. `condition` has lasted
     since `since_at_ms`; `error` is the last one, "" if there is none. `latency_ms` is how long the node took
     for the gateway's last own request, None before the first answer.
@@ -57,8 +56,7 @@ class UpstreamNodeRow:
     addresses: tuple[NodeAddress, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamLatency:
+class UpstreamLatency(msgspec.Struct, frozen=True):
     """How long the upstream cluster takes for requests of one API: from forwarding to the response, quantiles
     of the last five minutes, NaN without requests. `requests` counts since the start. Requests that `waits`
     may wait upstream on purpose, as Fetch does for records.
@@ -71,8 +69,7 @@ class UpstreamLatency:
     waits: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LoopbackAdvertised:
+class LoopbackAdvertised(msgspec.Struct, frozen=True):
     """A listener that advertises a loopback address. `remote_connections` counts the connections from other
     machines since the start: their clients cannot use the advertised addresses.
     """
@@ -82,8 +79,7 @@ class LoopbackAdvertised:
     remote_connections: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRow:
+class UpstreamRow(msgspec.Struct, frozen=True):
     """The upstream cluster. `cluster_id` is the one that answered, `expected_id` the only one that may; both
     are "" while unknown. `controller_id` is -1 while unknown.
 
@@ -111,8 +107,7 @@ class UpstreamRow:
         return sum(node.condition is UpstreamCondition.CONNECTED for node in self.nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamSummary:
+class UpstreamSummary(msgspec.Struct, frozen=True):
     """The upstream cluster in one line: `connected` of `nodes` nodes answer."""
 
     cluster_id: str
@@ -121,8 +116,7 @@ class UpstreamSummary:
     connected: int
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayTraffic:
+class GatewayTraffic(msgspec.Struct, frozen=True):
     """The open connections of a gateway and how many of them are throttled; the bytes of requests and of
     responses, and the number of requests, since its start and per second.
     """
@@ -137,8 +131,7 @@ class GatewayTraffic:
     requests_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayRow:
+class GatewayRow(msgspec.Struct, frozen=True):
     """A gateway of the upstream cluster. `address` is where its clients bootstrap. `heard_at_ms` is when its
     last report was read; None for the gateway that shows it. `traffic` is None while unknown.
     """
@@ -149,8 +142,7 @@ class GatewayRow:
     traffic: GatewayTraffic | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GatewaySums:
+class GatewaySums(msgspec.Struct, frozen=True):
     """The number of some of the gateways that share limits, and the sums of their traffic."""
 
     gateways: int = 0
@@ -161,8 +153,7 @@ class GatewaySums:
     requests_per_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
+class Incomplete(msgspec.Struct, frozen=True):
     """The ids of the other gateways that do not tell all of their uses of limits, clients or addresses: they
     have more than they list, or have not been heard.
     """
@@ -172,8 +163,7 @@ class Incomplete:
     addresses: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRow:
+class ShareRow(msgspec.Struct, frozen=True):
     """A gateway's part of one limit: `demand` and `share` in the units of `limit`, such as bytes per second.
     `entity` and `key` name the rule.
     """

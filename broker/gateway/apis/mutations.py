@@ -6,8 +6,9 @@ change, and a topic that the quota refuses never reaches the cluster.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from broker.api.change_limits import ControllerMutations, Mutations
 from broker.api.context import RequestContext
@@ -18,8 +19,7 @@ from broker.gateway.apis.partition_counts import PartitionCounts
 Key = TypeVar("Key", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class MutationServices:
+class MutationServices(msgspec.Struct, frozen=True):
     """For CreateTopics, DeleteTopics and CreatePartitions at the gateway."""
 
     mutations: ControllerMutations

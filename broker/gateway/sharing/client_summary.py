@@ -13,7 +13,6 @@ Like a summary, the record is told from a report by its key.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, Final, TypeVar
 
@@ -82,8 +81,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=MAX_AMOUNT)]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSummary:
+class ClientSummary(msgspec.Struct, frozen=True):
     """`clients` and `addresses` are some of the gateway's, the others are counted."""
 
     gateway: str

@@ -15,7 +15,6 @@ it for 13 ms.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -70,8 +69,7 @@ class NewerCommit(Exception):  # noqa: N818 - describes the record
     """A commit of a later version of Weir, which must be applied and cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """The changes of one commit, whose rows are numbered from `first` to `last`."""
 
     id: str

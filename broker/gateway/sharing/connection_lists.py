@@ -13,11 +13,11 @@ A row has the fields of `ConnectionRow` in their order; long names are cut.
 import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Final
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from broker.clock import Clock
 from broker.control.connection_search import (
@@ -69,7 +69,7 @@ MAX_REASON: Final = 200
 MAX_KEPT: Final = 16
 """Lists that are kept until they are old."""
 
-_COLUMNS: Final = tuple(each.name for each in fields(ConnectionRow) if each.name != "gateway")
+_COLUMNS: Final = tuple(name for name in ConnectionRow.__struct_fields__ if name != "gateway")
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT - 1)]
 _TYPES: Final[dict[str, Any]] = {
@@ -83,8 +83,7 @@ _Row: Final = msgspec.defstruct("_Row", [(name, _TYPES.get(name, str)) for name 
 """A row of an answer. Decoding ends at the first one that is none: 90,000 others would take 6 ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """`number` counts the questions of a gateway."""
 
     gateway: str
@@ -92,8 +91,7 @@ class Question:
     query: ConnectionQuery
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The list of `gateway`; it took `cost_us` of its thread."""
 
     gateway: str
@@ -102,12 +100,11 @@ class Answer:
     cost_us: int
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(msgspec.Struct):
     number: int
     missing: set[str]
-    answers: list[Answer] = field(default_factory=list)
-    done: trio.Event = field(default_factory=trio.Event)
+    answers: list[Answer] = msgspec.field(default_factory=list)
+    done: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
 class ConnectionLists:
@@ -225,7 +222,7 @@ def answer_key(asker: str, gateway: str) -> bytes:
 
 
 def write_question(question: Question) -> bytes:
-    query = {name: getattr(question.query, name) for name in ConnectionQuery.__dataclass_fields__}
+    query = msgspec.structs.asdict(question.query)
     return _json({"version": VERSION, "gateway": question.gateway, "number": question.number, **query})
 
 

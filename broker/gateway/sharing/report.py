@@ -11,7 +11,6 @@ they cannot read. Version 2 is `summary`'s.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -77,13 +76,12 @@ class Line(NamedTuple):
     wanted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """`number` counts the reports of a gateway from 1. A gateway that starts again has another id."""
 
     gateway: str
     number: int
-    lines: Mapping[ShareKey, Line] = field(default_factory=dict)
+    lines: Mapping[ShareKey, Line] = msgspec.field(default_factory=dict)
     leaving: bool = False
 
 

@@ -4,7 +4,8 @@ Filled by `task`, read by `views`. Pure: time is an argument.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.control.rows.connections import ThrottledRow
 from broker.gateway.sharing.client_summary import ClientSummary

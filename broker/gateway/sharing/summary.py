@@ -13,9 +13,10 @@ of its version; those that do not know `uses` ignore them.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any, Final
+
+import msgspec
 
 from broker.control.rows.connections import ThrottledRow
 from broker.control.rows.upstream import GatewayTraffic
@@ -49,8 +50,7 @@ MAX_AMOUNT: Final = 1e300
 """A larger rate is no rate. JSON has whole numbers of any size, and not all are floats."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """`address` is where the gateway's clients bootstrap. `traffic` counts all of its throttled connections,
     `channels` are some of them. `uses` are some of the limits that its clients use, and `unlisted_uses` the
     number of the others.
@@ -73,7 +73,7 @@ def write_summary(summary: Summary) -> bytes:
     """Write the first `MAX_CHANNELS` of the channels, as many as fit into `MAX_BYTES`; the uses likewise."""
     traffic = summary.traffic
     found: dict[str, Any] = {"version": VERSION, "gateway": summary.gateway, "address": summary.address}
-    found |= {name: getattr(traffic, name) for name in GatewayTraffic.__dataclass_fields__}
+    found |= msgspec.structs.asdict(traffic)
     limited = [row for row in summary.channels if isfinite(row.bound)]
     channels = b",".join(_fitting(map(_write_channel, limited[:MAX_CHANNELS])))
     # A name that is cut would be another one's.

@@ -5,9 +5,10 @@ change of its condition.
 """
 
 import logging
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from broker.gateway.upstream.errors import Reason, UpstreamError
 
@@ -52,8 +53,7 @@ _CLUSTER_LINES: Final = {
 _FIRST: Final = (Condition.CONNECTING, Condition.CONNECTED)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """`condition` has lasted since `since_ms`, a wall-clock time. `error` is the last one, empty if there is
     none. `latency_ms` is how long the node took for the watcher's last successful request.
     """

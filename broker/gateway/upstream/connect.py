@@ -6,9 +6,9 @@ gateway's own requests.
 """
 
 import socket
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from broker.config.listeners import Address
@@ -25,8 +25,7 @@ from broker.network.tls.tls_socket import TlsError, TlsSocket
 from broker.security.client_login import ClientCredentials
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamSocket:
+class UpstreamSocket(msgspec.Struct, frozen=True):
     """An open connection, from which nothing has been read that does not belong to its opening.
 
     `sock` does not block; `fd` is its descriptor for epoll. After a login, `session_lifetime_ms` is how long

@@ -1,8 +1,9 @@
 """A broker's description of its cluster, from DescribeCluster or, from brokers before Kafka 2.8, Metadata."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from broker.config.listeners import Address
 from broker.gateway.upstream.connection import UpstreamConnection
@@ -21,8 +22,7 @@ MAX_HOST: Final = 255
 """Characters of a host name. (RFC 1035)"""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamNode:
+class UpstreamNode(msgspec.Struct, frozen=True):
     """A broker of the upstream cluster, at the address of the listener that the gateway uses."""
 
     node_id: int
@@ -35,8 +35,7 @@ class UpstreamNode:
         return Address(self.host, self.port)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """One answer. `controller_id` is any broker in a KRaft cluster."""
 
     cluster_id: str | None

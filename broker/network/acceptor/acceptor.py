@@ -9,9 +9,9 @@ import errno
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from broker.errors import ConfigError
@@ -44,8 +44,7 @@ which grows with the distance.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SocketOptions:
+class SocketOptions(msgspec.Struct, frozen=True):
     """`socket.send.buffer.bytes`, `socket.receive.buffer.bytes` (each may be SYSTEM_CHOICE),
     `socket.listen.backlog.size`, `socket.listen.reuse.port`.
     """

@@ -16,11 +16,11 @@ reports an excess, so it costs requests nothing; it never closes a connection of
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush, nsmallest
 from types import TracebackType
 from typing import Final, Self
 
+import msgspec
 import trio
 
 from broker.clock import Clock
@@ -161,8 +161,7 @@ class BlockedTime:
                 self._metered_ns = self._total_ns
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledSocket:
+class ThrottledSocket(msgspec.Struct, frozen=True):
     """`sock` is accepted but not read. `bound` is the rate that its address has exceeded."""
 
     sock: socket.socket

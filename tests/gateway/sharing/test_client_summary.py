@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf, nan
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.rows.connections import AddressUse
 from broker.control.rows.quotas import ClientUsage

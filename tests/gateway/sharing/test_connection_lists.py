@@ -3,10 +3,10 @@
 import json
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker.control.connection_search import ConnectionList, ConnectionQuery, ConnectionsElsewhere
 from broker.control.rows.connections import ConnectionRow

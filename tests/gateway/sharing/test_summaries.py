@@ -1,6 +1,6 @@
 """The last summaries of the gateways, and when one is lost."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.gateway.sharing.last_heard import KEPT_MS
 from broker.gateway.sharing.summaries import Summaries

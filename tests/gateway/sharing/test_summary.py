@@ -2,10 +2,10 @@
 
 import json
 import time
-from dataclasses import replace
 from math import inf, nan
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.rows.connections import ThrottledRow
 from broker.control.rows.upstream import GatewayTraffic

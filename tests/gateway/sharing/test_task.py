@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker.gateway.sharing.client_summary import (
     ClientSummary,

@@ -1,8 +1,9 @@
 """What the console shows of the gateways and their shares."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.control.rows.upstream import GatewaySums, Incomplete
 from broker.gateway.sharing.last_heard import KEPT_MS

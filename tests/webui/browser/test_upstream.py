@@ -1,10 +1,10 @@
 """The console of a gateway: its upstream cluster, and what it does not show because it is the cluster's."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.connection_search import ConnectionsElsewhere
 from broker.control.rows.upstream import (

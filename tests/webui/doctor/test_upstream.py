@@ -1,8 +1,7 @@
 """The doctor at a gateway: each symptom at and beside its threshold."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.control.rows.upstream import (
     LoopbackAdvertised,

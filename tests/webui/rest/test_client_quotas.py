@@ -1,9 +1,9 @@
 """GET and PATCH /client-quotas, and the table of rules: searched, sorted and cut to a page."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.commands import ChangeOrigin, EntityPairs, Role
 from broker.control.views import ShadowUse

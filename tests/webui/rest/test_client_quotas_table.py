@@ -1,9 +1,9 @@
 """The table of quota rules: searched, sorted and cut to a page."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.commands import EntityPairs
 from tests.webui.fakes import FakeBroker

@@ -1,12 +1,12 @@
 """GET /insights and what is below it: questions as they arrive, answers as they are described."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
@@ -28,7 +28,7 @@ PATHS = {
 
 def console_on(warehouse: str) -> tuple[FakeBroker, Console]:
     broker = FakeBroker()
-    settings = replace(FakeSettings(), insights_warehouse=warehouse)
+    settings = FakeSettings(insights_warehouse=warehouse)
     return broker, make_console(broker.backend(), settings, PORT, now_ms=lambda: NOON_MS)
 
 

@@ -1,9 +1,9 @@
 """POST /insights/what-if: what is asked of the process that plays, and what is refused before."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.webui.conftest import Browserless
 from tests.webui.rest.test_insights import console_on

@@ -4,12 +4,12 @@ In front of the real `Control` and its store, so that the answer is the broker's
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig

@@ -1,8 +1,7 @@
 """The checks of every request."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.control.commands import ChangeOrigin, Role
 from tests.webui.conftest import Clock

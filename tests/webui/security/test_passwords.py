@@ -2,10 +2,10 @@
 
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 import trio
+from msgspec.structs import replace
 from trio.testing import MockClock
 
 from tests.support.machine_speed import WITHIN_S
