@@ -357,13 +357,14 @@ class LiveViews:
         return [QuotaUse(entity, use.key, use.observed, use.throttled, use.node, use.gateway) for use in uses]
 
     def shadow_use(self) -> Sequence[ShadowUse]:
-        since_ms = self._clock.wall_ms() - self._clock.ms()
+        now_ms = self._clock.ms()
+        since_ms = self._clock.wall_ms() - now_ms
         return [
             ShadowUse(
                 use.entity.pairs,
                 use.key,
                 use.total.times,
-                use.total.throttled_ms,
+                use.total.throttled.at(now_ms),
                 None if use.total.last_ms is None else use.total.last_ms + since_ms,
             )
             for use in shadow_rule_use(self._quotas)

@@ -15,6 +15,7 @@ import msgspec
 
 from broker.idle import expired_in_steps, idlest
 from broker.metrics.rate import Avg, Rate, Window
+from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, ShadowTotal, matches
 from broker.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
@@ -34,23 +35,20 @@ THROTTLE_TIME_WINDOW: Final = Window()
 class ShadowCount:
     """Counts of one sensor, which are added to its rule's `total`, too."""
 
-    __slots__ = ("_until_ms", "throttled_ms", "times", "total")
+    __slots__ = ("throttled", "times", "total")
 
     def __init__(self, total: ShadowTotal) -> None:
         self.total = total
         self.times = 0
-        self.throttled_ms = 0
-        self._until_ms = 0
+        self.throttled = CoveredTime()
 
     def note(self, wait_ms: int, now_ms: int) -> None:
         """Count a throttle of `wait_ms` that a record at `now_ms` would have caused."""
-        added = max(now_ms + wait_ms - max(self._until_ms, now_ms), 0)
-        self._until_ms = max(self._until_ms, now_ms + wait_ms)
         total = self.total
         self.times += 1
         total.times += 1
-        self.throttled_ms += added
-        total.throttled_ms += added
+        self.throttled.add(wait_ms, now_ms)
+        total.throttled.add(wait_ms, now_ms)
         total.last_ms = now_ms
 
 
