@@ -1,7 +1,7 @@
 """The time that intervals cover until now, with overlaps counted once.
 
-Used for the throttles of limits in shadow mode. An interval counts as it passes, so the total never grows faster
-than the clock. Independent of usage and rules; times are in ms and never go back.
+Used for the throttles of limits in shadow mode. An interval counts as it passes, so the total never grows
+faster than the clock. Independent of usage and rules; times are in ms and never go back.
 """
 
 

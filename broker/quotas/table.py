@@ -66,6 +66,16 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
     )
 
 
+def overriding(rule: Rule) -> tuple[Rule, ...]:
+    """Return the rules that match every client of `rule` and precede it, in order of precedence. While one of
+    them exists, `rule` applies to no client.
+    """
+    user, client_id = rule
+    if user is None:
+        return tuple(dict.fromkeys(((DEFAULT, client_id), (DEFAULT, DEFAULT), (DEFAULT, None))))
+    return ((user, DEFAULT),) if client_id is None else ()
+
+
 class ShadowTotal:
     """Counts of one rule in shadow mode since it was marked or the broker started. Outlives the sensors.
 

@@ -92,6 +92,10 @@ class ClientSensor:
         """Return the usage per second over the current windows, without changing them."""
         return self.rate.peek(now_ms)
 
+    def first_wait_ms(self, bound: float, now_ms: int) -> int:
+        """Return how long the clients are throttled for what was recorded if `bound` applies from now on."""
+        raise NotImplementedError
+
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
         self.throttles += 1
@@ -237,6 +241,10 @@ class Usage(Generic[S]):
     def find(self, user: str, client_id: str | None) -> S | None:
         """Return the sensor of this client, or None. Creates none."""
         return self._sensors.get(self._key(user, client_id or ""))
+
+    def at(self, key: SensorKey) -> S | None:
+        """Return the sensor with this key, or None."""
+        return self._sensors.get(key)
 
     def bound(self, user: str, client_id: str | None) -> float:
         """Return the whole limit of this client, UNLIMITED without one."""
