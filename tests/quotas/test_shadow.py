@@ -60,7 +60,11 @@ def test_throttles_of_several_clients_are_counted_by_client_and_together() -> No
     one.note(1_000, 5_000)
     other.note(1_000, 5_400)
     assert (one.times, other.times, total.times, total.last_ms) == (1, 1, 2, 5_400)
-    for now_ms, expected in [(5_700, (700, 300, 700)), (6_200, (1_000, 800, 1_200)), (9_000, (1_000, 1_000, 1_400))]:
+    for now_ms, expected in [
+        (5_700, (700, 300, 700)),
+        (6_200, (1_000, 800, 1_200)),
+        (9_000, (1_000, 1_000, 1_400)),
+    ]:
         assert tuple(each.throttled.at(now_ms) for each in (one, other, total)) == expected
 
 
