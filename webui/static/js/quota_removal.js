@@ -69,7 +69,7 @@ export class QuotaRemoval {
       return;
     }
     const reaches = reach ?? results[0].reach;
-    replace(this.reach, reaches ? reachLines(reaches, []) : h("p.quiet", "The quota callback receives this change and decides its effect."));
+    replace(this.reach, reaches ? reachLines(reaches, null) : h("p.quiet", "The quota callback receives this change and decides its effect."));
     showCommand(this.command, results.map(({ command }) => command).join("\n"));
     this.refused(results);
   }
