@@ -94,7 +94,7 @@ PAGES: Final = (
         "/audit",
         "Audit",
         "Broker",
-        (*_FRAME, "audit_text", "quota_preview", "table", "undo_panel"),
+        (*_FRAME, "audit_text", "consequences", "quota_preview", "table", "undo_panel"),
     ),
     Page(
         "insights",

@@ -30,7 +30,7 @@ export class Consequences {
     this.element.dataset.stale = "no";
     this.element.inert = false;
     replace(this.reach, reach);
-    replace(this.command, command && [h("p.field-label", "Equivalent command"), copyable(command, command.includes("\n") ? "commands" : "command")]);
+    showCommand(this.command, command);
   }
 
   /** The broker refused the input, or did not respond. */
@@ -38,4 +38,9 @@ export class Consequences {
     this.show(null, "");
     if (problem.status === 0) document.addEventListener("recovered", () => this.element.isConnected && this.retry(), { once: true });
   }
+}
+
+/** Shows the command that does the same; "" is none. */
+export function showCommand(box, command) {
+  replace(box, command && [h("p.field-label", "Equivalent command"), copyable(command, command.includes("\n") ? "commands" : "command")]);
 }

@@ -1,6 +1,6 @@
-// The clients that an edit reaches, in sentences: from which rule and limit to which; and the equivalent command.
+// The clients that an edit reaches, in sentences: from which rule and limit to which.
 
-import { copyable, h, replace } from "./dom.js";
+import { h } from "./dom.js";
 import { ANONYMOUS, entityChips } from "./entity.js";
 import { about, count, group, KEYS, rate, silentText } from "./units.js";
 
@@ -108,8 +108,4 @@ function over({ key, clients, over: exceeding, unmeasured, shadow, first_wait_ms
 function throttled(shadow, wait) {
   if (shadow) return "would only be counted as throttled";
   return wait ? `would be throttled for about ${about(wait)} at first` : "would be throttled from the next request on";
-}
-
-export function showCommand(box, command) {
-  replace(box, h("p.field-label", "Equivalent command"), copyable(command, command.includes("\n") ? "commands" : "command"));
 }

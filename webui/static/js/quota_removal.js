@@ -1,9 +1,10 @@
 // Removes rules, one or many, in one request, after a preview of the effect.
 
 import { patch } from "./api.js";
+import { showCommand } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
-import { reachLines, showCommand } from "./quota_preview.js";
+import { reachLines } from "./quota_preview.js";
 import { removed } from "./quota_saving.js";
 import { count, KEYS, rate } from "./units.js";
 
