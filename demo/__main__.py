@@ -73,7 +73,7 @@ def _play(place: Place, free_s: float, ends_at: float) -> None:
                 "waits for that, and goes on evenly: see Throttled now, and its rule in Client quotas.\n"
                 f"{PATIENT} may send 0.5 MB/s, and waits as it is told; {POLITE} has a limit in shadow.\n"
                 f"The group of {REPORTS} may read 1 MB/s, and falls behind: see Groups.\n"
-                f"Every address may connect twice a second, which holds {STORMY}: see IP quotas.\n"
+                f"Every address may connect twice a second, which throttles {STORMY}: see IP quotas.\n"
                 "Change the limits or remove them there, and watch. Ctrl-C ends the demo.\n"
             )
             _report(tenants, ends_at)

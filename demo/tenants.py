@@ -42,7 +42,7 @@ class Tenant:
         return Producer({**self._settings, "linger.ms": 20, "throttle_cb": self._told, **settings})
 
     def _send(self, producer: Producer) -> bool:
-        """False when the broker holds it back for so long that its own queue is full."""
+        """False when the broker throttles it for so long that its own queue is full."""
         try:
             producer.produce(self.topic, VALUE, on_delivery=self._delivered)
         except BufferError:

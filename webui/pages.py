@@ -26,21 +26,18 @@ class Page(msgspec.Struct, frozen=True):
     modules: tuple[str, ...]
 
 
-_FRAME: Final = ("api", "credentials", "dom", "entity", "live", "session", "shell", "units")
-_EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
-_PLAIN: Final = ("api", "credentials", "dom", "live", "session", "shell", "table", "units")
-_OPENING: Final = (
-    "api",
-    "credentials",
-    "details",
-    "dom",
-    "listing",
-    "live",
-    "session",
-    "shell",
-    "table",
-    "units",
+_PLAIN_FRAME: Final = ("api", "credentials", "dom", "live", "names", "session", "shell", "units", "unsaved")
+_FRAME: Final = (*_PLAIN_FRAME, "entity")
+_EDITOR: Final = (
+    "consequences",
+    "entity_picker",
+    "quota_editor",
+    "quota_preview",
+    "quota_removal",
+    "quota_saving",
 )
+_PLAIN: Final = (*_PLAIN_FRAME, "table")
+_OPENING: Final = (*_PLAIN, "details", "listing")
 
 PAGES: Final = (
     Page(
@@ -70,9 +67,15 @@ PAGES: Final = (
         "/broker-quotas",
         "Broker quotas",
         "Limits",
-        (*_PLAIN, "broker_limit_editor", "broker_limits"),
+        (*_PLAIN, "broker_limit_editor", "broker_limits", "consequences"),
     ),
-    Page("addresses", "/ip-quotas", "IP quotas", "Limits", (*_PLAIN, "address_editor", "listing")),
+    Page(
+        "addresses",
+        "/ip-quotas",
+        "IP quotas",
+        "Limits",
+        (*_PLAIN, "address_editor", "consequences", "listing"),
+    ),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
     Page("connections", "/connections", "Connections", "Clients", (*_PLAIN, "listing")),
     Page("groups", "/groups", "Groups", "Clients", _OPENING),
@@ -81,7 +84,7 @@ PAGES: Final = (
         "/client-metrics",
         "Client metrics",
         "Clients",
-        (*_PLAIN, "chart", "instance_panel", "listing", "subscription_editor"),
+        (*_PLAIN, "chart", "consequences", "instance_panel", "listing", "subscription_editor"),
     ),
     Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),
@@ -91,7 +94,7 @@ PAGES: Final = (
         "/audit",
         "Audit",
         "Broker",
-        (*_FRAME, "audit_text", "quota_preview", "table", "undo_panel"),
+        (*_FRAME, "audit_text", "consequences", "quota_preview", "table", "undo_panel"),
     ),
     Page(
         "insights",

@@ -106,7 +106,11 @@ def _shadow_text(limit: Mapping[str, Any]) -> str:
 
 @quotas.command("set")
 @_entity_options
-@click.option("--shadow/--enforce", default=None, help="Only measure the entity's limits, or enforce them.")
+@click.option(
+    "--shadow/--enforce",
+    default=None,
+    help="Do not enforce the entity's limits, only count, or enforce them.",
+)
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
 @_pass_console
 def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
@@ -251,9 +255,12 @@ _PRUNE = click.option("--prune", is_flag=True, help="Remove the limits of entiti
 @_PRUNE
 @_pass_console
 def plan(console: Console, file: Path, prune: bool) -> None:
-    """Show what `apply` would change. The exit status is 2 if there are changes."""
+    """Show what `apply` would change, and for which connected clients. The exit status is 2 if there are
+    changes.
+    """
     response = _import(console, file, prune=prune, dry_run=True)
     _print_changes(response)
+    print_reach(response.get("reach", ()))
     sys.exit(2 if response["changes"] or response["shadow_changes"] else 0)
 
 
@@ -305,6 +312,28 @@ def _print_changes(response: Mapping[str, Any]) -> None:
         old, new = (None if change[side] is None else number(change[side]) for side in ("old", "new"))
         text = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
         click.echo(f"{entity_text(change['entity'])}  {change['key']}  {text}")
+
+
+def print_reach(reaches: Sequence[Mapping[str, Any]]) -> None:
+    """Print from which rule and limit to which the connected clients would come."""
+    for reach in reaches:
+        for move in reach["moves"]:
+            count = move["clients"]
+            clients = f"{count} connected {'client' if count == 1 else 'clients'}"
+            click.echo(f"{reach['key']}: {clients} from {_rule(move['from'])} to {_rule(move['to'])}")
+        if reach["first_wait_ms"]:
+            click.echo(f"{reach['key']}: throttled for up to {reach['first_wait_ms'] / 1000:.0f} s at first")
+        for rule in reach["emptied"]:
+            click.echo(f"{reach['key']}: {_rule(rule)} is left without connected clients")
+        if reach["unlisted"]:
+            every = reach["counted"] + reach["unlisted"]
+            click.echo(f"{reach['key']}: counts the first {reach['counted']} of {every} connected clients")
+
+
+def _rule(rule: Mapping[str, Any]) -> str:
+    if rule["entity"] is None:
+        return "no limit"
+    return f"{entity_text(rule['entity'])} ({number(rule['bound'])})"
 
 
 def number(value: float) -> str:

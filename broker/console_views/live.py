@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
 from broker.config.listeners import Server
+from broker.console_views.throttled_addresses import throttled_addresses
 from broker.control.commands import EntityPairs
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.connections import Flow, SelectorRow
@@ -50,7 +51,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_metrics import ip_rule_use
 from broker.quotas.connection_rates import AddressStats
 from broker.quotas.connections import ConnectionQuotas
-from broker.quotas.entity import Entity
+from broker.quotas.entity import CLIENT_ID, USER, Entity
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
 from broker.quotas.quota_metrics import RuleUse, rule_use, rule_use_of, shadow_rule_use
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
@@ -268,7 +269,8 @@ class LiveViews:
             bytes_out_per_s=rates[1],
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
-            throttled=sum(map(len, self._quotas.throttled_channels())),
+            throttled=sum(map(len, self._quotas.throttled_channels()))
+            + len(list(throttled_addresses(self._server, self._clock.ms()))),
             groups=self._topics.group_count(),
             processor_idle=idle,
             handler_idle=idle,
@@ -295,7 +297,10 @@ class LiveViews:
         )
 
     def throttled(self) -> Iterator[ThrottledRow]:
-        return map(throttled_row, self._quotas.each_row(self._clock.ms()))
+        now_ms = self._clock.ms()
+        return chain(
+            map(throttled_row, self._quotas.each_row(now_ms)), throttled_addresses(self._server, now_ms)
+        )
 
     def broker_limits(self) -> list[BrokerLimit]:
         return broker_limits(self._quotas, self._clock.ms())
@@ -357,13 +362,14 @@ class LiveViews:
         return [QuotaUse(entity, use.key, use.observed, use.throttled, use.node, use.gateway) for use in uses]
 
     def shadow_use(self) -> Sequence[ShadowUse]:
-        since_ms = self._clock.wall_ms() - self._clock.ms()
+        now_ms = self._clock.ms()
+        since_ms = self._clock.wall_ms() - now_ms
         return [
             ShadowUse(
                 use.entity.pairs,
                 use.key,
                 use.total.times,
-                use.total.throttled_ms,
+                use.total.throttled.at(now_ms),
                 None if use.total.last_ms is None else use.total.last_ms + since_ms,
             )
             for use in shadow_rule_use(self._quotas)
@@ -426,6 +432,12 @@ class LiveViews:
         if key in IP_KEYS:
             return self._server.gate.quotas.ips.wait_at(observed, bound)
         return self._quotas.managers[CLIENT_KEYS[key].kind].wait_at(observed, bound)
+
+    def first_wait_ms(self, key: str, user: str, client_id: str, entity: EntityPairs, bound: float) -> int:
+        kinds = {kind for kind, _ in entity}
+        sensor = (user if USER in kinds else None, client_id if CLIENT_ID in kinds else None)
+        manager = self._quotas.managers[CLIENT_KEYS[key].kind]
+        return manager.first_wait_ms(user, client_id, sensor, bound, self._clock.ms())
 
     def _memory(self, server: Server) -> MemoryPool | None:
         resources = self._server.resources.get(server)

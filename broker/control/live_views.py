@@ -91,6 +91,11 @@ class LiveViewSource(Protocol):
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         """Return the throttle time for this use over the whole window; 0 up to the bound."""
 
+    def first_wait_ms(self, key: str, user: str, client_id: str, entity: EntityPairs, bound: float) -> int:
+        """Return how long a client is throttled first if `entity` limits it to `bound` from now on; 0 if it
+        only waits for what it sends from now on.
+        """
+
     def topic_size(self, name: str) -> TopicSize: ...
 
     def partitions(self, topic: str) -> Iterable[PartitionRow]:

@@ -7,6 +7,8 @@ the rows of unused rules are cached until their rule changes.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from broker.config.kinds import LONG_MAX
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
@@ -28,7 +30,8 @@ from broker.control.rows.quotas import (
 from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
-from broker.quotas.entity import IP
+from broker.quotas.entity import IP, Entity
+from broker.quotas.table import overriding
 
 Quotas = Mapping[EntityPairs, QuotaEntry]
 
@@ -44,10 +47,15 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    __slots__ = ("_cached", "_cached_quotas", "_live")
+    __slots__ = ("_cached", "_cached_quotas", "_defaults", "_defaults_of", "_live", "_rules_decide")
 
-    def __init__(self, live: LiveViewSource) -> None:
+    def __init__(self, live: LiveViewSource, *, rules_decide: bool = True) -> None:
+        """`rules_decide`: no callback replaces the search for a client's rule."""
         self._live = live
+        self._rules_decide = rules_decide
+        # The rules with a default name, which can override others.
+        self._defaults: set[EntityPairs] = set()
+        self._defaults_of: Quotas = {}
         self._cached: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
         self._cached_quotas: Quotas = {}
 
@@ -72,6 +80,13 @@ class QuotaRows:
                 yield None
                 if entity not in quotas:
                     cached.pop(entity, None)
+        if quotas is not self._defaults_of:
+            defaults = set()
+            for entity in quotas:
+                yield None
+                if self._rules_decide and any(name is None for _, name in entity):
+                    defaults.add(entity)
+            self._defaults, self._defaults_of = defaults, quotas
         for entity, entry in quotas.items():
             # Removed here, so that the uses of thousands of rules are freed in steps.
             used = uses.pop(entity, _UNUSED) if uses else _UNUSED
@@ -79,19 +94,40 @@ class QuotaRows:
                 yield None
                 continue
             if used is not _UNUSED or entry.shadow:
-                yield _row(entry, used, shadows.get(entity, _UNMARKED))
+                yield self._ranked(_row(entry, used, shadows.get(entity, _UNMARKED)), quotas)
                 continue
             known = cached.get(entity)
             if known is None or known[0] is not entry:
                 known = cached[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
-            yield known[1]
+            yield self._ranked(known[1], quotas)
 
-    def one(self, entry: QuotaEntry) -> QuotaRow:
+    def one(self, entry: QuotaEntry, quotas: Quotas) -> QuotaRow:
         uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}
-        if not entry.shadow:
-            return _row(entry, uses, _UNMARKED)
-        marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
-        return _row(entry, uses, marks)
+        marks: Mapping[str, ShadowUse] = _UNMARKED
+        if entry.shadow:
+            marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
+        row = _row(entry, uses, marks)
+        return overridden(row, quotas) if self._rules_decide else row
+
+    def _ranked(self, row: QuotaRow, quotas: Quotas) -> QuotaRow:
+        return overridden(row, quotas) if self._defaults else row
+
+
+def overridden(row: QuotaRow, quotas: Quotas) -> QuotaRow:
+    """Return the row with the rules that override its limits."""
+    entity = Entity.of(row.entity)
+    if entity.ip is not None:
+        return row
+    found: dict[str, EntityPairs] = {}
+    for rule in overriding((entity.user, entity.client_id)):
+        pairs = Entity(*rule).pairs
+        if (above := quotas.get(pairs)) is not None:
+            for key in above.limits:
+                found.setdefault(key, pairs)
+    if not any(limit.key in found for limit in row.limits):
+        return row
+    limits = (replace(limit, overridden_by=found.get(limit.key)) for limit in row.limits)
+    return replace(row, limits=tuple(limits))
 
 
 def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:

@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 
 from broker.control.client_quotas import Altered
 from broker.control.commands import EntityPairs
+from broker.control.gentle_start import first_wait
 from broker.control.live_views import LiveViewSource
 from broker.control.rows.quotas import (
     ClientUsage,
     Decided,
+    FirstWait,
     GatewayUse,
     MeasuredBy,
     NodeUse,
@@ -119,6 +121,7 @@ class Resolver:
         self._usage: list[ClientUsage] | None = None
         self._throttled: dict[str, Counter[Clients]] = {}
         self._sums: dict[tuple[Rules, str], dict[Group, ByGateway]] = {}
+        self._first_waits: dict[tuple[str, Group | None, Group, float], FirstWait] = {}
 
     def resolve(self, client: Client, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
         """Return the current and the hypothetical limit. The first call that needs all clients takes long."""
@@ -188,7 +191,30 @@ class Resolver:
             nodes=nodes,
             gateways=gateways,
             unlisted=unlisted,
+            first_wait=None if rules is self._now else self._first_wait(client, key, matched, current),
         )
+
+    def _first_wait(
+        self, client: Client, key: str, matched: Matched, current: Matched | None
+    ) -> FirstWait | None:
+        """Return the first throttle of a hypothetical rule. A limit that leaves shadow mode begins anew."""
+        if matched == current or matched.shadow or key in IP_KEYS:
+            return None
+        if current is not None and current.shadow:
+            return FirstWait(0)
+        user, client_id = client.user, client.client_id
+        group = _group(matched.entity, user, client_id)
+        former = None if current is None else _group(current.entity, user, client_id)
+        known = (key, former, group, matched.bound)
+        if known not in self._first_waits:
+            share = self._shares.share(key, group[1:], "")
+
+            def wait_ms(bound: float) -> int:
+                bound = bound if share is None else bound * share
+                return self._live.first_wait_ms(key, user, client_id, matched.entity, bound)
+
+            self._first_waits[known] = first_wait(wait_ms, matched.bound)
+        return self._first_waits[known]
 
     def _nodes(self, client: Client, key: str, bound: float) -> tuple[NodeUse, ...]:
         return () if key in IP_KEYS else self._live.nodes(key, client.user, client.client_id, bound)

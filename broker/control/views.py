@@ -50,6 +50,7 @@ from broker.control.rows.quotas import (
     BrokerQuotas,
     ClientUsage,
     Decided,
+    FirstWait,
     MatchType,
     MeasuredBy,
     NodeUse,
@@ -74,7 +75,7 @@ from broker.metadata.sealing import is_secret
 from broker.principal import ANONYMOUS
 from broker.quotas.client_quota_requests import Component, EntityFilter
 from broker.quotas.client_quota_requests import MatchType as KafkaMatchType
-from broker.quotas.entity import Entity
+from broker.quotas.entity import IP, Entity
 from broker.quotas.kinds import QuotaKind
 from broker.steps import Steps
 from broker.telemetry.state import Telemetry
@@ -94,6 +95,7 @@ __all__ = [
     "ConnectionLimitRow",
     "ConnectionRow",
     "Decided",
+    "FirstWait",
     "Flow",
     "GroupDetail",
     "GroupRow",
@@ -151,7 +153,7 @@ class Views:
         self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live
-        self._rules = QuotaRows(live)
+        self._rules = QuotaRows(live, rules_decide=not control.config.quotas.callback_class)
         self._committer = committer
         self.server_info = server_info
         self._upstream = upstream
@@ -175,6 +177,7 @@ class Views:
     def overview(self) -> Overview:
         image, info, metrics = self._control.image, self.server_info(), self._live.metrics()
         others = self.others()
+        ip_quota_rules = sum(entity[0][0] == IP for entity in image.quotas)
         return Overview(
             cluster_id=image.cluster_id,
             node_id=info.node_id,
@@ -183,7 +186,8 @@ class Views:
             console=info.console,
             topics=len(image.topics),
             partitions=sum(topic.partitions for topic in image.topics.values()),
-            quota_rules=len(image.quotas),
+            quota_rules=len(image.quotas) - ip_quota_rules,
+            ip_quota_rules=ip_quota_rules,
             metrics=metrics,
             upstream=None if self._upstream is None else self._upstream.summary(),
             gateways=None if others is None else all_gateways(metrics, others),
@@ -262,8 +266,9 @@ class Views:
         return self._rules.each(self._control.image.quotas, lambda pairs: wanted.matches(Entity.of(pairs)))
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
-        entry = self._control.image.quotas.get(Entity.of(entity).pairs)
-        return None if entry is None else self._rules.one(entry)
+        quotas = self._control.image.quotas
+        entry = quotas.get(Entity.of(entity).pairs)
+        return None if entry is None else self._rules.one(entry, quotas)
 
     def resolve(
         self,

@@ -85,7 +85,7 @@ class PrometheusPage:
         if self._replication is not None:
             yield from quotas.replication_families(self._replication, now_ms)
         yield from broker_quota_families(self._quotas, self._retry_storm, now_ms)
-        yield from quotas.shadow_families(self._quotas)
+        yield from quotas.shadow_families(self._quotas, now_ms)
         yield from throttle_compliance_families(self._quotas.throttle_compliance)
         yield from acceptor_families(self._server, now_ms, self._max_entities())
         yield from accounts.families(self._server.accounts.update(), now_ms)

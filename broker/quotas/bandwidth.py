@@ -19,7 +19,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.table import UNLIMITED, ShadowTotal
 from broker.quotas.throttled import Throttle, ThrottledChannel
-from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor
+from broker.quotas.usage import MAX_SENSORS, SENSORS_AT_ONCE, Client, ClientSensor, SensorKey
 from broker.steps import Steps, finished
 
 FOREVER_MS: Final = 2**62
@@ -233,6 +233,18 @@ class RateSensor(ClientSensor):
     def _is_paced(self, now_ms: int) -> bool:
         return self.pace is not None and not self.pace.is_over(now_ms)
 
+    def first_wait_ms(self, bound: float, now_ms: int) -> int:
+        if self._is_paced(now_ms):
+            return self.debt_wait_ms(bound, now_ms)
+        observed = self.observed(now_ms)
+        if observed <= bound:
+            return 0
+        return throttle_time_ms(observed, bound, self.rate.window_size_ms(now_ms))
+
+    def debt_wait_ms(self, bound: float, now_ms: int) -> int:
+        """Return the time in which `bound` repays the debt."""
+        return max(java_round((self.debt(now_ms) or 0.0) / bound * 1000.0), 0)
+
     def reduce_debt(self, share: float, now_ms: int) -> None:
         """Move `share` of the debt to another sensor. Without a pace the windows continue to decide."""
         if self._is_paced(now_ms):
@@ -377,6 +389,16 @@ class RateQuotaManager(QuotaManager[RateSensor]):
 
     def _max_throttle_ms(self) -> int:
         return self.longest_ms
+
+    def _first_wait_ms(self, user: str, client_id: str, sensor: SensorKey, bound: float, now_ms: int) -> int:
+        """As documented, with the whole debt of the client's present sensor; a client takes its share of it
+        along.
+        """
+        wait_ms = super()._first_wait_ms(user, client_id, sensor, bound, now_ms)
+        former = self._usage.find(user, client_id)
+        if not self._keeps_debts or former is None or former is self._usage.at(sensor):
+            return wait_ms
+        return max(wait_ms, former.debt_wait_ms(bound, now_ms))
 
     def _move_debts(
         self, left: Mapping[Client, RateSensor], clients: Collection[Client], now_ms: int

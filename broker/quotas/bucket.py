@@ -56,6 +56,9 @@ class BucketSensor(RateSensor):
         """Return the missing tokens, negative if there are tokens, or None before the first limit."""
         return None if self.repaid == UNLIMITED else -self.bucket.measure(now_ms)
 
+    def first_wait_ms(self, bound: float, now_ms: int) -> int:
+        return self.debt_wait_ms(bound, now_ms)
+
     def reduce_debt(self, share: float, now_ms: int) -> None:
         self.bucket.record(-share, now_ms)
 

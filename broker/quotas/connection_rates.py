@@ -256,6 +256,9 @@ class Addresses:
     def __iter__(self) -> Iterator[tuple[str, AddressStats]]:
         return iter(self._seen.items())
 
+    def get(self, address: str) -> AddressStats | None:
+        return self._seen.get(address)
+
     def accepted(self, address: str, now_ms: int) -> None:
         stats = self._of(address, now_ms)
         stats.accepted += 1

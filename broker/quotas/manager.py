@@ -261,6 +261,16 @@ class QuotaManager(Generic[S]):
         span_ms = (self._window.samples - 1) * self._window.window_ms
         return max(min(throttle_time_ms(observed, bound, span_ms), INT_MAX), 0)
 
+    def first_wait_ms(self, user: str, client_id: str, sensor: SensorKey, bound: float, now_ms: int) -> int:
+        """Return how long a client is throttled first if its limit becomes `bound` now and its sensor the one
+        with the key `sensor`, by what was recorded and what it owes. 0: it only waits for what it sends from
+        now on.
+        """
+        waits = (
+            manager._first_wait_ms(user, client_id, sensor, bound, now_ms) for manager in self._managers()
+        )
+        return min(max(waits), self._max_throttle_ms())
+
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Throttle `channel` before its response is enqueued (KIP-219)."""
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
@@ -342,6 +352,10 @@ class QuotaManager(Generic[S]):
 
     def _max_throttle_ms(self) -> int:
         return INT_MAX
+
+    def _first_wait_ms(self, user: str, client_id: str, sensor: SensorKey, bound: float, now_ms: int) -> int:
+        there = self._usage.at(sensor)
+        return 0 if there is None else there.first_wait_ms(bound, now_ms)
 
     def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> Steps[None]:
         """Move debts of the connections of `clients`; those in `left` may have new sensors."""

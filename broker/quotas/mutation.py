@@ -43,6 +43,9 @@ class MutationSensor(ClientSensor):
                 self.bucket.measure(now_ms)
             self.bucket.bound = bound
 
+    def first_wait_ms(self, bound: float, now_ms: int) -> int:
+        return max(throttle_time_for_tokens(self.bucket.measure(now_ms), bound), 0)
+
     def record(self, mutations: float, now_ms: int) -> None:
         self.last_record_ms = now_ms
         self.bucket.record(mutations, now_ms)

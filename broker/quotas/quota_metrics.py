@@ -239,7 +239,7 @@ def shadow_rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
             yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
 
 
-def shadow_families(quotas: ClientQuotas) -> Steps:
+def shadow_families(quotas: ClientQuotas, now_ms: int) -> Steps:
     """Yield the families, with the most recent sensors if there are too many. A source for the registry."""
     for kind, manager in quotas.managers.items():
         prefix, _, _ = GROUPS[kind]
@@ -251,7 +251,7 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
                 labels = labels_of(sensor)
                 assert sensor.shadow is not None
                 times.append(Sample(labels, sensor.shadow.times))
-                throttled_ms.append(Sample(labels, sensor.shadow.throttled_ms))
+                throttled_ms.append(Sample(labels, sensor.shadow.throttled.at(now_ms)))
         yield FamilySamples(
             f"{prefix}_shadow_throttles_total",
             "Requests that limits in shadow mode would have throttled",
@@ -260,7 +260,7 @@ def shadow_families(quotas: ClientQuotas) -> Steps:
         )
         yield FamilySamples(
             f"{prefix}_shadow_throttle_ms_total",
-            "Milliseconds for which limits in shadow mode would have throttled, overlaps counted once",
+            "Milliseconds in which limits in shadow mode would have throttled, overlaps counted once",
             Kind.COUNTER,
             throttled_ms,
         )

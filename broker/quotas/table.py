@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Entity, Name
 
 UNLIMITED: Final = float(2**63 - 1)
@@ -65,24 +66,35 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
     )
 
 
+def overriding(rule: Rule) -> tuple[Rule, ...]:
+    """Return the rules that match every client of `rule` and precede it, in order of precedence. While one of
+    them exists, `rule` applies to no client.
+    """
+    user, client_id = rule
+    if user is None:
+        return tuple(dict.fromkeys(((DEFAULT, client_id), (DEFAULT, DEFAULT), (DEFAULT, None))))
+    return ((user, DEFAULT),) if client_id is None else ()
+
+
 class ShadowTotal:
     """Counts of one rule in shadow mode since it was marked or the broker started. Outlives the sensors.
 
     The rule is matched and measured like any other. Where enforcement would throttle a client, the managers
     count the throttle instead, here and for the sensor (`usage.ShadowCount`). Verdicts are based on actual
     traffic: enforcement would have slowed the client at its first throttle, shadow mode does not. So the
-    verdicts are those of enforcement for the same records at the same times, and `throttled_ms` is the time
-    they cover, with overlapping throttles counted once. Kafka has no equivalent.
+    verdicts are those of enforcement for the same records at the same times, and `throttled` is the time
+    they cover until now, with the overlapping throttles of all its clients counted once. Kafka has no
+    equivalent.
 
-    `times` is the number of records that would have caused a throttle, `throttled_ms` the total throttle
-    time, and `last_ms` the time of the last one (None: never).
+    `times` is the number of records that would have caused a throttle, and `last_ms` the time of the last one
+    (None: never).
     """
 
-    __slots__ = ("last_ms", "throttled_ms", "times")
+    __slots__ = ("last_ms", "throttled", "times")
 
     def __init__(self) -> None:
         self.times = 0
-        self.throttled_ms = 0
+        self.throttled = CoveredTime()
         self.last_ms: int | None = None
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from broker.idle import expired_in_steps, idlest
 from broker.metrics.rate import Avg, Rate, Window
+from broker.quotas.covered_time import CoveredTime
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, ShadowTotal, matches
 from broker.steps import MEASURED_AT_ONCE, Steps, nlargest_in_steps
@@ -34,23 +35,20 @@ THROTTLE_TIME_WINDOW: Final = Window()
 class ShadowCount:
     """Counts of one sensor, which are added to its rule's `total`, too."""
 
-    __slots__ = ("_until_ms", "throttled_ms", "times", "total")
+    __slots__ = ("throttled", "times", "total")
 
     def __init__(self, total: ShadowTotal) -> None:
         self.total = total
         self.times = 0
-        self.throttled_ms = 0
-        self._until_ms = 0
+        self.throttled = CoveredTime()
 
     def note(self, wait_ms: int, now_ms: int) -> None:
         """Count a throttle of `wait_ms` that a record at `now_ms` would have caused."""
-        added = max(now_ms + wait_ms - max(self._until_ms, now_ms), 0)
-        self._until_ms = max(self._until_ms, now_ms + wait_ms)
         total = self.total
         self.times += 1
         total.times += 1
-        self.throttled_ms += added
-        total.throttled_ms += added
+        self.throttled.add(wait_ms, now_ms)
+        total.throttled.add(wait_ms, now_ms)
         total.last_ms = now_ms
 
 
@@ -93,6 +91,10 @@ class ClientSensor:
     def observed(self, now_ms: int) -> float:
         """Return the usage per second over the current windows, without changing them."""
         return self.rate.peek(now_ms)
+
+    def first_wait_ms(self, bound: float, now_ms: int) -> int:
+        """Return how long the clients are throttled for what was recorded if `bound` applies from now on."""
+        raise NotImplementedError
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
@@ -239,6 +241,10 @@ class Usage(Generic[S]):
     def find(self, user: str, client_id: str | None) -> S | None:
         """Return the sensor of this client, or None. Creates none."""
         return self._sensors.get(self._key(user, client_id or ""))
+
+    def at(self, key: SensorKey) -> S | None:
+        """Return the sensor with this key, or None."""
+        return self._sensors.get(key)
 
     def bound(self, user: str, client_id: str | None) -> float:
         """Return the whole limit of this client, UNLIMITED without one."""

@@ -11,6 +11,7 @@ from broker.console_views.live import PHASES_EVERY_MS, PhaseRows
 from broker.control.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.network.metrics.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.quotas.kinds import QuotaKind
 from tests.support.idle import thread_waits
 from tests.support.running import running_broker
 
@@ -50,7 +51,7 @@ def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None
     assert [row.phase for row in rows] == list(PHASES)
 
 
-async def test_addresses_are_seen_without_a_rule_and_held_with_one(
+async def test_addresses_are_seen_without_a_rule_and_throttled_with_one(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "quota.window.num=2") as broker:
@@ -70,6 +71,11 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
         await wait_all_tasks_blocked(0.02)
         (row,) = views.addresses()
         assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.throttled) == (3, 1)
+        (throttled,) = views.throttled()
+        assert (throttled.address, throttled.quota_type) == ("127.0.0.1", QuotaKind.CONNECTION_RATE)
+        assert (throttled.entity, throttled.bound, throttled.times) == ((("ip", "127.0.0.1"),), 1.0, 1)
+        assert 0 < throttled.remaining_ms <= throttled.throttle_ms <= 1_000
+        assert views.overview().metrics.throttled == 1
 
 
 async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(

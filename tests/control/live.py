@@ -118,6 +118,9 @@ class Live:
         """Compute as the broker does, over ten seconds."""
         return max(round((observed - bound) / bound * 10_000), 0)
 
+    def first_wait_ms(self, key: str, user: str, client_id: str, entity: EntityPairs, bound: float) -> int:
+        return self.wait_ms(key, self.sensors.get((key, user, client_id, ""), 0.0), bound)
+
     def topic_size(self, name: str) -> TopicSize:
         return next((size for size in self.sizes if size.name == name), TopicSize(name, 0, 0))
 

@@ -7,7 +7,7 @@ from broker.control.all_clients import AT_ONCE, all_clients
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.control import Control
 from broker.control.rows.connections import AddressUse
-from broker.control.rows.quotas import ClientUsage, GatewayUse, MeasuredBy, ResolvedLimit
+from broker.control.rows.quotas import ClientUsage, FirstWait, GatewayUse, MeasuredBy, ResolvedLimit
 from broker.control.rows.upstream import Incomplete
 from broker.control.views import Views
 from broker.quotas.entity import DEFAULT, Entity
@@ -159,6 +159,30 @@ async def test_a_shared_limit_has_the_sum_and_what_each_gateway_does(
         GatewayUse("g2", 50.0, 3, 50.0),
         GatewayUse("g3", 40.0, 0, None),
     )
+
+
+async def test_the_first_throttle_is_that_of_this_gateways_share(
+    control: Control, gateway_views: Views, live: Live, shares: FakeShares
+) -> None:
+    await store(control, (ALICE, PRODUCE, 100.0))
+    live.sensors[PRODUCE, "alice", "app", ""] = 30.0
+    lowered = set_limit(ALICE, PRODUCE, 20.0)
+    assert found_for(gateway_views, PRODUCE, lowered)[1].first_wait == FirstWait(5_000, 25.0, 2_000)
+    shares.parts = {"": 0.5}
+    now, then = found_for(gateway_views, PRODUCE, lowered)
+    assert (now.first_wait, then.first_wait) == (None, FirstWait(20_000, 50.0, 2_000))
+
+
+async def test_a_limit_that_throttles_no_client_has_no_first_throttle(
+    control: Control, gateway_views: Views, live: Live
+) -> None:
+    await store(control, (ALICE, PRODUCE, 100.0))
+    live.sensors[PRODUCE, "alice", "app", ""] = 300.0
+    into = QuotaAlteration(ALICE, (), shadow=True)
+    assert found_for(gateway_views, PRODUCE, into)[1].first_wait is None
+    await control.apply(AlterClientQuotas((into,)), actor())
+    out = QuotaAlteration(ALICE, (), shadow=False)
+    assert found_for(gateway_views, PRODUCE, out)[1].first_wait == FirstWait(0)
 
 
 async def test_a_client_that_only_another_gateway_has_is_explained(

@@ -62,9 +62,12 @@ def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
 async def test_the_overview_joins_what_is_known_and_what_goes_on(control: Control, views: Views) -> None:
     await control.apply(CreateTopics((NewTopic("a", 3), NewTopic("b", 2))), actor())
     await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
+    rate = "connection_creation_rate"
+    await store(control, ((("ip", None),), rate, 1.0), ((("ip", "10.0.0.7"),), rate, 1.0))
     overview = views.overview()
     assert overview.cluster_id == control.image.cluster_id
-    assert (overview.node_id, overview.topics, overview.partitions, overview.quota_rules) == (1, 2, 5, 1)
+    assert (overview.node_id, overview.topics, overview.partitions) == (1, 2, 5)
+    assert (overview.quota_rules, overview.ip_quota_rules) == (1, 2)
     assert (overview.software_version, overview.bootstrap) == ("weir 1", ("127.0.0.1:9092",))
     assert overview.console == "http://127.0.0.1:8080/"
     assert overview.metrics is METRICS

@@ -24,7 +24,7 @@ Entity = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
-class HeldRow:
+class SeenThrottle:
     """A row of Throttled now as it reads: rates in bytes per second, `left_ms` None once it says released."""
 
     rule: str
@@ -36,7 +36,7 @@ class HeldRow:
 
 
 class Operator:
-    """Two windows side by side: the quotas to edit, and who is held."""
+    """Two windows side by side: the quotas to edit, and who is throttled."""
 
     def __init__(self, context: Any, broker: BrokerProcess) -> None:
         self._complaints: list[str] = []
@@ -44,7 +44,7 @@ class Operator:
         self._quotas.get_by_role("link", name="Client quotas").first.click()
         self._held = self._window(context, f"http://{broker.console}/throttled")
 
-    def sees_nobody_held(self) -> None:
+    def sees_nobody_throttled(self) -> None:
         """Fails if the page does not come to say so."""
         self._held.get_by_role("heading", name="No client is throttled").wait_for(timeout=SHOWN_WITHIN_MS)
 
@@ -76,7 +76,7 @@ class Operator:
         panel.get_by_text("Equivalent command").wait_for(timeout=SHOWN_WITHIN_MS)
         return self._save(panel, "Remove limits")
 
-    def sees_held(self, client_id: str) -> HeldRow:
+    def sees_throttled(self, client_id: str) -> SeenThrottle:
         """The row of a client; waits for it."""
         row = self._held.get_by_role("row").filter(has_text=client_id)
         row.wait_for(timeout=SHOWN_WITHIN_MS)
@@ -85,7 +85,7 @@ class Operator:
             row.evaluate("(tr) => [...tr.cells].map((cell) => [cell.dataset.label, cell.innerText])")
         )
         rates = re.findall(r"[\d.\s\u202f]+[kM]?B/s", shown["Rate against limit"])
-        return HeldRow(
+        return SeenThrottle(
             rule=" ".join(shown["Rule that matched"].split()),
             observed=_rate(rates[0]),
             bound=_rate(rates[1]),

@@ -167,7 +167,7 @@ def test_a_certificate_names_the_user_that_a_quota_holds(broker: BrokerProcess) 
         producer = Producer({**librdkafka(broker, "SSL"), "client.id": "certified", "linger.ms": 5})
         for _ in range(3_000):
             producer.produce("of-alice", bytes(1_000))
-        row = within(5, lambda: producer.poll(0.05) and broker.throttled("certified"), "it is held")
+        row = within(5, lambda: producer.poll(0.05) and broker.throttled("certified"), "it is throttled")
         assert row["entity"] == {"user": ALICE}
     finally:
         set_by_rest(broker, {"user": ALICE}, None)

@@ -46,11 +46,11 @@ def test_a_held_producer_is_held_again_by_the_broker_that_comes_back(broker: Bro
     with Librdkafka(broker.plain, "reports") as producer:
         within(10, lambda: producer.delivered, "the first record")
         set_by_rest(broker, {"client-id": "reports"}, LIMIT)
-        within(1, lambda: broker.throttled("reports"), "it is held")
+        within(1, lambda: broker.throttled("reports"), "it is throttled")
         broker.kill()
         before = producer.delivered
         broker.start()
-        row = within(15, lambda: broker.throttled("reports"), "it is held again")
+        row = within(15, lambda: broker.throttled("reports"), "it is throttled again")
         assert row["entity"] == {"client-id": "reports"} and row["bound"] == LIMIT
         within(15, lambda: producer.delivered > before, "it goes on, at its rate")
 

@@ -24,7 +24,7 @@ def test_the_demo_fills_the_pages_of_a_running_broker_and_leaves_it_as_it_was(tm
         )
 
         for client_id in ("greedy", "patient"):
-            within(28, partial(broker.throttled, client_id), f"{client_id} is held", every=0.1)
+            within(28, partial(broker.throttled, client_id), f"{client_id} is throttled", every=0.1)
         assert broker.ask("GET", "/api/v1/client-instances")["total"] > 0
         assert {"polite-readers", "reports-daily"} <= {
             row["group_id"] for row in broker.ask("GET", "/api/v1/groups")["items"]

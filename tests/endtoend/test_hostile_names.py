@@ -59,7 +59,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         for _ in range(20):
             producer.produce(TOPIC, bytes(10_000))
         producer.poll(0)
-        within(10, lambda: running.throttled(NAMES[0]), "the producer is held")
+        within(10, lambda: running.throttled(NAMES[0]), "the producer is throttled")
         yield running
         for client in clients:
             if isinstance(client, Consumer):

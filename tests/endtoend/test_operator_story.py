@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.endtoend.operator import HeldRow, Operator, chromium
+from tests.endtoend.operator import Operator, SeenThrottle, chromium
 from tests.support.broker_process import PATIENCE, BrokerProcess, within
 from tests.support.quota_interfaces import set_by_rest
 from tests.support.real_producers import BATCH_BYTES, Aiokafka, KafkaPython, Librdkafka, RealProducer
@@ -20,10 +20,10 @@ LIMIT: Final = 25_000
 
 LONGEST_WAIT_S: Final = 10
 LOOKED_AT_S: Final = 2.5
-"""Shorter than a request is held for."""
+"""Shorter than the throttle of a request."""
 
 HELD: Final = LIMIT + 2 * BATCH_BYTES / LOOKED_AT_S
-"""Bytes a second of a producer that is held: the request in hand may get through while it is looked at,
+"""Bytes a second of a producer that is throttled: the request in hand may get through while it is looked at,
 and the first one after that. A producer that is not held sends many.
 """
 
@@ -94,12 +94,12 @@ def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed
     with started(broker, kind, client_id, user) as producer:
         within(10, lambda: producer.delivered, "the first record")
         assert producer.rate(0.5) > 10 * LIMIT
-        operator.sees_nobody_held()
+        operator.sees_nobody_throttled()
 
         with _watching(broker, client_id) as held_at:
             clicked = operator.adds_quota(entity, "25 kB/s")
-            # Who runs already is held for what each request is over the limit, here for eight seconds.
-            row = within(3, lambda: _long_held(operator, client_id), f"{client_id} is seen held")
+            # Who runs already is throttled for what each request is over the limit, here for eight seconds.
+            row = within(3, lambda: _long_throttled(operator, client_id), f"{client_id} is seen throttled")
         assert held_at[0] - clicked < 1.0 * PATIENCE
         assert row.bound == LIMIT < row.observed
         assert row.rule == " ".join(
@@ -117,7 +117,7 @@ def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed
         within(LONGEST_WAIT_S if obeys else 1, lambda: producer.delivered > before, "it is free")
         assert time.time() - removed < LONGEST_WAIT_S
         assert producer.rate(0.5) > 10 * LIMIT
-        operator.sees_nobody_held()
+        operator.sees_nobody_throttled()
         operator.sees_no_rule(words)
 
 
@@ -127,17 +127,17 @@ def test_a_raised_limit_releases_clients_throttled_under_the_lower_one(
     with started(broker, Librdkafka, "raised", None) as producer:
         within(10, lambda: producer.delivered, "the first record")
         operator.adds_quota({"client-id": "raised"}, "25 kB")
-        assert operator.sees_held("raised").bound == LIMIT
+        assert operator.sees_throttled("raised").bound == LIMIT
         assert producer.rate(LOOKED_AT_S) <= HELD
 
         operator.edits_quota("client id raised", "1 GB")
         before = producer.delivered
         within(1, lambda: producer.delivered > before, "it is free")
-        operator.sees_nobody_held()
+        operator.sees_nobody_throttled()
 
 
-def _long_held(operator: Operator, client_id: str) -> HeldRow | None:
-    row = operator.sees_held(client_id)
+def _long_throttled(operator: Operator, client_id: str) -> SeenThrottle | None:
+    row = operator.sees_throttled(client_id)
     return row if row.left_ms is not None and row.left_ms > 4_000 else None
 
 
@@ -168,12 +168,12 @@ def _counts_down(operator: Operator, client_id: str) -> None:
     def has_fallen() -> bool:
         """Looks once more, and notes when the look began and ended."""
         began = time.monotonic() * 1000
-        left_ms = operator.sees_held(client_id).left_ms
+        left_ms = operator.sees_throttled(client_id).left_ms
         assert left_ms is not None
         if looks and looks[-1][1] == left_ms:
             return False
         if looks and looks[-1][1] < left_ms:
-            looks.clear()  # It is held for its next request.
+            looks.clear()  # It is throttled for its next request.
         looks.append((began, left_ms, time.monotonic() * 1000))
         return True
 

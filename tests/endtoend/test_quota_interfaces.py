@@ -55,7 +55,7 @@ def test_a_client_id_is_held_and_freed(
     with kind(broker.plain, client_id) as producer:
         within(10, lambda: producer.delivered, "the first record")
         set_limit(broker, {"client-id": client_id}, LIMIT)
-        row = within(1, lambda: broker.throttled(client_id), "it is held")
+        row = within(1, lambda: broker.throttled(client_id), "it is throttled")
         assert row["entity"] == {"client-id": client_id}
         assert row["bound"] == LIMIT < row["observed"]
         assert producer.rate(2) <= 2 * LIMIT
@@ -89,7 +89,7 @@ def test_every_kind_of_entity_is_the_same_by_every_interface(
     assert rule["entity"] == entity
     assert rule["limits"]["producer_byte_rate"]["value"] == LIMIT
     with Librdkafka(broker.sasl, "billing", "alice"):
-        row = within(5, lambda: broker.throttled("billing"), "it is held")
+        row = within(5, lambda: broker.throttled("billing"), "it is throttled")
         assert row["entity"] == entity and row["principal"] == "alice"
     set_limit(broker, entity, None)
     assert broker.ask("GET", "/api/v1/client-quotas")["items"] == []

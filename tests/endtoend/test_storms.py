@@ -138,7 +138,7 @@ async def test_twenty_announcements_of_90_mb_are_not_believed(tmp_path: Path) ->
 
 
 async def test_two_hundred_held_clients_cost_nothing(tmp_path: Path) -> None:
-    """All of them broke a quota; while they are held, the broker has nothing to do."""
+    """All of them broke a quota; while they are throttled, the broker has nothing to do."""
     with BrokerProcess(tmp_path, QUIET) as broker:
         polite = await connect(port_of(broker))
         await polite.ask(create_topic(), 5)

@@ -34,7 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         # The default's: a name with control characters in it can have no rule of its own.
         entry = {"entity": {"client-id": None}, "ops": [{"key": "producer_byte_rate", "value": 20_000}]}
         process.ask("PATCH", "/api/v1/client-quotas", {"entries": [entry]})
-        within(20, lambda: process.throttled(HOSTILE), "the client is held")
+        within(20, lambda: process.throttled(HOSTILE), "the client is throttled")
         yield process
 
 
@@ -79,7 +79,7 @@ def weir_top(broker: BrokerProcess, *options: str, **more: str) -> "subprocess.C
     )
 
 
-def while_held(broker: BrokerProcess, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
+def while_throttled(broker: BrokerProcess, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":
     """The client is unthrottled for short intervals."""
     for _ in range(5):
         done = weir_top(broker, *options, **more)
@@ -89,7 +89,7 @@ def while_held(broker: BrokerProcess, *options: str, **more: str) -> "subprocess
 
 
 def test_without_a_terminal_it_lists_throttled_clients_once(broker: BrokerProcess) -> None:
-    done = while_held(broker, COLUMNS="200")
+    done = while_throttled(broker, COLUMNS="200")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.replace("\n", "").isprintable()
     lines = done.stdout.splitlines()
@@ -107,7 +107,7 @@ def test_an_encoding_without_a_character_shows_a_question_mark(broker: BrokerPro
 
 
 def test_json_is_a_line_that_no_terminal_obeys(broker: BrokerProcess) -> None:
-    done = while_held(broker, "--json", "--once")
+    done = while_throttled(broker, "--json", "--once")
     assert (done.returncode, done.stdout.count("\n")) == (0, 1)
     assert done.stdout.isascii() and done.stdout[:-1].isprintable()
     body = json.loads(done.stdout)

@@ -401,10 +401,11 @@ async def test_shadow_mode_counts_for_all_nodes_and_throttles_at_none(
         await w.limit(PRODUCE, LIMIT, shadow=True)
         first, second = await w.at(0), await w.at(1)
         assert [await produce(first, 11_000), await produce(second, 12_000)] == [0, 0]
+        mock_clock.jump(60)
         (row,) = w.server.views.quotas()
         (limit,) = row.limits
         assert limit.shadow is not None
-        assert (limit.shadow.times, limit.shadow.throttle_ms) == (2, 3_000)
+        assert (limit.shadow.times, limit.shadow.throttle_ms) == (2, 2_000)
         text = w.server.prometheus.page()
         for node in (0, 1):
             sample = f'shadow_throttles_total{{user="",client_id="{GREEDY}",node="{node}"}} 1'

@@ -100,7 +100,7 @@ async def test_all_producers_share_the_limit_and_it_is_changed_while_the_broker_
     await two.receive(3, 9)
 
 
-async def test_the_longer_of_the_clients_and_the_brokers_throttle_is_reported_and_held(
+async def test_the_longer_of_the_clients_and_the_brokers_throttle_is_reported_and_applied(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     await alter(broker, broker_quota_produce_bytes="1000", broker_quota_enabled="true")

@@ -26,7 +26,7 @@ async def test_a_client_spends_its_burst_and_then_waits_for_what_it_sends(
         broker.server.quotas.apply(Entity(client_id="spender"), "producer_byte_rate", 1_000)
         answer = await client.ask(produce_request_of(size, "spender"), PRODUCE_VERSION)
         assert answer.throttle_time_ms == waits_ms[0]
-        other = await broker.connect("spender")  # the same limit, and it is not held
+        other = await broker.connect("spender")  # the same limit, and it is not throttled
         answer = await other.ask(produce_request_of(500, "spender"), PRODUCE_VERSION)
         assert answer.throttle_time_ms == waits_ms[1]
         row = broker.server.views.throttled()[0]

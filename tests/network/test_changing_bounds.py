@@ -117,7 +117,7 @@ async def sent_while(
         request = produce_request_of(SIZE, GREEDY)
         while True:
             await client.send(request, PRODUCE_VERSION)
-            # What is sent while it is held waits at the broker until the connection is read again.
+            # What is sent while it is throttled waits at the broker until the connection is read again.
             _, answer = await client.receive(0, PRODUCE_VERSION)
             if now_ms() < began + 60_000:
                 sent += SIZE
@@ -204,7 +204,7 @@ async def test_a_limit_that_is_set_to_itself_moves_no_end(tmp_path: Path, mock_c
 async def test_a_held_connection_is_read_again_when_its_debt_is_repaid_under_the_changed_limit(
     tmp_path: Path, mock_clock: MockClock, value: float | None, left_ms: int
 ) -> None:
-    """14,000 against 1,000 a second are held for 4 s, of which one has passed; 2,000 allow what was sent."""
+    """14,000 against 1,000 a second are throttled for 4 s. One has passed; 2,000 allow what was sent."""
     async with running_broker(tmp_path) as broker:
         client = await broker.connect(GREEDY)
         assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0

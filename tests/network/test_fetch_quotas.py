@@ -194,7 +194,7 @@ async def test_under_a_request_quota_only_what_was_spent_counts_and_what_is_over
     assert bytes_out(broker, "busy") == before
     await append(broker)
     throttle_ms, got = await idle.receive()
-    assert (throttle_ms, got) == (500, 0), "the answer of one under a rule that is broken is held back too"
+    assert (throttle_ms, got) == (500, 0), "the answer of one under a rule that is broken is throttled too"
     mock_clock.jump(12.0)
     await wait_all_tasks_blocked(0.001)
     throttle_ms, got = await idle.fetch()

@@ -106,7 +106,7 @@ async def test_a_marked_partition_is_left_out_while_the_quota_is_exceeded_and_ot
         client = await with_records(broker)
         await alter(broker, leader_replication_throttled_rate="10000")
         assert await mark(broker, "0:1") == (0, None)
-        # 50 kB in the first second are five times the rate, and are through: what comes next is held.
+        # 50 kB in the first second are five times the rate, and are through: what comes next is throttled.
         first = await client.ask(fetch(0, 1), 11)
         assert all(size > 50_000 for size in sizes(first))
         second = await client.ask(fetch(0, 1), 11)
@@ -135,7 +135,7 @@ async def test_traffic_of_marked_partitions_is_counted_without_a_bound_too(
         assert "\nkafka_server_leaderreplication_quota_bound" not in page
 
 
-async def test_a_replica_in_sync_and_a_consumer_are_never_held(tmp_path: Path, fetch: Fetch) -> None:
+async def test_a_replica_in_sync_and_a_consumer_are_never_throttled(tmp_path: Path, fetch: Fetch) -> None:
     async with running_broker(tmp_path, "leader.replication.throttled.rate=1") as broker:
         client = await with_records(broker)
         await mark(broker, "*")

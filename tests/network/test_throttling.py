@@ -82,7 +82,7 @@ async def test_the_answer_is_written_before_the_mute_begins(
     await greedy.receive(3, 9)
 
 
-async def test_others_are_not_held(broker: RunningBroker, mock_clock: MockClock) -> None:
+async def test_others_are_not_throttled(broker: RunningBroker, mock_clock: MockClock) -> None:
     greedy, polite = await broker.connect(GREEDY), await broker.connect("polite")
     assert await produce(greedy, 11_000) == 1_000
     assert await is_answered_now(polite)

@@ -129,7 +129,7 @@ def test_without_a_quota_everything_fits_and_nothing_is_recorded(scene, rule):
     assert nothing_applies()
 
 
-def test_a_client_under_no_rule_is_measured_and_never_held(scene):
+def test_a_client_under_no_rule_is_measured_and_never_throttled(scene):
     scene.limit("somebody else", None, 10)
     assert scene.record("userA", "client1", 10**12) == 0
     assert scene.manager.max_value_in_window("userA", "client1", scene.clock.ms()) == float_info.max

@@ -271,7 +271,7 @@ def test_rate_and_count_hold_together() -> None:
 # Rates of addresses
 
 
-def test_an_address_within_its_rate_is_never_held() -> None:
+def test_an_address_within_its_rate_is_never_throttled() -> None:
     quotas = quotas_of()
     quotas.set_ip_rate(ADDRESSES[EXTERNAL], 30)
     (limited,) = offer(quotas, (EXTERNAL,), 200, 40)

@@ -97,7 +97,7 @@ def test_a_consumer_averages_its_quota_whatever_the_size_of_its_fetches(response
     assert second / 60_000_000 == pytest.approx(1, abs=0.005)
 
 
-def test_a_client_that_stays_below_its_quota_is_never_held():
+def test_a_client_that_stays_below_its_quota_is_never_throttled():
     quota = manager(1_000_000)
     for at_ms in range(0, 10 * MINUTE_MS, 10):
         assert quota.record("ANONYMOUS", "c", 9_900, BASE_MS + at_ms) is None

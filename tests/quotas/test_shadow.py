@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from itertools import pairwise
 from sys import float_info
+from typing import Final
 
 import pytest
 
@@ -32,11 +33,15 @@ def shadowed(manager: RateQuotaManager, rule: Rule = CLIENT, bound: float = 1_00
     return scene
 
 
+LATER_MS: Final = 10**12
+"""After all throttles."""
+
+
 def figures(
     manager: RateQuotaManager | MutationQuotaManager, rule: Rule = CLIENT
 ) -> tuple[int, int, int | None]:
     total = manager.shadows[rule]
-    return total.times, total.throttled_ms, total.last_ms
+    return total.times, total.throttled.at(LATER_MS), total.last_ms
 
 
 @pytest.mark.parametrize(
@@ -49,19 +54,29 @@ def test_violations_are_counted_and_let_through(size: int, expected: tuple[int, 
     assert figures(scene.manager) == expected
 
 
-def test_waits_that_overlap_cover_their_time_once() -> None:
+def test_throttles_of_several_clients_are_counted_by_client_and_together() -> None:
     total = ShadowTotal()
-    count = ShadowCount(total)
-    for wait_ms, now_ms, throttled_ms in [
-        (1_000, 5_000, 1_000),  # 5.0 to 6.0
-        (1_000, 5_400, 1_400),  # to 6.4
-        (100, 5_500, 1_400),  # within
-        (500, 6_400, 1_900),  # from its very end
-        (500, 10_000, 2_400),  # much later
+    one, other = ShadowCount(total), ShadowCount(total)
+    one.note(1_000, 5_000)
+    other.note(1_000, 5_400)
+    assert (one.times, other.times, total.times, total.last_ms) == (1, 1, 2, 5_400)
+    for now_ms, expected in [
+        (5_700, (700, 300, 700)),
+        (6_200, (1_000, 800, 1_200)),
+        (9_000, (1_000, 1_000, 1_400)),
     ]:
-        count.note(wait_ms, now_ms)
-        assert (count.throttled_ms, total.throttled_ms, total.last_ms) == (throttled_ms, throttled_ms, now_ms)
-    assert count.times == total.times == 5
+        assert tuple(each.throttled.at(now_ms) for each in (one, other, total)) == expected
+
+
+@pytest.mark.parametrize("paced", [True, False])
+def test_the_time_of_a_client_far_over_its_limit_grows_as_fast_as_time(paced: bool) -> None:
+    scene = shadowed(RateQuotaManager(QuotaKind.PRODUCE, paced=paced))
+    scene.clock = ManualClock(0)
+    scene.record(*CLIENT, 100_000)
+    for _ in range(100):
+        scene.clock.advance(100)
+        scene.record(*CLIENT, 10_000)
+        assert scene.manager.shadows[CLIENT].throttled.at(scene.clock.ms()) == scene.clock.ms()
 
 
 def union_ms(waits: list[tuple[int, int]]) -> int:
@@ -236,7 +251,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     quotas.set_shadow(alice, is_shadow=True)
     assert quotas.record_produce("alice", "app", 11_000, 0) is None
     assert quotas.request.record_handled("alice", "app", 500_000_000, 0) is None
-    uses = {use.key: (use.total.times, use.total.throttled_ms) for use in shadow_rule_use(quotas)}
+    uses = {use.key: (use.total.times, use.total.throttled.at(1_000)) for use in shadow_rule_use(quotas)}
     assert uses == {
         "producer_byte_rate": (1, 1_000),
         "consumer_byte_rate": (0, 0),
@@ -245,7 +260,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     }
     shown = {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
-        for family in filter(None, shadow_families(quotas))
+        for family in filter(None, shadow_families(quotas, 1_000))
     }
     labels = (("user", "alice"), ("client_id", ""))
     assert shown["kafka_server_produce_shadow_throttles_total"] == [(labels, 1)]

@@ -48,7 +48,7 @@ def test_a_channel_is_due_exactly_when_its_time_is_over(throttled, elapsed_ms, f
     assert throttled.expired(BASE_MS + elapsed_ms) == freed
 
 
-def test_the_earliest_end_comes_first_whatever_the_order_in_which_they_were_held(throttled):
+def test_the_earliest_end_comes_first_whatever_the_order_in_which_they_were_throttled(throttled):
     throttled.add(Connection(), "late", throttle(500), BASE_MS)
     throttled.add(Connection(), "early", throttle(100), BASE_MS + 50)
     assert throttled.next_deadline() == BASE_MS + 150

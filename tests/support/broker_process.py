@@ -128,7 +128,7 @@ class BrokerProcess:
         return ask_console(self.console, method, path, body)
 
     def throttled(self, client_id: str) -> Mapping[str, Any] | None:
-        """The row of a client that is held at this moment."""
+        """The row of a client that is throttled at this moment."""
         rows: Sequence[Mapping[str, Any]] = self.ask("GET", "/api/v1/throttled-channels")
         return next((row for row in rows if row["client_id"] == client_id), None)
 

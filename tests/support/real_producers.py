@@ -28,7 +28,7 @@ WANTED: Final = 10_000_000
 """Bytes per second: ten seconds' worth of a quota of 500 kB/s is sent in half a second."""
 
 MAX_IN_HAND: Final = 400
-"""Records that a client may hold while the broker holds it back."""
+"""Records that a client may hold while the broker throttles it."""
 
 
 class RealProducer:

@@ -35,7 +35,7 @@ def fake_broker_quotas(
     topics: int,
     version: int,
 ) -> BrokerQuotas:
-    """`use` by key: what is observed, who is held now, throttles in all and their milliseconds."""
+    """`use` by key: what is observed, who is throttled now, throttles in all and their milliseconds."""
     config = build_config({key: value for key, value in configs.items() if key in KEYS}).broker_quotas
     limits = (
         (QuotaKind.BROKER_PRODUCE, "broker.quota.produce.bytes", config.produce_bytes),

@@ -57,7 +57,7 @@ class FakeResolving:
         return self.others_elsewhere.clients()
 
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
-        image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
+        image = replace(Image(), quotas={entity: quota_entry(row) for entity, row in self.rows.items()})
         live = FakeLive(
             self.rows, self.usage_rows, self.observed, self.decisions, self.at_nodes, self.throttled_here
         )
@@ -96,11 +96,15 @@ class FakeLive:
     def nodes(self, key: str, user: str, client_id: str, bound: float) -> tuple[NodeUse, ...]:
         return self.at_nodes.get(key, ())
 
+    def first_wait_ms(self, key: str, user: str, client_id: str, entity: EntityPairs, bound: float) -> int:
+        """By the use that was made up for the rule, which it keeps."""
+        return self.wait_ms(key, self.use.get(entity, {}).get(key, 0.0), bound)
+
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         return max(round((observed - bound) / bound * 10_000), 0)
 
 
-def _entry(row: QuotaRow) -> QuotaEntry:
+def quota_entry(row: QuotaRow) -> QuotaEntry:
     limits = {each.key: Limit(each.value, each.changed_at_ms, each.changed_by) for each in row.limits}
     return QuotaEntry(row.entity, limits, row.version, row.changed_at_ms, row.changed_by, row.shadow)
 

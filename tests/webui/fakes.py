@@ -31,6 +31,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.control.quota_rows import overridden
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.control.tokens import SetPassword
@@ -70,7 +71,7 @@ from broker.steps import Steps
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
-from tests.webui.fake_resolving import FakeResolving
+from tests.webui.fake_resolving import FakeResolving, quota_entry
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, broker_metrics, idle_flow, limits
 from tests.webui.telemetry_world import TelemetryWorld
@@ -321,7 +322,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             console="http://127.0.0.1:8080/",
             topics=self.topic_count,
             partitions=self.topic_count * 3,
-            quota_rules=len(self.rows),
+            quota_rules=sum(entity[0][0] != "ip" for entity in self.rows),
+            ip_quota_rules=sum(entity[0][0] == "ip" for entity in self.rows),
             metrics=metrics,
             upstream=None if self.upstream_row is None else summary_of(self.upstream_row),
             gateways=None if self.other_gateways is None else all_gateways(metrics, self.other_gateways),
@@ -373,7 +375,11 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
                 for one in components
             )
 
-        return [self._with_use(row) for row in self.rows.values() if fits(row)]
+        found = [self._with_use(row) for row in self.rows.values() if fits(row)]
+        if not any(name is None for entity in self.rows for _, name in entity):
+            return found
+        entries = {entity: quota_entry(row) for entity, row in self.rows.items()}
+        return [overridden(row, entries) for row in found]
 
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False

@@ -101,7 +101,7 @@ TOPICS = (
     ("fraud-scores", 6, 92_000_000),
     ("audit-log", 1, 7_400_000),
 )
-HELD_UNDER = {
+THROTTLED_BY = {
     ("clickstream-ingest", "produce"): RULES[1][0],
     ("reporting", "fetch"): RULES[0][0],
     ("nightly-export", "fetch"): RULES[2][0],
@@ -350,7 +350,7 @@ class Simulation:
             self.broker.connection_rows, CLIENTS, strict=False
         ):
             kind = "produce" if produced > fetched else "fetch"
-            rule = HELD_UNDER.get((client_id, kind))
+            rule = THROTTLED_BY.get((client_id, kind))
             limits = self.broker.quota(rule) if rule else None
             if (
                 rule is None

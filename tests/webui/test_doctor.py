@@ -128,7 +128,7 @@ async def test_a_queue_that_fills_and_the_time_in_it() -> None:
     phases = (PhaseRow("Produce", "RequestQueueTimeMs", 9, 1.0, 51.0),)
     broker = FakeBroker(now=broker_metrics(queues=(queue,), phases=phases))
     assert (await check(broker, "queue", "Requests in the queue")).level is Level.URGENT
-    waiting = await check(broker, "queue", "Longest queue time")
+    waiting = await check(broker, "queue", "Queue time (p99)")
     assert (waiting.level, waiting.setting) == (Level.WATCH, "num.io.threads")
     assert waiting.says.startswith("Produce")
 
@@ -144,16 +144,16 @@ async def test_the_slowest_kind_of_request_is_named() -> None:
     nan = float("nan")
     rows = (("Fetch", 40.0), ("CreateTopics", 600.0), ("Metadata", nan))
     phases = tuple(PhaseRow(api, "LocalTimeMs", 1, 1.0, p99) for api, p99 in rows)
-    slow = await check(FakeBroker(now=broker_metrics(phases=phases)), "handlers", "Slowest handling")
+    slow = await check(FakeBroker(now=broker_metrics(phases=phases)), "handlers", "Handling time (p99)")
     assert (slow.value, slow.level) == (600.0, Level.URGENT) and slow.says.startswith("CreateTopics")
 
 
 async def test_fetches_may_wait_and_produces_may_not() -> None:
     fetches = (PhaseRow("Fetch", "RemoteTimeMs", 1, 1.0, 500.0),)
     broker = FakeBroker(now=broker_metrics(phases=fetches))
-    assert (await check(broker, "handlers", "Delayed produce requests")).value is None
+    assert (await check(broker, "handlers", "Delayed produce requests (p99)")).value is None
     broker.now = replace(broker.now, phases=(replace(fetches[0], api="Produce"),))
-    assert (await check(broker, "handlers", "Delayed produce requests")).level is Level.URGENT
+    assert (await check(broker, "handlers", "Delayed produce requests (p99)")).level is Level.URGENT
 
 
 async def test_the_diagnosis_comes_with_the_setting_and_its_command(

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from broker.control.views import ConnectionLimitRow, Flow, Overview, PhaseRow, SelectorRow, Views
+from broker.control.views import (
+    ConnectionLimitRow,
+    Flow,
+    Overview,
+    PhaseRow,
+    SelectorRow,
+    ThrottledRow,
+    Views,
+)
 from webui.doctor.checks import (
     Check,
     Level,
@@ -50,12 +58,16 @@ async def examine(views: Views, recent: RecentTotals, now_ms: int) -> list[Sympt
     async with aclosing(sliced(views.each_connection())) as slices:
         async for some in slices:
             states.update(row.mute_state for row in some)
+    longest: ThrottledRow | None = None
+    async with aclosing(sliced(views.each_throttled())) as throttled:
+        async for some_throttled in throttled:
+            longest = max((*some_throttled, *([longest] if longest else [])), key=_throttle_ms)
     overview = views.overview()
     limits, flow = views.connection_limits(), views.flow()
     growth = recent.growth(await totals_of(views), now_ms)
     io = (*_network_io(overview, states), *moving(flow))
     queue = (*_queueing(overview, states), *waiting(flow, growth))
-    handlers = (*_handling(overview, stores=not views.is_gateway), *handling(flow, growth))
+    handlers = (*_handling(overview, longest, stores=not views.is_gateway), *handling(flow, growth))
     upstream = views.upstream()
     connect = tuple(_connections(overview, limits, growth))
     last = (
@@ -185,7 +197,7 @@ def _network_io(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         page="/connections?shape=muted",
     )
     sending = _slowest(metrics.phases, "ResponseSendTimeMs")
-    yield _phase("Slowest response send", sending, 100, 1_000, "Clients read slowly.", None)
+    yield _phase("Response send time (p99)", sending, 100, 1_000, "Clients read slowly.", None)
     replies = sum(queue.depth for queue in metrics.queues if queue.name.startswith("responses"))
     yield Check(
         "Responses queued",
@@ -215,7 +227,7 @@ def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
             )
     waiting = _slowest(metrics.phases, "RequestQueueTimeMs")
     yield _phase(
-        "Longest queue time", waiting, 50, 500, "Too few handlers, or handlers are busy.", "num.io.threads"
+        "Queue time (p99)", waiting, 50, 500, "Too few handlers, or handlers are busy.", "num.io.threads"
     )
     used = share(metrics.memory_pool_used, metrics.memory_pool_size)
     yield Check(
@@ -252,7 +264,7 @@ def _queueing(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     )
 
 
-def _handling(overview: Overview, *, stores: bool) -> Iterable[Check]:
+def _handling(overview: Overview, longest: ThrottledRow | None, *, stores: bool) -> Iterable[Check]:
     metrics = overview.metrics
     idle = metrics.handler_idle
     level = idle_level(idle)
@@ -268,19 +280,31 @@ def _handling(overview: Overview, *, stores: bool) -> Iterable[Check]:
         page="/tasks",
     )
     local = _slowest(metrics.phases, "LocalTimeMs")
-    yield _phase("Slowest handling", local, 50, 500, "Check this kind of request.", None)
+    yield _phase("Handling time (p99)", local, 50, 500, "Check this kind of request.", None)
     if stores:
         remote = _slowest((row for row in metrics.phases if row.api == "Produce"), "RemoteTimeMs")
         yield _phase(
-            "Delayed produce requests",
+            "Delayed produce requests (p99)",
             remote,
             50,
             500,
             "They wait for a flush or for other replicas.",
             "flush.messages",
         )
+    yield _longest_throttle(longest)
     throttling = _slowest(metrics.phases, "ThrottleTimeMs")
-    yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota throttles these clients.", None)
+    yield _phase("Throttle time (p99)", throttling, 1_000, 10_000, "A quota throttles these clients.", None)
+
+
+def _longest_throttle(row: ThrottledRow | None) -> Check:
+    value = 0 if row is None else row.throttle_ms
+    if row is None:
+        says = "No connection is throttled."
+    else:
+        who = f"client id {row.client_id!r}" if row.client_id else f"address {row.address}"
+        says = f"A connection of {who} is throttled for as long; the page shows the rule."
+    level = above(value, 1_000, 10_000)
+    return Check("Longest throttle now", value, Unit.MS, level, says, page="/throttled")
 
 
 def _storage(overview: Overview) -> Iterable[Check]:
@@ -310,6 +334,10 @@ def _storage(overview: Overview) -> Iterable[Check]:
         "OFFSET_OUT_OF_RANGE; delete records up to the end of the gap to let consumers continue.",
         page="/topics",
     )
+
+
+def _throttle_ms(row: ThrottledRow) -> int:
+    return row.throttle_ms
 
 
 def _slowest(phases: Iterable[PhaseRow], phase: str) -> PhaseRow | None:

@@ -22,7 +22,7 @@ from webui.rest.routing import JSON
 from webui.rest.schema import Record, Text
 from webui.security import headers
 from webui.security.authenticator import LONGEST_SECRET, role_of
-from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of
+from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of, why_ended
 from webui.security.origin import is_cross_site, sends_fetch_site
 from webui.tables.json_output import encode
 
@@ -172,12 +172,16 @@ def _logout_view(console: Console) -> View:
 
 
 def _session_view(console: Console) -> View:
-    """Create the view that tells the login page whether a session exists. A page opened from another site's
-    link is requested without the cookie (SameSite=Strict).
+    """Create the view that tells a page whether a session exists, and why it ended. A page opened from
+    another site's link is requested without the cookie (SameSite=Strict).
     """
 
     async def view() -> ResponseReturnValue:
-        return Response(b"", status=204 if session_of(console, request_info_of(request)) else 401)
+        request_info = request_info_of(request)
+        if session_of(console, request_info) is not None:
+            return Response(b"", status=204)
+        ended = encode({"reason": why_ended(console, request_info)})
+        return Response(ended, status=401, content_type=JSON)
 
     return view
 

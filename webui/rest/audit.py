@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
-from webui.quotas import connected_clients, preview
+from webui.quota_preview import connected_clients, preview
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
-from webui.rest.client_quotas import ENTITY, REACH, reach_json
+from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import PROBLEM, Problem
+from webui.rest.reach import REACH, reach_json
 from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode

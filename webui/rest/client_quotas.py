@@ -14,20 +14,20 @@ from msgspec.structs import replace
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
+from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
     ALL_KEYS,
     ENTITY_TYPES,
     LIMIT_KEYS,
-    Reach,
-    connected_clients,
     json_of,
     order_of,
     pairs_of,
-    preview,
     shape_of,
     shell_command,
 )
+from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.problem import Problem, problem_schema
+from webui.rest.reach import REACH, reach_json
 from webui.rest.routing import (
     Call,
     Query,
@@ -59,15 +59,6 @@ from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
 from webui.tables.slices import collect
 
-LONGEST_NAME: Final = 1_024
-"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
-
-ENTITY: Final = Record(
-    {kind: Text(max_length=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
-    optional=frozenset(ENTITY_TYPES),
-    min_properties=1,
-)
-
 SHADOW_THROTTLES: Final = Record(
     {"times": COUNT, "throttle_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
 )
@@ -83,8 +74,9 @@ LIMIT: Final = Record(
         "changed_by": NAME,
         "upstream_node": UPSTREAM_NODE,
         "gateway": NAME,
+        "overridden_by": ENTITY,
     },
-    optional=frozenset({"shadow_throttles", "upstream_node", "gateway"}),
+    optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
 )
 
 QUOTA: Final = Record(
@@ -100,23 +92,6 @@ QUOTA: Final = Record(
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
 """`unlisted` limits that other gateways use are missing in the use of the rules."""
-
-REACH: Final = Record(
-    {
-        "key": Text(),
-        "clients": COUNT,
-        "over": COUNT,
-        "unmeasured": COUNT,
-        "new_bounds": Listing(Record({"bound": MAYBE, "clients": COUNT})),
-        "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
-        "shadow": Flag(),
-        "unlisted": COUNT,
-        "unheard": Listing(NAME),
-    }
-)
-"""`unlisted` connected clients are not evaluated: those beyond MAX_CLIENTS, and those that other gateways
-only count. `unheard` gateways have told nothing.
-"""
 
 RESULT_FIELDS: Final[dict[str, Schema]] = {
     "entity": ENTITY,
@@ -165,6 +140,8 @@ def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
     optional: dict[str, Any] = {} if node is None else {"upstream_node": node}
     if limit.gateway:
         optional["gateway"] = limit.gateway
+    if limit.overridden_by:
+        optional["overridden_by"] = json_of(limit.overridden_by)
     return (
         optional
         | ({} if shadow_throttles is None else {"shadow_throttles": shadow_throttles})
@@ -362,22 +339,6 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
         return {}
     reaches = await preview(views, entries, await connected_clients(views))
     return {"reach": [reach_json(reach) for reach in reaches]}
-
-
-def reach_json(reach: Reach) -> dict[str, Any]:
-    return {
-        "key": reach.key,
-        "clients": reach.clients,
-        "over": reach.over,
-        "unmeasured": reach.unmeasured,
-        "new_bounds": [{"bound": bound, "clients": count} for bound, count in reach.new_bounds.items()],
-        "outranked": [
-            {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
-        ],
-        "shadow": reach.shadow,
-        "unlisted": reach.unlisted,
-        "unheard": list(reach.unheard),
-    }
 
 
 ROUTES: Final = (

@@ -147,7 +147,9 @@ EDITED: Final = Record(
     {
         "current": ADDRESS,
         "command": Text(max_length=8192),
-        "reach": Record({"addresses": COUNT, "over": COUNT, "connections": COUNT}),
+        "reach": Record(
+            {"addresses": COUNT, "over": COUNT, "connections": COUNT, "from": MAYBE, "to": MAYBE}
+        ),
     }
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
@@ -222,8 +224,11 @@ async def _alter(call: Call, value: float | None) -> Reply:
 
 
 def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> dict[str, Any]:
-    """Return the recently seen addresses that the rule applies to, and those that exceed its new rate."""
+    """Return the recently seen addresses that the rule applies to, those that exceed its new rate, and the
+    rate that limits them before and after; None is no limit.
+    """
     default = next((row.limit for row in rows if row.address is None), None)
+    before = next((row.bound for row in rows if row.address == address), default)
     bound = value if value is not None or address is None else default
     governed = [
         row.all_uses
@@ -234,6 +239,8 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
         "addresses": len(governed),
         "over": sum(bound is not None and any(use.rate > bound for use in uses) for uses in governed),
         "connections": sum(use.connections for uses in governed for use in uses),
+        "from": before,
+        "to": bound,
     }
 
 

@@ -6,7 +6,7 @@ from broker.control.views import ClientUsage, ThrottledRow, Views
 from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
 from webui.quotas import LIMIT_KEYS
-from webui.rest.client_quotas import ENTITY
+from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
 from webui.rest.schema import (
@@ -179,6 +179,7 @@ OVERVIEW: Final = Record(
         "topics": COUNT,
         "partitions": COUNT,
         "quota_rules": COUNT,
+        "ip_quota_rules": COUNT,
         "metrics": METRICS,
         "upstream": UPSTREAM_SUMMARY,
         "gateways": ALL_GATEWAYS,

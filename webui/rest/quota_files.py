@@ -1,9 +1,9 @@
 """All client quotas as a file: /client-quotas:export and :import (weir quotas export, plan, apply).
 
 Export returns the format that import accepts, so the file can be kept under version control. Import with
-dry_run reports its changes without applying them. A file lists entities with all of their limits, so limits
-and shadow mode that it omits for a listed entity are removed; entities that it omits stay unchanged unless
-`prune` is set.
+dry_run reports its changes, and the clients that they reach, without applying them. A file lists entities
+with all of their limits, so limits and shadow mode that it omits for a listed entity are removed; entities
+that it omits stay unchanged unless `prune` is set.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +14,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
-from broker.control.views import QuotaRow
+from broker.control.views import QuotaRow, Views
+from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
-from webui.rest.client_quotas import ENTITY
+from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import Problem, problem_schema
+from webui.rest.reach import REACH, reach_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
 from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
@@ -164,7 +166,9 @@ _REFUSED: Final = Listing(
     max_items=MAX_ENTITIES,
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
-IMPORTED: Final = Record(_IMPORTED)
+IMPORTED: Final = Record({**_IMPORTED, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
+"""`reach` only with dry_run, and without a quota callback, whose decisions are unknown in advance."""
+
 REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 
@@ -198,6 +202,8 @@ async def import_quotas(call: Call) -> Reply:
         call.console.live.refresh()
         refused = await _refused(outcomes)
     answer = await _answer(changes, refused)
+    if call.query["dry_run"]:
+        answer |= await _reach(call.console.backend.views, entries)
     if len(refused) == len(outcomes):
         raise _problem(outcomes, answer)
     return Reply(answer, status=207 if refused else 200)
@@ -224,6 +230,15 @@ async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[s
         ),
         "refused": refused,
     }
+
+
+async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
+    """Return the connected clients that all entries together reach; empty if a quota callback decides."""
+    if views.quota_callback:
+        return {}
+    clients = [entry for entry in entries if entry.entity[0][0] != "ip"]
+    reaches = await preview(views, clients, await connected_clients(views)) if clients else []
+    return {"reach": [reach_json(reach) for reach in reaches]}
 
 
 def _problem(outcomes: Sequence[QuotaOutcome], answer: dict[str, Any]) -> Problem:

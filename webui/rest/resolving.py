@@ -12,10 +12,12 @@ from broker.control.views import ProbeRow, ResolvedLimit
 from broker.errors import ApiError
 from broker.principal import ANONYMOUS
 from webui.quotas import json_of
-from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, ENTITY, LONGEST_NAME, alteration_of, check_edits
+from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
+from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import (
+    COUNT,
     GATEWAY_USES,
     MAYBE,
     NAME,
@@ -41,6 +43,7 @@ _STATE: Final[Mapping[str, Schema]] = {
     "measured_by": Text(choices=("quota", "connections"), nullable=True),
     "shadow": Flag(),
     "wait_ms": Number(integer=True, minimum=0, nullable=True),
+    "first_wait_ms": COUNT,
     "nodes": NODE_USES,
     "gateways": GATEWAY_USES,
     "unlisted": Listing(NAME),
@@ -50,7 +53,7 @@ _STATE: Final[Mapping[str, Schema]] = {
         Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), max_items=8
     ),
 }
-_OPTIONAL: Final = frozenset({"matched", "callback", "nodes", "gateways", "unlisted"})
+_OPTIONAL: Final = frozenset({"first_wait_ms", "matched", "callback", "nodes", "gateways", "unlisted"})
 RESOLVED: Final = Record(
     {
         "user": _NAME,
@@ -126,6 +129,8 @@ def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
     if limit.decided is not None:
         tags = limit.decided.tags
         state["callback"] = {"class": callback, "answered": tags is not None, "tags": tags_json(tags or ())}
+    if limit.first_wait is not None:
+        state["first_wait_ms"] = limit.first_wait.wait_ms
     if limit.nodes:
         state["nodes"] = [node_use_json(use) for use in limit.nodes]
     if limit.gateways:
@@ -165,7 +170,8 @@ ROUTES: Final = (
         "POST",
         PATH,
         "resolveClientQuotasIf",
-        "Like GET, and each limit after the given edits (`if`). Changes nothing.",
+        "Like GET, and each limit after the given edits (`if`), with the first throttle that the edits would "
+        "cause. Changes nothing.",
         resolve_if,
         {200: ResponseSpec("The current result, and the result after the edits", RESOLVED)},
         body=QUESTION,

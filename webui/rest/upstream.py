@@ -13,7 +13,7 @@ from broker.control.rows.upstream import (
     UpstreamRow,
 )
 from broker.control.views import Views
-from webui.rest.client_quotas import ENTITY
+from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Call, Reply, ResponseSpec, Route, page_of, page_query, page_schema
 from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TIME, Flag, Listing, Maybe, Number, Record, Text

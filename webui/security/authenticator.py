@@ -17,6 +17,8 @@ from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
 
 LONGEST_SECRET: Final = 1_024
+EXPIRED: Final = "Your token has expired; an administrator can renew it."
+CHANGED: Final = "Your token was renewed, revoked or changed."
 
 
 class Authenticator:
@@ -140,11 +142,15 @@ class Authenticator:
         """Return the session of a cookie and note its use, or None."""
         session = self._sessions.find(cookie, self._now_ms())
         if session is not None and not self.knows(session.token):
-            self._sessions.close(cookie)
+            self._sessions.close(cookie, EXPIRED if session.token.has_expired(self._wall_ms()) else CHANGED)
             return None
         if session is not None:
             self._used_ms[session.token.name] = session.seen_at_ms
         return session
+
+    def why_ended(self, cookie: str) -> str:
+        """Return why the session of a cookie ended, as a sentence for its user; "" if that is not known."""
+        return self._sessions.reason(cookie)
 
     def sign_out(self, cookie: str) -> None:
         self._sessions.close(cookie)

@@ -105,7 +105,8 @@ def identity_of(console: Console, request_info: RequestInfo) -> Identity:
         return Identity(_bearer(console, request_info, secret), None, request_info.address)
     session = session_of(console, request_info)
     if session is None:
-        raise Problem(401, "Authentication required.", headers={"WWW-Authenticate": "Bearer"})
+        detail = why_ended(console, request_info) or "Authentication required."
+        raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
     if request_info.method not in SAFE_METHODS and not session.owns(
         request_info.headers.get("X-CSRF-Token", "")
     ):
@@ -139,6 +140,12 @@ def is_still_signed_in(console: Console, request_info: RequestInfo, identity: Id
 def session_of(console: Console, request_info: RequestInfo) -> Session | None:
     secret = request_info.cookies.get(cookie_name(console, request_info.scheme))
     return None if secret is None else console.authenticator.session(secret)
+
+
+def why_ended(console: Console, request_info: RequestInfo) -> str:
+    """Return why the browser's session ended; "" without a session or a known reason."""
+    secret = request_info.cookies.get(cookie_name(console, request_info.scheme))
+    return "" if secret is None else console.authenticator.why_ended(secret)
 
 
 def cookie_name(console: Console, scheme: str) -> str:

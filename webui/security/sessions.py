@@ -15,6 +15,13 @@ import msgspec
 from broker.control.views import TokenRow
 
 MAX_SESSIONS: Final = 1_024
+MAX_REASONS: Final = 1_024
+"""Sessions of which it is kept why they ended, so that their pages can say so."""
+
+IDLE: Final = "Your session was unused for too long."
+TOO_OLD: Final = "Your session has reached its maximum age."
+LOGGED_OUT: Final = "You were logged out in another browser."
+REPLACED: Final = "Your session was closed because of newer ones under the same token."
 
 
 class Session(msgspec.Struct):
@@ -34,13 +41,14 @@ class Sessions:
     since a browser that was left open would lock out its owner.
     """
 
-    __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_max_per_token")
+    __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_max_per_token", "_reasons")
 
     def __init__(self, idle_ms: int, max_ms: int, max_per_token: int = MAX_SESSIONS) -> None:
         self._idle_ms = idle_ms
         self._max_ms = max_ms
         self._max_per_token = max_per_token
         self._by_hash: dict[bytes, Session] = {}
+        self._reasons: dict[bytes, str] = {}
 
     def __len__(self) -> int:
         return len(self._by_hash)
@@ -66,7 +74,7 @@ class Sessions:
         if session is None:
             return None
         if self.has_ended(session, now_ms):
-            del self._by_hash[key]
+            self._end(key, IDLE if now_ms - session.seen_at_ms >= self._idle_ms else TOO_OLD)
             return None
         session.seen_at_ms = now_ms
         return session
@@ -74,16 +82,21 @@ class Sessions:
     def has_ended(self, session: Session, now_ms: int) -> bool:
         return now_ms - session.seen_at_ms >= self._idle_ms or now_ms - session.opened_at_ms >= self._max_ms
 
-    def close(self, secret: str) -> None:
-        self._by_hash.pop(_hashed(secret), None)
+    def close(self, secret: str, reason: str = "") -> None:
+        self._end(_hashed(secret), reason)
+
+    def reason(self, secret: str) -> str:
+        """Return why the session ended; "" if that is not known any more, or if it has not ended."""
+        return self._reasons.get(_hashed(secret), "")
 
     def close_all(self, token: str | None, now_ms: int) -> int:
         """End the sessions of the token of this name, or of all tokens (None), and return their number."""
         sessions = {key: each for key, each in self._by_hash.items() if not self.has_ended(each, now_ms)}
-        self._by_hash = {
-            key: each for key, each in sessions.items() if token is not None and each.token.name != token
-        }
-        return len(sessions) - len(self._by_hash)
+        self._by_hash = sessions
+        closed = [key for key, each in sessions.items() if token is None or each.token.name == token]
+        for key in closed:
+            self._end(key, LOGGED_OUT)
+        return len(closed)
 
     def _drop_ended(self, now_ms: int) -> None:
         self._by_hash = {
@@ -91,7 +104,14 @@ class Sessions:
         }
 
     def _drop_longest_idle(self, keys: Iterable[bytes]) -> None:
-        del self._by_hash[min(keys, key=lambda key: self._by_hash[key].seen_at_ms)]
+        self._end(min(keys, key=lambda key: self._by_hash[key].seen_at_ms), REPLACED)
+
+    def _end(self, key: bytes, reason: str) -> None:
+        if self._by_hash.pop(key, None) is None or not reason:
+            return
+        self._reasons[key] = reason
+        if len(self._reasons) > MAX_REASONS:
+            del self._reasons[next(iter(self._reasons))]
 
 
 def _hashed(secret: str) -> bytes:

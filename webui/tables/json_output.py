@@ -47,6 +47,7 @@ def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
         "topics": row.topics,
         "partitions": row.partitions,
         "quota_rules": row.quota_rules,
+        "ip_quota_rules": row.ip_quota_rules,
         "metrics": metrics_json(row.metrics),
         "upstream": None if row.upstream is None else named(row.upstream),
         "gateways": None if row.gateways is None else named(row.gateways),

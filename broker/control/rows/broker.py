@@ -74,7 +74,8 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """`quota_rules` counts entities with a limit. `upstream` is a gateway's; its topics are not counted.
+    """`quota_rules` counts entities of users and client ids with a limit, `ip_quota_rules`
+    those of addresses. `upstream` is a gateway's; its topics are not counted.
     `gateways` are the sums of all gateways that share limits, this one included; None if it shares none.
     `metrics` are its own.
     """
@@ -87,6 +88,7 @@ class Overview(msgspec.Struct, frozen=True):
     topics: int
     partitions: int
     quota_rules: int
+    ip_quota_rules: int
     metrics: BrokerMetrics
     upstream: UpstreamSummary | None = None
     gateways: GatewaySums | None = None

@@ -7,7 +7,8 @@ from broker.quotas.kinds import QuotaKind
 
 
 class ThrottledRow(msgspec.Struct, frozen=True):
-    """A connection that is muted now, and the reason.
+    """A connection that is muted now, and the reason; or an address whose new connections wait because it
+    exceeds its connection rate, without client id and principal.
 
     `entity` is the rule that matched; with a quota callback it is empty, and `tags` are the callback's
     result. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`

@@ -66,7 +66,8 @@ class ShadowUse(msgspec.Struct, frozen=True):
 
 class QuotaLimit(msgspec.Struct, frozen=True):
     """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
-    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`.
+    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`. `overridden_by` is the rule
+    that precedes this limit for every client, so that it applies to none.
     """
 
     key: str
@@ -78,6 +79,7 @@ class QuotaLimit(msgspec.Struct, frozen=True):
     shadow: ShadowUse | None = None
     upstream_node: int | None = None
     gateway: str = ""
+    overridden_by: EntityPairs | None = None
 
     @property
     def used(self) -> float | None:
@@ -132,6 +134,16 @@ class Decided(msgspec.Struct, frozen=True):
     observed: float | None
 
 
+class FirstWait(msgspec.Struct, frozen=True):
+    """The first throttle after a change, in ms: 0 if clients only wait for what they send from now on.
+    `gentler` is about the lowest limit with a short first throttle, `gentler_ms`; None if this one is short.
+    """
+
+    wait_ms: int
+    gentler: float | None = None
+    gentler_ms: int = 0
+
+
 class ResolvedLimit(msgspec.Struct, frozen=True):
     """The rule that applies to a client for one key, and the probes in order.
 
@@ -142,6 +154,9 @@ class ResolvedLimit(msgspec.Struct, frozen=True):
 
     If gateways share limits, `gateways` has the use at each of them. `observed` is the sum, or the highest of
     a limit that each gateway enforces alone. `unlisted` gateways may use it without telling.
+
+    `first_wait` is the first throttle of the client at this broker under a hypothetical rule that is
+    enforced; None if nothing changes for it.
     """
 
     key: str
@@ -156,6 +171,7 @@ class ResolvedLimit(msgspec.Struct, frozen=True):
     nodes: tuple[NodeUse, ...] = ()
     gateways: tuple[GatewayUse, ...] = ()
     unlisted: tuple[str, ...] = ()
+    first_wait: FirstWait | None = None
 
 
 class ClientUsage(msgspec.Struct, frozen=True):

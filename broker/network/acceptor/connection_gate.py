@@ -15,8 +15,9 @@ reports an excess, so it costs requests nothing; it never closes a connection of
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from heapq import heappop, heappush, nsmallest
+from operator import itemgetter
 from types import TracebackType
 from typing import Final, Self
 
@@ -162,12 +163,13 @@ class BlockedTime:
 
 
 class ThrottledSocket(msgspec.Struct, frozen=True):
-    """`sock` is accepted but not read. `bound` is the rate that its address has exceeded."""
+    """`sock` is accepted but not read for `throttle_ms`. `bound` is the rate that its address exceeded."""
 
     sock: socket.socket
     peer: tuple[str, int]
     end_ms: int
     bound: float
+    throttle_ms: int
 
 
 class ThrottledSockets:
@@ -181,6 +183,10 @@ class ThrottledSockets:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    def __iter__(self) -> Iterator[ThrottledSocket]:
+        """Iterate over the sockets, those whose wait ends last at the end."""
+        return (throttled for *_, throttled in sorted(self._heap, key=itemgetter(0, 1)))
 
     def add(self, throttled: ThrottledSocket, most: int) -> list[ThrottledSocket]:
         """Add a socket. Returns the earliest ones, removed so that at most `most` remain."""
@@ -352,6 +358,10 @@ class ListenerGate:
         self._quota = quota
         self._wake = trio.Event()
 
+    @property
+    def quotas(self) -> ConnectionQuotas:
+        return self._gate.quotas
+
     def of_another_port(self) -> "ListenerGate":
         """Return the gate of a further port of the same listener, with the same quotas."""
         return ListenerGate(self._gate, self._quota)
@@ -418,7 +428,7 @@ class ListenerGate:
                 self._gate.reject(self._quota, peer[0], PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
-                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
+                throttled = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound, throttle_ms)
                 for evicted in self.throttled_sockets.add(throttled, self._gate.max_throttled):
                     self._close(evicted, IP_RATE, evicted.bound)
                 self._wake.set()

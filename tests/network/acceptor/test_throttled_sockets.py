@@ -18,7 +18,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def throttled_until(end_ms: int, stack: ExitStack) -> ThrottledSocket:
-    return ThrottledSocket(stack.enter_context(socket.socket()), PEER, end_ms, bound=5)
+    return ThrottledSocket(stack.enter_context(socket.socket()), PEER, end_ms, bound=5, throttle_ms=100)
 
 
 def test_the_earliest_leaves_first_and_not_before_its_time(stack: ExitStack) -> None:

@@ -62,7 +62,7 @@ async def test_the_connection_is_held_although_its_answer_still_waits_for_its_tu
     await wait_all_tasks_blocked(0.02)
     assert in_hand(broker, greedy) == 2  # the third is not read
     assert len(broker.server.views.throttled()) == 1
-    # What is owed leaves while the connection is held.
+    # What is owed leaves while the connection is throttled.
     await maker.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     assert await correlation_ids(greedy, 2) == [1, 2]
     mock_clock.jump(0.999)

@@ -115,7 +115,16 @@ def watched(browser: Any, served: ServedConsole, **options: Any) -> Iterator[Wat
 
     page.on("console", hear)
     page.on("pageerror", lambda error: watched.troubles.append(str(error)))
-    page.on("dialog", lambda dialog: (watched.troubles.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def answer(dialog: Any) -> None:
+        # A test that goes to another page leaves what it typed.
+        if dialog.type == "beforeunload":
+            dialog.accept()
+            return
+        watched.troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    page.on("dialog", answer)
     try:
         yield watched
         assert watched.troubles == []

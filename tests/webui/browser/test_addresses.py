@@ -135,7 +135,7 @@ def test_both_versions_are_shown_after_a_concurrent_edit(
     conflict = addresses.locator(".conflict")
     for words in ("bob changed this limit in the meantime", "99/s", "7/s"):
         expect(conflict).to_contain_text(words)
-    addresses.get_by_role("button", name="Overwrite with mine").click()
+    addresses.get_by_role("button", name="Overwrite").click()
     expect(row(addresses, "10.0.0.7")).to_contain_text("7/s")
     assert broker.rows[ONE].value(IP_KEY) == 7
 

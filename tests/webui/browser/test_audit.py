@@ -119,3 +119,15 @@ def test_an_undo_needs_what_the_change_needs(
         for number in (1, 2):
             button = opened.get_by_label(f"Undo change {number}")
             assert (button.get_attribute("aria-disabled") == "true") == (number in refused)
+
+
+def test_the_changes_of_one_action_say_once_who_made_them(
+    audit: Any, expect: Any, broker: FakeBroker
+) -> None:
+    broker.trail += [change(4, ANN, batch=4), change(5, ANN, batch=4, key="consumer_byte_rate")]
+    broker.version += 1
+    rows = audit.locator("tbody tr")
+    expect(rows).to_have_count(5)
+    expect(rows.first.locator("time")).to_be_visible()
+    expect(rows.nth(1).locator("time")).to_be_hidden()
+    expect(rows.nth(2).locator("time")).to_be_visible()

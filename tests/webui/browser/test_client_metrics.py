@@ -121,7 +121,7 @@ def test_both_versions_are_shown_after_a_concurrent_edit(
     expect(conflict.locator("tr", has_text="Interval").locator("td")).to_have_text(["1 min", "30 s"])
     assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.theirs."
     expect(telemetry.get_by_label("Metrics", exact=True)).to_have_value("org.mine.")
-    conflict.get_by_role("button", name="Overwrite with mine").click()
+    conflict.get_by_role("button", name="Overwrite").click()
     expect(telemetry.locator(".editor")).to_have_count(0)
     assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.mine."
 

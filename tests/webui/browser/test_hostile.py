@@ -27,6 +27,16 @@ NAMES = (
     "tab\tnewline\nnul\0end",
     "x" * 249,
 )
+WRITTEN_OUT = {
+    "\0": "U+0000",
+    "\t": "U+0009",
+    "\n": "U+000A",
+    "\u0085": "U+0085",
+    "\u2028": "U+2028",
+    "\u2029": "U+2029",
+    "\u202e": "U+202E",
+    "\u2066": "U+2066",
+}
 WATCH = (
     "window.refused = []; document.addEventListener('securitypolicyviolation', "
     "event => refused.push(event.violatedDirective));"
@@ -56,11 +66,11 @@ def shown(page: Any, selector: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/throttled", "/quotas"])
-def test_names_are_shown_verbatim_and_run_nothing(hostile: Watched, expect: Any, path: str) -> None:
+def test_names_are_shown_as_text_and_run_nothing(hostile: Watched, expect: Any, path: str) -> None:
     opened = hostile.go(path)
     expect(opened.locator("tbody tr")).to_have_count(len(NAMES))
     texts = shown(opened, "tbody .name")
-    assert set(NAMES) <= set(texts)
+    assert {name.translate(str.maketrans(WRITTEN_OUT)) for name in NAMES} <= set(texts)
     assert opened.evaluate("refused") == []
     assert opened.locator("tbody img, tbody script").count() == 0
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
@@ -76,3 +77,13 @@ def test_a_group_opens_to_its_members_and_how_far_they_are(busy: Watched, expect
     offsets = opened.get_by_role("region", name="Offsets").locator("tbody tr")
     expect(offsets.first).to_contain_text("40")
     expect(offsets.first).to_contain_text("app")
+
+
+def test_a_members_address_is_shown_without_kafkas_slash(
+    busy: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    readers = group("readers", "app")
+    broker.group_rows = [replace(readers, members=(replace(readers.members[0], address="/10.0.0.8"),))]
+    opened = busy.go("/groups")
+    opened.get_by_role("button", name="readers").click()
+    expect(opened.get_by_role("region", name="Members").locator("td").nth(1)).to_have_text("10.0.0.8")

@@ -71,9 +71,7 @@ def test_a_preview_counts_the_clients_of_all_gateways(quotas: Any, expect: Any, 
     field(quotas, "Produce").fill("500 kB")
     reach = quotas.locator(".reach")
     expect(reach).to_contain_text("3 connected clients match this rule")
-    expect(reach).to_contain_text(
-        "Up to 1\u202f200 more clients may match: a preview counts 2\u202f000, and of each"
-    )
+    expect(reach).to_contain_text("Counts the first 4 of 1\u202f204 connected clients; of each other gateway")
     expect(reach).to_contain_text("Not included: gateway 3-c, which has told nothing yet.")
 
 
@@ -102,7 +100,7 @@ NOISY = "Below 1 MB/s the limit is less accurate"
         ("Produce", "1000001", False),
         ("Fetch", "999.9 kB", True),
         ("Fetch", "1 MB", False),
-        ("Topic changes", "5", False),
+        ("Controller mutations", "5", False),
         ("Request time", "50", False),
     ],
 )
@@ -196,7 +194,7 @@ def test_an_edit_against_a_changed_rule_shows_both_versions(
     for words in ("somebody changed this rule in the meantime", "3 MB/s", "2 MB/s"):
         expect(conflict).to_contain_text(words)
     assert broker.rows[APP].value(PRODUCE) == 3e6
-    conflict.get_by_role("button", name="Overwrite with mine").click()
+    conflict.get_by_role("button", name="Overwrite").click()
     expect(quotas.locator(".toast")).to_contain_text("Saved")
     assert broker.rows[APP].value(PRODUCE) == 2e6
 
@@ -209,7 +207,7 @@ def test_a_rule_that_is_there_already_is_not_overwritten_by_adding(
     field(quotas, "Produce").fill("7 MB")
     conflict = quotas.locator(".conflict")
     expect(conflict).to_contain_text("A rule for this entity exists already.")
-    conflict.get_by_role("button", name="Start from the current version").click()
+    conflict.get_by_role("button", name="Use current").click()
     expect(field(quotas, "Produce")).to_have_value("1 MiB")
     assert broker.rows[APP].value(PRODUCE) == 1_048_576
 
@@ -263,20 +261,20 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     quotas: Any, expect: Any, broker: FakeBroker
 ) -> None:
     quotas.get_by_label("Edit client id app").click()
-    quotas.get_by_label("Only measure").check()
+    quotas.get_by_label("Shadow (not enforced)").check()
     field(quotas, "Produce").fill("500 kB")
     expect(quotas.locator(".reach")).to_contain_text("and would only be counted as throttled")
     expect(quotas.locator(".copyable pre")).to_contain_text("&& weir quotas set --client-id app --shadow")
     quotas.get_by_role("button", name="Save limits").click()
     expect(quotas.locator("form.editor")).to_have_count(0)
     row = quotas.locator("#table tbody tr")
-    expect(row).to_contain_text("only measured")
+    expect(row).to_contain_text("Shadow (not enforced)")
     assert broker.rows[APP].shadow
     broker.shadow_use[APP, PRODUCE] = ShadowUse(APP, PRODUCE, 37, 12_400, broker.now_ms)
     broker.version += 1
-    expect(row).to_contain_text("would throttle 37 ×, 12.4 s")
+    expect(row).to_contain_text("Would have throttled 37 requests, 12.4 s")
     quotas.get_by_role("button", name="Undo").click()
-    expect(row).not_to_contain_text("only measured")
+    expect(row).not_to_contain_text("Shadow (not enforced)")
     assert not broker.rows[APP].shadow and broker.rows[APP].value(PRODUCE) == 1_048_576
 
 
@@ -286,7 +284,7 @@ def test_a_rule_goes_into_shadow_by_itself_and_out_of_it(
     for shadow in (True, False):
         quotas.get_by_label("Edit client id app").click()
         expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
-        quotas.get_by_label("Only measure").set_checked(shadow)
+        quotas.get_by_label("Shadow (not enforced)").set_checked(shadow)
         expect(quotas.locator(".reach")).to_contain_text("2 connected clients match this rule")
         quotas.get_by_role("button", name="Save limits").click()
         expect(quotas.locator(".editor")).to_have_count(0)

@@ -40,6 +40,9 @@ def test_typed_limits_are_kept_and_can_be_saved_after_signing_in(
     typing: Any, expect: Any, broker: FakeBroker
 ) -> None:
     expect(typing.locator("#live")).to_have_text("Logged out")
+    expect(typing.get_by_role("dialog")).to_contain_text(
+        "Your token was renewed, revoked or changed. Your input is kept and was not sent."
+    )
     allow_again(broker)
     typing.get_by_label("Token").fill("editor-token")
     typing.keyboard.press("Enter")

@@ -186,7 +186,8 @@ async def test_many_validations_are_told_the_affected_clients_together(
     answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries})
     assert answer.status_code == 207
     [reach] = RESULTS.check(await answer.get_json())["reach"]
-    assert (reach["clients"], reach["new_bounds"]) == (10, [{"bound": None, "clients": 10}])
+    assert (reach["clients"], reach["moved"]) == (10, 10)
+    assert {move["to"]["bound"] for move in reach["moves"]} == {None}
     assert len(broker.rows) == 10
     answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries[:1]})
     assert "reach" not in await answer.get_json()

@@ -7,6 +7,7 @@ import pytest
 from broker.control.commands import EntityPairs
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection
 from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT
 
 QUOTAS = "/api/v1/client-quotas"
@@ -191,3 +192,19 @@ async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) ->
     answer = await http.ask("POST", f"{QUOTAS}:import", body=document, token="viewer-token")
     assert answer.status_code == 403
     assert BOB not in stocked.rows
+
+
+async def test_a_dry_run_says_whom_the_file_takes_from_which_rule(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.connection_rows = [connection("app", "bob")]
+    body = {"quotas": [entry((("user", None),), **{PRODUCE: 70})]}
+    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run=true", body=body)
+    [reach] = IMPORTED.check(await answer.get_json())["reach"]
+    [move] = reach["moves"]
+    assert move["from"] == {"entity": {"client-id": None}, "bound": 50}
+    assert move["to"] == {"entity": {"user": None}, "bound": 70}
+    assert reach["emptied"] == [{"entity": {"client-id": None}, "bound": 50}]
+    stocked.callback = "my.Callback"
+    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run=true", body=body)
+    assert "reach" not in IMPORTED.check(await answer.get_json())

@@ -64,7 +64,7 @@ def test_more_wrong_tokens_than_are_remembered_count_again() -> None:
     assert backoff.wait_ms(HERE, 1) == LONGEST_WAIT_MS
 
 
-def test_another_address_is_not_held() -> None:
+def test_another_address_is_not_delayed() -> None:
     assert guesses(20).wait_ms("10.0.0.8", 0) == 0
 
 

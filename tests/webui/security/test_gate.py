@@ -9,7 +9,7 @@ from tests.webui.fake_access import ADMIN, VIEWER
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.rest.problem import Problem
-from webui.security.authenticator import LONGEST_SECRET
+from webui.security.authenticator import EXPIRED, LONGEST_SECRET
 from webui.security.gate import (
     RequestInfo,
     check_body,
@@ -18,6 +18,7 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
     session_of,
+    why_ended,
 )
 
 HERE = "10.0.0.7"
@@ -193,6 +194,7 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
     clock.ms += 1
     assert not is_still_signed_in(console, attempt, streaming)
     assert session_of(console, request_info(cookies=cookies)) is None
+    assert why_ended(console, request_info(cookies=cookies)) == EXPIRED
     # An ended session stays ended if the clock is set back.
     broker.now_ms -= 1
     assert session_of(console, request_info(cookies=cookies)) is None

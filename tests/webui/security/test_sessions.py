@@ -3,7 +3,15 @@
 import pytest
 
 from tests.webui.fake_access import ADMIN, VIEWER
-from webui.security.sessions import MAX_SESSIONS, Sessions
+from webui.security.sessions import (
+    IDLE,
+    LOGGED_OUT,
+    MAX_REASONS,
+    MAX_SESSIONS,
+    REPLACED,
+    TOO_OLD,
+    Sessions,
+)
 
 IDLE_MS, MAX_MS = 1_000, 5_000
 
@@ -104,3 +112,40 @@ def test_ended_ones_are_evicted_first(sessions: Sessions) -> None:
         sessions.open(ADMIN, 0)[0]
     sessions.open(ADMIN, IDLE_MS)[0]
     assert len(sessions) == 1
+
+
+def test_it_is_known_why_a_session_ended(sessions: Sessions) -> None:
+    idle, old, all_out, own = (sessions.open(token, 0)[0] for token in (ADMIN, ADMIN, ADMIN, VIEWER))
+    assert sessions.reason(idle) == "" == sessions.reason("unknown")
+    for now_ms in range(0, MAX_MS, IDLE_MS - 1):
+        sessions.find(old, now_ms)
+        sessions.find(all_out, now_ms)
+    assert sessions.find(idle, IDLE_MS) is None and sessions.reason(idle) == IDLE
+    assert sessions.find(old, MAX_MS) is None and sessions.reason(old) == TOO_OLD
+    recent = sessions.open(VIEWER, MAX_MS)[0]
+    sessions.close_all(VIEWER.name, MAX_MS)
+    assert sessions.reason(recent) == LOGGED_OUT
+    closed = sessions.open(VIEWER, MAX_MS)[0]
+    sessions.close(closed)
+    assert sessions.reason(closed) == "" == sessions.reason(own)
+
+
+def test_the_longest_idle_session_of_a_token_is_told_to_be_replaced() -> None:
+    sessions = Sessions(IDLE_MS, MAX_MS, max_per_token=1)
+    first = sessions.open(ADMIN, 0)[0]
+    sessions.open(ADMIN, 1)
+    assert sessions.reason(first) == REPLACED
+
+
+def test_reasons_are_kept_for_so_many_sessions(sessions: Sessions) -> None:
+    ended = [sessions.open(ADMIN, 0)[0] for _ in range(MAX_REASONS)]
+    for secret in ended:
+        sessions.close(secret, IDLE)
+    assert sessions.reason(ended[0]) == IDLE
+    one_more = sessions.open(ADMIN, 0)[0]
+    sessions.close(one_more, IDLE)
+    assert (sessions.reason(ended[0]), sessions.reason(ended[1]), sessions.reason(one_more)) == (
+        "",
+        IDLE,
+        IDLE,
+    )

@@ -8,6 +8,7 @@ import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { expiryText, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
 import { ago, count as counted } from "./units.js";
+import { guardForm } from "./unsaved.js";
 
 const ROLES = ["viewer", "editor", "admin"];
 const SOON_MS = 7 * 86400_000;
@@ -146,14 +147,16 @@ function add() {
     setText(trouble, text);
     name.focus();
   };
-  replace(adding, h("div.card.panel", h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && leave() },
+  const form = h("form.editor", { novalidate: true, onsubmit: submit },
     h("h2", "New token"),
     h("div.new-fields",
       h("div.field", h("label", { for: "new-name" }, "Name", h("span.quiet", " of the user or program")), name, trouble),
       h("div.field", h("label", { for: "new-role" }, "Role"), role),
       field),
     proof.field, unproven,
-    h("div.buttons", h("button.primary", { type: "submit" }, "Create token"), h("button", { type: "button", onclick: leave }, "Cancel")))));
+    h("div.buttons", h("button.primary", { type: "submit" }, "Create token"), h("button", { type: "button", onclick: leave }, "Cancel")));
+  replace(adding, h("div.card.panel", form));
+  guardForm(form, leave);
   name.focus();
 }
 

@@ -1,9 +1,11 @@
 // The editor of one address's limit: the rate, the addresses that it affects, and the equivalent command.
 
 import { put, remove } from "./api.js";
-import { copyable, h, replace, setText } from "./dom.js";
+import { Consequences } from "./consequences.js";
+import { h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
 import { count, digits, group } from "./units.js";
+import { escape, guard, release } from "./unsaved.js";
 
 const KEY = "connection_creation_rate";
 export const DEFAULT = "<default>";
@@ -27,21 +29,21 @@ export class AddressEditor {
     this.rate = h("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", placeholder: "no limit", "aria-describedby": `${id}-note` });
     this.rate.value = removing ? "" : (this.before ?? "");
     this.note = h("span.note", { id: `${id}-note` });
-    this.reach = h("div.reach", { "aria-live": "polite" });
-    this.command = h("div");
+    this.effect = new Consequences(() => this.changed());
     this.trouble = h("div.field-error", { role: "alert" });
     this.save = h("button.primary", { type: "submit" }, "Save limit");
     this.buttons = h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel"));
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
       h("h2", row ? ["Limit of ", h("span.chip", h("span", "address"), h("span.mono", addressText(row.address)))] : "Limit an address"),
       h("div.two-fields", row ? null : this.entityFields(),
         h("div.field", h("label", { for: id }, "New connections", h("span.quiet", " per second")), this.rate, this.note)),
-      h("div.consequences", this.reach, this.command),
+      this.effect.element,
       this.trouble,
       this.buttons);
     this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
+    guard(this);
   }
 
   entityFields() {
@@ -58,12 +60,6 @@ export class AddressEditor {
   close() {
     this.request?.abort();
     this.closed = true;
-  }
-
-  key(event) {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    this.onclose();
   }
 
   address() {
@@ -90,10 +86,12 @@ export class AddressEditor {
     this.save.disabled = !ready;
     this.buttons.hidden = false;
     replace(this.trouble);
-    if (ready) return void this.previewSoon();
     this.request?.abort();
-    replace(this.reach, bad ? null : h("p.quiet", this.address() === "" ? "Enter an address." : this.row ? "No changes yet." : "Enter a limit."));
-    replace(this.command);
+    if (ready) {
+      this.effect.wait();
+      return void this.previewSoon();
+    }
+    this.effect.hint(bad ? "" : this.address() === "" ? "Enter an address." : this.row ? "No changes yet." : "Enter a limit.");
   }
 
   edit(validate) {
@@ -109,8 +107,7 @@ export class AddressEditor {
     this.request = new AbortController();
     try {
       const { reach, command } = await this.edit(true);
-      replace(this.reach, reachText(reach, this.value()));
-      replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-configs.sh command"));
+      this.effect.show(reachText(reach, this.value(), this.before !== null || this.address() === DEFAULT), command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -137,7 +134,7 @@ export class AddressEditor {
     const { current } = problem.document ?? {};
     if (problem.status === 412 && current) this.conflict(current);
     else setText(this.trouble, problem.message);
-    replace(this.reach);
+    this.effect.refused(problem);
   }
 
   /** A concurrent change: shows both versions and lets the user choose. */
@@ -150,12 +147,17 @@ export class AddressEditor {
       this.save.disabled = false;
       this.element.requestSubmit();
     };
+    const keep = () => {
+      release(this);
+      if (now === null) this.onclose();
+      else this.onedit(current);
+    };
     this.buttons.hidden = true;
     replace(this.trouble, h("div.conflict", h("p", text),
       h("table", h("tbody", h("tr", h("th", { scope: "row" }, "Now"), h("td", limitText(now))), h("tr", h("th", { scope: "row" }, "Yours"), h("td", limitText(this.value()))))),
       h("div.buttons",
-        h("button", { type: "button", onclick: () => (now === null ? this.onclose() : this.onedit(current)) }, now === null ? "Keep it removed" : "Start from the current version"),
-        h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
+        h("button", { type: "button", onclick: keep }, now === null ? "Keep it removed" : "Use current"),
+        h("button", { type: "button", onclick: overwrite }, "Overwrite"))));
   }
 }
 
@@ -163,7 +165,11 @@ export function limitText(value) {
   return value === null ? "no limit" : `${digits(value)}/s`;
 }
 
-function reachText({ addresses, over, connections }, value) {
+function reachText(reach, value, isOwn) {
+  return [sentence(reach, value), h("p.moves", "From ", h("b", limitText(reach.from)), reach.from !== null && !isOwn ? " of every other address" : "", " to ", h("b", limitText(reach.to)), value === null && reach.to !== null ? " of every other address" : "")];
+}
+
+function sentence({ addresses, over, connections }, value) {
   if (addresses === 0) return h("p", "No address seen in the last hour matches this limit.");
   const who = `${count(addresses, "address").replace(/addresss$/, "addresses")} seen in the last hour, with ${count(connections, "open connection")}, ${addresses === 1 ? "matches" : "match"} this limit`;
   if (over > 0) return h("p", `${who}; `, h("strong.warn", `${group(over)} ${over === 1 ? "connects" : "connect"} faster now and would be throttled`), ".");

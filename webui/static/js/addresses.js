@@ -5,6 +5,7 @@ import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once, Table } from "./table.js";
 import { ago, digits, group, missingText } from "./units.js";
+import { mayDiscard } from "./unsaved.js";
 
 const KEY = "connection_creation_rate";
 const RULES = {
@@ -131,7 +132,8 @@ function actionsCell(row, td) {
   });
 }
 
-function edit(row, removing = false) {
+async function edit(row, removing = false) {
+  if (!(await mayDiscard(open?.panel))) return;
   closeAll();
   const close = () => {
     closeAll();
@@ -143,7 +145,8 @@ function edit(row, removing = false) {
   panel.focus();
 }
 
-function add() {
+async function add() {
+  if (!(await mayDiscard(open?.panel))) return;
   closeAll();
   const close = () => {
     closeAll();

@@ -128,6 +128,8 @@ function show() {
   table.showSort("when", url.values.order);
   setText(document.getElementById("older"), isRising() ? "Newer changes" : "Older changes");
   table.show(changes, (key) => (open?.key === key ? open.element : null));
+  // The changes of one action stand together: only the first tells when and by whom.
+  changes.forEach(({ id, batch }, index) => table.rows.get(String(id)).classList.toggle("joined", index > 0 && batch === changes[index - 1].batch && open?.key !== String(changes[index - 1].id)));
   const shown = changes.length ? table.element : [filter, kind, origin].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;

@@ -7,7 +7,7 @@ import { digits, KEYS, rate } from "./units.js";
 export const KINDS = {
   "client-quota": "Quotas",
   "broker-config": "Broker settings",
-  "topic-config": "Topic settings",
+  "topic-config": "Topic configs",
   topic: "Topics",
   "client-metrics": "Client metrics",
   "admin-token": "Access tokens",
@@ -62,7 +62,7 @@ export function values({ key, kind, old, new: now }) {
 export function valueText(kind, key, value) {
   if (value === null) return null;
   if (kind !== "client-quota") return value === "" ? "empty" : value;
-  if (key === "shadow") return "measured only";
+  if (key === "shadow") return "shadow (not enforced)";
   if (key in KEYS) return rate(key, Number(value));
   return `${digits(Number(value))}/s`;
 }

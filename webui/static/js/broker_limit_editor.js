@@ -2,8 +2,10 @@
 
 import { patch } from "./api.js";
 import { effect, read, sent, stateOf, formatValue, write } from "./broker_limits.js";
-import { copyable, h, replace, setText } from "./dom.js";
+import { Consequences } from "./consequences.js";
+import { h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
+import { escape, guard } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
 const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1000", names: "none" };
@@ -22,18 +24,18 @@ export class BrokerLimitEditor {
     const id = `broker-limit-${(serial += 1)}`;
     this.input = this.field(id);
     this.note = h("span.note", { id: `${id}-note` });
-    this.reach = h("div.reach", { "aria-live": "polite" });
-    this.command = h("div");
+    this.effect = new Consequences(() => this.changed());
     this.trouble = h("div.field-error", { role: "alert" });
     this.save = h("button.primary", { type: "submit" }, "Save");
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
       h("div.field", h("label", { for: id }, setting.label, h("span.quiet", ` ${setting.about ?? ""}`)), this.input, this.note),
-      h("div.consequences", this.reach, this.command),
+      this.effect.element,
       this.trouble,
       h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
     this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
+    guard(this);
   }
 
   field(id) {
@@ -57,12 +59,6 @@ export class BrokerLimitEditor {
     this.closed = true;
   }
 
-  key(event) {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    this.onclose();
-  }
-
   changed() {
     const { kind } = this.setting;
     const { value, error } = read(kind, this.input.value);
@@ -74,9 +70,11 @@ export class BrokerLimitEditor {
     this.save.disabled = !ready;
     replace(this.trouble);
     this.request?.abort();
-    if (ready) return void this.previewSoon();
-    replace(this.reach, bad ? null : h("p.quiet", "No changes yet."));
-    replace(this.command);
+    if (ready) {
+      this.effect.wait();
+      return void this.previewSoon();
+    }
+    this.effect.hint(bad ? "" : "No changes yet.");
   }
 
   /** Asks the broker to validate the change. */
@@ -87,8 +85,7 @@ export class BrokerLimitEditor {
     try {
       await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.request.signal);
       const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
-      replace(this.reach, h("p", twice ? h("strong.warn", sentence) : sentence));
-      replace(this.command, h("p.field-label", "Equivalent command"), copyable(commandOf(this.answer.command, this.setting, value), "kafka-configs.sh command"));
+      this.effect.show(h("p", twice ? h("strong.warn", sentence) : sentence), commandOf(this.answer.command, this.setting, value));
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -128,8 +125,7 @@ export class BrokerLimitEditor {
 
   refused(problem) {
     setText(this.trouble, problem.status === 412 ? "The broker’s settings changed in the meantime; check them and save again." : problem.message);
-    replace(this.reach);
-    replace(this.command);
+    this.effect.refused(problem);
   }
 }
 

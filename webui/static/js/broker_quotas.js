@@ -7,6 +7,7 @@ import { failed, h, icon, needs, replace, setText, skeleton } from "./dom.js";
 import { startLive } from "./shell.js";
 import { once } from "./table.js";
 import { count, group, milliseconds } from "./units.js";
+import { mayDiscard } from "./unsaved.js";
 
 const box = document.getElementById("limits");
 const verdict = document.getElementById("verdict");
@@ -81,7 +82,8 @@ function gauge(observed, limit, shown, when, more = null) {
   return h("div.gauge", head, used === null ? null : h("span.bar", { data: { level } }, bar), more && h("span.quiet.small", more));
 }
 
-function toggle(key) {
+async function toggle(key) {
+  if (!(await mayDiscard(open?.editor))) return;
   const same = open?.key === key;
   shut();
   if (same) return;

@@ -7,6 +7,7 @@ const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
 // Samples arrive at an even step; more than this many missing samples in a row make a gap.
 const MISSING_STEPS = 2.5;
 const ROOM_FOR_TIME = 62;
+const DAY_MS = 86_400_000;
 
 let charts = 0;
 
@@ -65,9 +66,18 @@ export class LineChart {
    */
   show(data, seconds, until = null) {
     this.data = data;
-    this.seconds = seconds;
+    this.seconds = until === null ? seconds : this.span(seconds, until);
     this.until = until;
     this.draw();
+  }
+
+  /** At most `seconds` back from `until`, and not before the first day with a value: a first day fills the chart. */
+  span(seconds, until) {
+    const { at_ms: times } = this.data;
+    const first = times.find((_, index) => this.series.some(({ key }) => this.data[key][index] !== null));
+    if (first === undefined) return seconds;
+    const day = Math.floor(first / DAY_MS) * DAY_MS;
+    return Math.min(seconds, Math.max((until - day) / 1000, 1));
   }
 
   draw() {

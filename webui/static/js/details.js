@@ -1,6 +1,6 @@
 // Details below a row of a listing: one at a time, loaded when opened and reloaded while open.
 
-import { h, replace } from "./dom.js";
+import { h, refresh, replace } from "./dom.js";
 
 const AGAIN_MS = 2000;
 
@@ -47,7 +47,7 @@ export class Details {
     open.at = performance.now();
     try {
       const answer = await this.load(open.row);
-      if (this.open === open) replace(open.body, this.draw(answer, open.row));
+      if (this.open === open) refresh(open.body, this.draw(answer, open.row));
     } catch (problem) {
       replace(open.body, h("p.field-error", { role: "alert" }, problem.message));
     }

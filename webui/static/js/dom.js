@@ -1,6 +1,8 @@
 // Builds DOM elements. Text is only ever inserted as text: nothing uses innerHTML, and the
 // Content-Security-Policy (trusted-types 'none') forbids it.
 
+import { visibleParts } from "./names.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** h("td.num", {title: "x"}, "text", child, null) */
@@ -35,14 +37,55 @@ function setAll(element, properties) {
   }
 }
 
+// An element of class `name` shows a name that somebody else chose.
 function append(element, part) {
   if (Array.isArray(part)) part.forEach((one) => append(element, one));
+  else if (typeof part === "string" && element.classList?.contains("name")) appendName(element, part);
   else if (part !== null && part !== undefined && part !== false) element.append(part);
+}
+
+function appendName(element, name) {
+  for (const { text, hidden } of visibleParts(name)) {
+    element.append(hidden ? h("span.unseen", { title: hidden }, text) : text);
+  }
 }
 
 export function replace(element, ...children) {
   element.replaceChildren();
   append(element, children);
+}
+
+/** Like `exchange`, for live updates: keeps equal content as it is. */
+export function refresh(element, ...children) {
+  const next = element.cloneNode(false);
+  append(next, children);
+  if (!next.isEqualNode(element)) swap(element, next);
+}
+
+/** Like `replace`, and keeps the focus and what was scrolled. */
+export function exchange(element, ...children) {
+  const next = element.cloneNode(false);
+  append(next, children);
+  swap(element, next);
+}
+
+function swap(element, next) {
+  const focused = element.contains(document.activeElement) ? pathTo(element, document.activeElement) : null;
+  const scrolled = [...element.querySelectorAll(".scroller")].map((each) => [pathTo(element, each), each.scrollLeft, each.scrollTop]);
+  element.replaceChildren(...next.childNodes);
+  for (const [path, left, top] of scrolled) at(element, path)?.scrollTo(left, top);
+  if (focused?.length) at(element, focused)?.focus({ preventScroll: true });
+}
+
+/** The position of a descendant, as the index of each step. */
+function pathTo(element, inner) {
+  const path = [];
+  for (let here = inner; here !== element; here = here.parentNode) path.unshift([...here.parentNode.children].indexOf(here));
+  return path;
+}
+
+function at(element, path) {
+  return path.reduce((here, index) => here?.children[index], element);
 }
 
 /** Writes only changed text, so that an update does not disturb a selection or a screen reader. */
@@ -96,8 +139,10 @@ export function empty(iconName, title, text, action = null) {
   return h("div.state", icon(iconName), h("h2", title), h("p", text), action);
 }
 
+/** `retry` also runs when the broker responds again. */
 export function failed(problem, retry) {
   const again = h("button", { type: "button", onclick: retry }, "Try again");
+  document.addEventListener("recovered", () => again.isConnected && retry(), { once: true });
   return h("div.state", { role: "alert" }, h("h2", "Loading failed"), h("p", problem.message), again);
 }
 

@@ -18,8 +18,9 @@ function chip(kind, name) {
   return h("span.chip", { title }, h("span", KINDS[kind]), shown);
 }
 
-/** A link to the rule on the quotas page. */
+/** A link to the rule on its page. */
 export function ruleLink(entity) {
+  if ("ip" in entity) return h("a.rule", { href: `/ip-quotas?${new URLSearchParams({ q: entity.ip ?? "" })}` }, entityChips(entity));
   const rule = JSON.stringify(entity);
   return h("a.rule", { href: `/quotas?${new URLSearchParams({ rule })}` }, entityChips(entity));
 }

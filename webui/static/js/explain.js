@@ -1,7 +1,7 @@
 // Explain: the rule that applies to a client, and the effect of another rule.
 
 import { get, post } from "./api.js";
-import { empty, failed, h, replace } from "./dom.js";
+import { empty, failed, h, refresh, replace } from "./dom.js";
 import { probeTable, verdicts } from "./explain_answer.js";
 import { WhatIf } from "./what_if.js";
 import { onKeys, startLive, UrlState } from "./shell.js";
@@ -62,11 +62,11 @@ function show(found) {
   if (!answer.contains(parts.verdicts)) {
     whatIf = new WhatIf({ who: found, onchange: () => explain() });
     replace(parts.whatIf, whatIf.element);
-    replace(answer, parts.verdicts, h("h2.section", "Rules in lookup order, most specific first"), parts.probes, parts.whatIf);
+    replace(answer, parts.verdicts, h("h2.section", "Rules in order of precedence"), parts.probes, parts.whatIf);
   }
   whatIf.follow(found);
-  replace(parts.verdicts, verdicts(found));
-  replace(parts.probes, probeTable(found, (entity, key) => whatIf.begin(entity, key)));
+  refresh(parts.verdicts, verdicts(found));
+  refresh(parts.probes, probeTable(found, (entity, key) => whatIf.begin(entity, key)));
 }
 
 async function suggest() {

@@ -1,8 +1,8 @@
 // The resolver's result: a verdict for each kind of limit, and the rules in lookup order.
 
 import { h } from "./dom.js";
-import { entityKey, gatewayText, nodeText, ruleLink } from "./entity.js";
-import { count, digits, KEYS, milliseconds, rate } from "./units.js";
+import { entityKey, entityText, gatewayText, nodeText, ruleLink } from "./entity.js";
+import { about, count, digits, KEYS, milliseconds, rate } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
 const MOST_GATEWAYS = 6;
@@ -74,14 +74,21 @@ function rule({ matched, callback }) {
 
 function waiting({ wait_ms: wait, shadow }) {
   if (!wait) return null;
-  return h("p.small.warn", shadow ? `would be throttled for ${milliseconds(wait)}` : `throttled for ${milliseconds(wait)} at this rate`);
+  return h("p.small.warn", shadow ? `would be throttled for ${about(wait)}` : `throttled for ${about(wait)} at this rate`);
 }
 
 /** The effect of the edit on this limit. */
 function change(key, before, after) {
   if (before.bound === after.bound && before.shadow === after.shadow && sameRule(before, after)) return h("p.if.quiet.small", "No change.");
   const text = after.bound === null ? "no limit" : shownRate(key, after.bound);
-  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", text), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "no throttling at this rate") : null);
+  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", text), after.shadow && h("span.tag", "shadow")), firstWait(key, after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "no throttling at this rate") : null);
+}
+
+/** How the change begins for a client that is above the new limit. */
+function firstWait(key, after) {
+  if (!after.wait_ms || after.shadow || after.first_wait_ms === undefined) return waiting(after);
+  const begin = after.first_wait_ms ? `throttled for about ${about(after.first_wait_ms)} at first` : "throttled from the next request on";
+  return h("p.small.warn", `${begin}; then ${shownRate(key, after.bound)}`);
 }
 
 function sameRule(one, other) {
@@ -105,13 +112,14 @@ function row(entity, step, probes, limits, ontry) {
   return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), ruleLink(entity)), cells);
 }
 
-function cell(probe, { key, if: after }, entity, ontry) {
+function cell(probe, { key, matched, if: after }, entity, ontry) {
   const then = after?.probes.find((other) => entityKey(other.entity) === entityKey(entity));
   const changed = then && (then.value !== probe.value || then.matched !== probe.matched);
   const shown = changed ? then : probe;
+  const winner = after?.matched ?? matched ?? {};
   const text = shown.value === null ? "–" : shownRate(key, shown.value);
   const data = { state: shown.matched ? "governs" : shown.value === null ? "none" : "overridden", if: changed ? "yes" : "no" };
-  const title = shown.matched ? "This rule applies" : shown.value === null ? "No such rule; click to try one" : "This rule exists, but a more specific one applies";
+  const title = shown.matched ? "This rule applies" : shown.value === null ? "No such rule; click to try one" : Object.keys(winner).length ? `Overridden by ${entityText(winner)}` : "This rule does not apply";
   return h("td.num", { data, title },
     h("button.plain.probe", { type: "button", "aria-label": `What if ${label(key)} of rule were different`, onclick: () => ontry(entity, key) },
       shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), text, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " applies")));

@@ -15,6 +15,7 @@ const details = new Details({
 const list = new Listing({
   topic: "groups",
   label: "Consumer groups",
+  onrow: (row) => details.toggle(row.group_id, row),
   nouns: ["group", "groups"],
   keyOf: (row) => row.group_id,
   sort: "name",
@@ -41,7 +42,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   }
   const members = consumers.map((member) => [
     h("span.two", h("b.name", member.client_id), h("span.name.mono", member.instance_id ?? member.member_id)),
-    h("span.mono.small", member.address),
+    h("span.mono.small", member.address.replace(/^\//, "")),
     member.assigned.length ? partitionsText(member.assigned) : h("span.quiet", "nothing"),
   ]);
   const rows = offsets.map(({ topic, partition, committed, end, lag }) => [
@@ -50,7 +51,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   ]);
   return [
     consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "No members now; the offsets are kept."),
-    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
+    offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
     h("p.quiet.small", [protocol && `Protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }

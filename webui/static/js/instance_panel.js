@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { Sparkline } from "./chart.js";
-import { failed, h, replace, setText, skeleton } from "./dom.js";
+import { failed, h, refresh, replace, setText, skeleton } from "./dom.js";
 import { digits, group } from "./units.js";
 
 const COMMON = "org.apache.kafka.";
@@ -60,7 +60,7 @@ export class InstancePanel {
     this.filter.hidden = all.length === 0;
     setText(this.count, all.length === found.length ? "" : `${group(found.length)} of ${group(all.length)}`);
     if (!all.length) return void replace(this.grid, h("p.quiet", this.data.metrics.length ? "No push yet." : "No subscription matches this client."));
-    replace(this.grid, found.map((figure) => this.tile(figure)));
+    refresh(this.grid, found.map((figure) => this.tile(figure)));
   }
 
   tile(figure) {

@@ -1,6 +1,6 @@
 // A live table that the broker searches, sorts and pages. The URL holds the query.
 
-import { h, replace, setText, skeleton } from "./dom.js";
+import { h, refresh, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { Table } from "./table.js";
 import { group } from "./units.js";
@@ -11,10 +11,10 @@ export class Listing {
   /**
    * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
    * default column; `rising`: columns that sort ascending first; `none()`: the empty state; `below(key)`: an
-   * element shown below a row; `arrived(answer)`: called with each answer; `also`: further URL parameters of the
+   * element shown below a row; `onrow(row)` as in Table; `arrived(answer)`: called with each answer; `also`: further URL parameters of the
    * page, with their defaults.
    */
-  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {}, also = {} }) {
+  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {}, also = {}, onrow = null }) {
     Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, topics });
     this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0", ...also });
     this.box = document.getElementById("table");
@@ -22,7 +22,7 @@ export class Listing {
     this.shape = document.getElementById("shape");
     this.count = document.getElementById("count");
     this.pager = document.getElementById("pager");
-    this.table = new Table({ columns, keyOf, label, onsort: (key) => this.sortBy(key) });
+    this.table = new Table({ columns, keyOf, label, onrow, onsort: (key) => this.sortBy(key) });
     this.answer = null;
     this.filtered = h("div.state", h("h2", "No match"), h("p", `No ${nouns[1]} match the search.`),
       h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
@@ -84,7 +84,7 @@ export class Listing {
     this.pager.hidden = total <= limit && offset === 0;
     if (this.pager.hidden) return;
     const go = (to) => this.ask({ offset: String(Math.max(0, to)) });
-    replace(this.pager,
+    refresh(this.pager,
       h("span.quiet", items.length ? `${group(offset + 1)} to ${group(offset + items.length)} of ${group(total)}` : "Past the end"),
       h("button", { type: "button", disabled: offset === 0, onclick: () => go(offset - limit) }, "Previous"),
       h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));

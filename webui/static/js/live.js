@@ -1,5 +1,5 @@
 // One stream of server-sent events for a page. It closes while the page is hidden, because browsers allow six
-// connections per host, and reports when updates stop.
+// connections per host, and reports when updates stop. Dispatches `recovered` when they begin or begin again.
 
 import { sessionEnded } from "./session.js";
 
@@ -16,6 +16,7 @@ export class Live {
     this.source = null;
     this.lastAt = 0;
     this.openedAt = 0;
+    this.isLive = false;
     document.addEventListener("visibilitychange", () => this.seen());
     document.addEventListener("signed-in", () => this.open());
     setInterval(() => this.watch(), 1000);
@@ -51,6 +52,10 @@ export class Live {
   arrived(topic, event) {
     this.lastAt = Date.now();
     this.onstate("live", this.lastAt);
+    if (!this.isLive) {
+      this.isLive = true;
+      document.dispatchEvent(new Event("recovered"));
+    }
     this.handlers.get(topic)?.(JSON.parse(event.data));
   }
 
@@ -87,6 +92,9 @@ export class Live {
   watch() {
     if (this.source === null) return;
     const quietFor = Date.now() - Math.max(this.lastAt, this.openedAt);
-    if (quietFor > STALE_AFTER_MS) this.onstate("stale", this.lastAt);
+    if (quietFor > STALE_AFTER_MS) {
+      this.isLive = false;
+      this.onstate("stale", this.lastAt);
+    }
   }
 }

@@ -63,7 +63,8 @@ function showFacts({ metrics, ...overview }) {
     `version ${overview.software_version}`,
     `up ${duration(metrics.uptime_ms)}`,
     ...(overview.upstream ? upstreamFacts(overview.upstream) : [`${count(overview.topics, "topic")}, ${count(overview.partitions, "partition")}`, count(metrics.groups, "group")]),
-    count(overview.quota_rules, "quota rule"),
+    count(overview.quota_rules, "client quota rule"),
+    ...(overview.ip_quota_rules ? [count(overview.ip_quota_rules, "IP quota rule")] : []),
   ];
   const facts = document.getElementById("facts");
   setText(facts, parts.join(" · "));

@@ -4,6 +4,7 @@ import { proven } from "./api.js";
 import { h, setText } from "./dom.js";
 import { conflict, PATH, proofField } from "./token_panels.js";
 import { ago } from "./units.js";
+import { guardForm } from "./unsaved.js";
 
 /** `ondone(text)` is called after a change; `onclose` cancels. */
 export function passwordPanel(row, { mine, ondone, onclose }) {
@@ -41,7 +42,7 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
   const buttons = h("div.buttons", h("button.primary", { type: "submit" }, "Set password"),
     row.password_set_at && h("button.danger", { type: "button", onclick: () => ready(null) }, "Remove password"),
     h("button", { type: "button", onclick: onclose }, "Cancel"));
-  const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
+  const element = h("form.editor", { novalidate: true, onsubmit: submit },
     h("h2", "Password of ", h("span.chip", h("span", row.role), h("span.name", row.name))),
     h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "Not set: only the token logs in. ",
       mine ? "This logs out your other browsers." : `This logs out all browsers of ${row.name}.`),
@@ -50,6 +51,7 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
       h("div.field", h("label", { for: next.id }, "New password"), next, h("span.note", { id: "next-note" }, "At least 12 characters. A few unrelated words are easy to remember."))),
     h("input.hidden", { type: "text", autocomplete: "username", value: row.name, tabindex: "-1", "aria-hidden": "true" }),
     trouble, buttons);
+  guardForm(element, onclose);
   return { element, focus: () => proof.input.focus() };
 }
 

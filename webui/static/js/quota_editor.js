@@ -4,9 +4,11 @@ import { patch } from "./api.js";
 import { h, replace, setText } from "./dom.js";
 import { EntityPicker } from "./entity_picker.js";
 import { entityChips } from "./entity.js";
-import { reachLines, showCommand } from "./quota_preview.js";
+import { reachLines } from "./quota_preview.js";
 import { saved } from "./quota_saving.js";
 import { debounced } from "./shell.js";
+import { Consequences } from "./consequences.js";
+import { escape, guard, release } from "./unsaved.js";
 import { KEYS, limitHint, rate, rawRate, readLimit, writeLimit } from "./units.js";
 
 const PATH = "/api/v1/client-quotas";
@@ -29,52 +31,46 @@ export class QuotaEditor {
     if (entity) this.picker.choose(entity);
     this.shadow = h("input", { type: "checkbox", checked: this.wasShadow, onchange: () => this.changed() });
     this.fields = new Map(Object.keys(KEYS).map((key) => [key, this.field(key, limits[key]?.value)]));
-    this.reach = h("div.reach", { "aria-live": "polite" });
-    this.command = h("div");
+    this.effect = new Consequences(() => this.changed());
     this.trouble = h("div.field-error", { role: "alert" });
     this.save = h("button.primary", { type: "submit" }, row ? "Save limits" : "Add quota");
     const cancel = h("button", { type: "button", onclick: () => onclose() }, "Cancel");
     this.buttons = h("div.buttons", this.save, cancel);
     const title = row ? h("h2", "Limits of ", entityChips(row.entity)) : h("h2", "Add a quota");
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event) },
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this) },
       title,
       this.picker?.element,
       h("div.limits", [...this.fields.values()].map(({ element }) => element)),
-      h("label.mode", this.shadow, h("span", h("b", "Only measure"), h("span.quiet", " Shadow mode: clients are not throttled; would-be throttles are counted."))),
-      h("div.consequences", this.reach, this.command),
+      h("label.mode", this.shadow, h("span", h("b", "Shadow (not enforced)"), h("span.quiet", " Clients are not throttled; would-be throttles are counted."))),
+      this.effect.element,
       this.trouble,
       this.buttons);
     this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
+    this.isFilled = entity !== null;
     this.changed();
+    guard(this);
   }
 
   field(key, value) {
-    const { label, hint, unit, per } = KEYS[key];
+    const { column, hint, unit, per } = KEYS[key];
     const id = `limit-${(serial += 1)}`;
     const input = h("input", { id, type: "text", inputmode: unit === "bytes" ? "text" : "decimal", autocomplete: "off", spellcheck: "false", placeholder: "no limit", "aria-describedby": `${id}-note` });
     input.value = writeLimit(key, value);
     input.addEventListener("input", () => this.changed());
     const note = h("span.note", { id: `${id}-note` });
-    const per_ = unit === "bytes" ? "per second" : unit === "percent" ? "of one thread" : `per second`;
-    const head = h("label", { for: id }, label, h("span.quiet", ` ${per_}`));
+    const head = h("label", { for: id }, column, unit === "bytes" && h("span.quiet", " per second"));
     const now = this.use[key] > 0 ? `now ${rate(key, this.use[key])}, ` : "";
     return { key, input, note, hint: `${now}e.g. ${hint}${per}`, element: h("div.field", head, input, note) };
   }
 
   focus(key = "producer_byte_rate") {
-    (this.picker ?? this.fields.get(key).input).focus();
+    (this.picker && !this.isFilled ? this.picker : this.fields.get(key).input).focus();
   }
 
   close() {
     this.request?.abort();
     this.closed = true;
-  }
-
-  key(event) {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    this.onclose();
   }
 
   entity() {
@@ -117,14 +113,22 @@ export class QuotaEditor {
     this.save.disabled = !ready;
     this.buttons.hidden = false;
     replace(this.trouble);
+    this.request?.abort();
     if (ready) {
+      this.effect.wait();
       this.previewSoon();
       return;
     }
-    this.request?.abort();
     const why = ops === null ? "" : this.entity() === null ? "Choose a user or client id." : this.row ? "No changes yet." : "Enter at least one limit.";
-    replace(this.reach, why && h("p.quiet", why));
-    replace(this.command);
+    this.effect.hint(why);
+  }
+
+  /** Fills in a limit; the user may still change it. */
+  fill(key, value) {
+    const { input } = this.fields.get(key);
+    input.value = writeLimit(key, value);
+    this.changed();
+    input.focus();
   }
 
   async preview() {
@@ -136,8 +140,8 @@ export class QuotaEditor {
     try {
       const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.request.signal);
       const { reach, warnings } = results[0];
-      replace(this.reach, warnings.map((warning) => h("p.warn", warning, ".")), reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback receives this rule and decides its effect."));
-      showCommand(this.command, results[0].command);
+      const lines = reach ? reachLines(reach, ops, { limits: this.before, ongentler: (key, value) => this.fill(key, value) }) : h("p.quiet", "The quota callback receives this rule and decides its effect.");
+      this.effect.show([warnings.map((warning) => h("p.warn", warning, ".")), lines], results[0].command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem, ops);
     }
@@ -163,6 +167,7 @@ export class QuotaEditor {
   /** Shows an error beside its field; keeps the input. */
   refused(problem, ops) {
     const current = problem.document?.results?.[0]?.current;
+    this.effect.refused(problem);
     if (problem.status === 412 && current) {
       this.conflict(current, ops);
       return;
@@ -172,7 +177,6 @@ export class QuotaEditor {
       setText(about.note, problem.message);
       about.note.dataset.kind = "bad";
       about.input.setAttribute("aria-invalid", "true");
-      replace(this.reach);
     } else setText(this.trouble, problem.message);
   }
 
@@ -192,13 +196,17 @@ export class QuotaEditor {
       this.element.requestSubmit();
     };
     this.buttons.hidden = true;
-    const keep = () => (exists ? this.onedit(current) : this.onclose());
+    const keep = () => {
+      release(this);
+      if (exists) this.onedit(current);
+      else this.onclose();
+    };
     replace(this.trouble, h("div.conflict",
       h("p", text),
       h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Limit")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines)),
       h("div.buttons",
-        h("button", { type: "button", onclick: keep }, exists ? "Start from the current version" : "Keep it removed"),
-        h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
+        h("button", { type: "button", onclick: keep }, exists ? "Use current" : "Keep it removed"),
+        h("button", { type: "button", onclick: overwrite }, "Overwrite"))));
   }
 }
 

@@ -1,9 +1,10 @@
 // Removes rules, one or many, in one request, after a preview of the effect.
 
 import { patch } from "./api.js";
+import { showCommand } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
-import { reachLines, showCommand } from "./quota_preview.js";
+import { reachLines } from "./quota_preview.js";
 import { removed } from "./quota_saving.js";
 import { count, KEYS, rate } from "./units.js";
 
@@ -69,7 +70,7 @@ export class QuotaRemoval {
       return;
     }
     const reaches = reach ?? results[0].reach;
-    replace(this.reach, reaches ? reachLines(reaches, []) : h("p.quiet", "The quota callback receives this change and decides its effect."));
+    replace(this.reach, reaches ? reachLines(reaches, null) : h("p.quiet", "The quota callback receives this change and decides its effect."));
     showCommand(this.command, results.map(({ command }) => command).join("\n"));
     this.refused(results);
   }

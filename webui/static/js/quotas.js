@@ -1,14 +1,15 @@
 // Client quotas: the table of rules with their use, and its editor.
 
 import { get } from "./api.js";
-import { empty, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
-import { entityChips, entityKey, entityText, nodeText } from "./entity.js";
+import { empty, h, iconButton, needs, refresh, replace, setText, skeleton } from "./dom.js";
+import { entityChips, entityKey, entityText, nodeText, ruleLink } from "./entity.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { Selection } from "./selection.js";
 import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { Unlimited } from "./unlimited.js";
+import { mayDiscard } from "./unsaved.js";
 import { ago, count as counted, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
@@ -43,7 +44,7 @@ const table = new Table({
   onsort: sortBy,
   columns: [
     { label: "Rule", sort: "entity", size: "entity", whole: "bare", before: selection.head, cell: ruleCell },
-    ...Object.entries(KEYS).map(([key, { label }]) => ({ label, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
+    ...Object.entries(KEYS).map(([key, { column }]) => ({ label: column, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
@@ -63,14 +64,14 @@ function ruleCell(row, td) {
 }
 
 function shadowBadge() {
-  return h("span.badge-shadow", { title: "Shadow mode: limits are measured and counted, not enforced" }, "only measured");
+  return h("span.badge-shadow", { title: "Shadow mode: limits are measured and counted, but throttle no client" }, "Shadow (not enforced)");
 }
 
 function limitCell(key, row, td) {
   const limit = row.limits[key];
   td.row = row;
   td.ondblclick ??= () => mayEdit && edit(td.row, key);
-  const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
+  const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${JSON.stringify(limit.overridden_by)} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
@@ -85,7 +86,7 @@ function limitFigure(key, limit) {
   return h("span.limit", { title },
     h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
-    h("span.apart.use", useText(key, limit)),
+    limit.overridden_by ? h("span.overridden", "overridden by ", ruleLink(limit.overridden_by)) : h("span.apart.use", useText(key, limit)),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
 }
 
@@ -93,7 +94,7 @@ function shadowText({ times, throttle_ms: throttleMs, last_at: lastAt }) {
   const total = throttleMs < 100000 ? `${digits(throttleMs / 1000)} s` : duration(throttleMs);
   const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
   const title = `If enforced, it would have throttled ${counted(times, "request")} for ${total} in total${last}`;
-  return h("span.would", { title }, times ? `would throttle ${group(times)} ×, ${total}` : "would not throttle yet");
+  return h("span.would", { title }, times ? `Would have throttled ${counted(times, "request")}, ${total}` : "Would not have throttled yet");
 }
 
 function useText(key, { value, observed, used }) {
@@ -151,7 +152,8 @@ async function everyMatch() {
   }
 }
 
-function openBelow(key, panel, limit) {
+async function openBelow(key, panel, limit) {
+  if (!(await mayDiscard(open?.panel))) return;
   closeAll();
   const cell = h("td", { colspan: table.columns.length }, panel.element);
   open = { key, panel, element: h("tr.panel", cell) };
@@ -160,10 +162,11 @@ function openBelow(key, panel, limit) {
 }
 
 function add(limits = {}, start = {}) {
-  openAbove(new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit }));
+  return openAbove(new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit }));
 }
 
-function openAbove(panel) {
+async function openAbove(panel) {
+  if (!(await mayDiscard(open?.panel))) return;
   closeAll();
   open = { key: null, panel };
   replace(adding, h("div.card.panel", panel.element));
@@ -171,8 +174,8 @@ function openAbove(panel) {
 }
 
 /** Opens the editor with a new rule for an unlimited client. */
-function limit(entity, use) {
-  add({}, { entity, use });
+async function limit(entity, use) {
+  await add({}, { entity, use });
   adding.scrollIntoView({ block: "nearest" });
 }
 
@@ -242,7 +245,7 @@ function showPager() {
   pager.hidden = total <= limit && offset === 0;
   if (pager.hidden) return;
   const go = (to) => ask({ offset: String(Math.max(0, to)) });
-  replace(pager,
+  refresh(pager,
     h("span.quiet", items.length ? `${group(offset + 1)} to ${group(offset + items.length)} of ${group(total)}` : "Past the end"),
     h("button", { type: "button", disabled: offset === 0, onclick: () => go(offset - limit) }, "Previous"),
     h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));

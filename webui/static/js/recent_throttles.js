@@ -4,9 +4,9 @@ import { BROKER_TAGS, BROKER_TYPES, brokerRuleLink } from "./broker_rule.js";
 import { h } from "./dom.js";
 import { nodeText, ruleLink } from "./entity.js";
 import { once } from "./table.js";
-import { ago, count, digits, group, milliseconds } from "./units.js";
+import { about, ago, count, digits, group } from "./units.js";
 
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate", ...BROKER_TAGS };
 
 export function showRecent(box, { items, of }) {
   const lines = items.map((row) => [row, ago(row.last_at)]);
@@ -23,9 +23,9 @@ function line([row, last]) {
   const rule = Object.keys(entity).length ? ruleLink(entity) : without();
   const most = worst === null ? "" : `, up to ${digits(worst)}× the limit`;
   return h("li",
-    h("span.two", h("b.name", client), h("span.name", `${principal}, ${address}`)),
+    h("span.two", type === "connection_rate" ? h("b", "New connections") : h("b.name", client), h("span.name", principal ? `${principal}, ${address}` : address)),
     h("span", h("span.tag", { data: { kind: type } }, TYPES[type] ?? type)),
     node === null ? rule : h("span.two", rule, h("span", nodeText(node))),
     h("span.two.num", { title: `${new Date(at).toLocaleString()} (${at})` },
-      h("span", count(times, "time"), ", longest ", milliseconds(longest)), h("span", `${last}${most}`)));
+      h("span", count(times, "time"), ", longest ", about(longest)), h("span", `${last}${most}`)));
 }

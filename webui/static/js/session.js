@@ -3,8 +3,10 @@
 
 import { credentials } from "./credentials.js";
 import { h, replace, setText } from "./dom.js";
+import { release } from "./unsaved.js";
 
 const ENDED = "Your session has ended; log in again.";
+const KEPT = "Your input is kept and was not sent.";
 let dialog = null;
 
 /** Opens the login dialog, at most one at a time. Dispatches `signed-in` after a successful login. */
@@ -14,14 +16,27 @@ export function sessionEnded() {
   const trouble = h("p.field-error", { id: "again-trouble", role: "alert" });
   const form = h("form", { novalidate: true, onsubmit: (event) => signIn(event, who, trouble) },
     who.element, trouble,
-    h("div.buttons", h("button.primary", { type: "submit" }, "Log in"), h("button", { type: "button", onclick: () => location.reload() }, "Leave this page")));
+    h("div.buttons", h("button.primary", { type: "submit" }, "Log in"), h("button", { type: "button", onclick: leave }, "Leave this page")));
+  const why = h("p", `Your session has ended. ${KEPT}`);
+  explain(why);
   dialog = h("dialog.card.sign-in", { "aria-labelledby": "again-title", oncancel: (event) => event.preventDefault() },
     h("h2", { id: "again-title" }, "Log in again"),
-    h("p", "Your session has ended. Your input is kept and was not sent."), form);
+    why, form);
   document.body.append(dialog);
   dialog.showModal();
   who.focus();
   return ENDED;
+}
+
+/** Says why the session ended, if the broker still knows it. */
+async function explain(why) {
+  try {
+    const answer = await fetch("/session");
+    const { reason } = answer.status === 401 ? await answer.json() : {};
+    if (reason) setText(why, `${reason} ${KEPT}`);
+  } catch {
+    // The broker does not respond: the general text stays.
+  }
 }
 
 async function signIn(event, who, trouble) {
@@ -44,10 +59,18 @@ async function signIn(event, who, trouble) {
   goOn(answer);
 }
 
+function leave() {
+  release();
+  location.reload();
+}
+
 // The page was rendered for one token and its role; another token needs a reload.
 function goOn({ name, role, csrf }) {
   const page = document.body.dataset;
-  if (name !== page.who || role !== page.role) return location.reload();
+  if (name !== page.who || role !== page.role) {
+    release();
+    return location.reload();
+  }
   page.csrf = csrf;
   replace(dialog);
   dialog.close();

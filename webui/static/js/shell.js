@@ -1,7 +1,7 @@
 // The frame around every page: live indicator, throttled badge, toasts, logout, keyboard shortcuts.
 
 import { post } from "./api.js";
-import { h, setText } from "./dom.js";
+import { h, icon, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { clock } from "./units.js";
 
@@ -14,8 +14,8 @@ export function startLive(topics, handlers) {
   const live = new Live(["overview", ...topics], (state, since) => {
     mark.dataset.state = state;
     document.body.dataset.stale = state === "stale" ? "yes" : "no";
-    const last = since ? `last update ${clock(since)}` : "the broker does not respond";
-    setText(label, state === "stale" ? `No connection, ${last}` : LABELS[state]);
+    const last = since ? `Disconnected; data from ${clock(since)}, retrying` : "Disconnected, retrying";
+    setText(label, state === "stale" ? last : LABELS[state]);
   });
   for (const topic of topics) live.on(topic, handlers[topic]);
   live.on("overview", (overview) => {
@@ -60,8 +60,11 @@ export function toast(text, { kind = "good", action = null } = {}) {
     };
     element.append(h("button.plain", { type: "button", onclick: run }, action.label));
   }
+  element.append(h("button.plain.icon-only.close", { type: "button", title: "Close", "aria-label": "Close this message", onclick: dismiss }, icon("close")));
   box.replaceChildren(element);
-  setTimeout(dismiss, action ? 10000 : 4000);
+  // A message under the pointer or with the focus stays, so that its buttons do not vanish while they are aimed at.
+  const wait = () => (element.matches(":hover, :focus-within") ? setTimeout(wait, 1000) : dismiss());
+  setTimeout(wait, action ? 10000 : 4000);
 }
 
 /** The table's query in the URL; only values that differ from the defaults are stored. */

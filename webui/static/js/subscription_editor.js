@@ -1,9 +1,11 @@
 // The editor of one subscription: metrics, interval and client match, with the matching clients.
 
 import { put, remove } from "./api.js";
-import { copyable, h, replace, setText } from "./dom.js";
+import { Consequences } from "./consequences.js";
+import { h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
 import { digits, group } from "./units.js";
+import { escape, guard, release } from "./unsaved.js";
 
 const DEFAULT_MS = 300_000;
 const KEYS = ["client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port", "client_instance_id"];
@@ -46,8 +48,7 @@ export class SubscriptionEditor {
     this.every = h("input", { id: `${id}-every`, type: "text", autocomplete: "off", placeholder: everyText(DEFAULT_MS), "aria-describedby": `${id}-every-note` });
     this.every.value = row ? everyText(row["interval.ms"]) : "";
     this.everyNote = h("span.note", { id: `${id}-every-note` });
-    this.reach = h("div.reach", { "aria-live": "polite" });
-    this.command = h("div");
+    this.effect = new Consequences(() => this.changed());
     this.trouble = h("div.field-error", { role: "alert" });
     this.save = h("button.primary", { type: "submit" }, removing ? "Remove subscription" : "Save subscription");
     this.buttons = h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel"));
@@ -57,15 +58,16 @@ export class SubscriptionEditor {
       field("metrics", "Metrics", this.metrics, h("span.note", { id: `${id}-metrics-note` }, "Name prefixes, one per line; * matches all")),
       field("match", "Client match", this.match, h("span.note", { id: `${id}-match-note` }, `key=regular expression, one per line; all must match. Keys: ${KEYS.join(", ")}. Empty matches any client.`)),
       field("every", "Interval", this.every, this.everyNote));
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
       h("h2", row ? [removing ? "Remove " : "Subscription ", h("span.name", row.name)] : "New subscription"),
       removing ? h("p", "Its clients stop pushing these metrics with their next request.") : fields,
-      h("div.consequences", this.reach, this.command),
+      this.effect.element,
       this.trouble,
       this.buttons);
     this.request = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
+    guard(this);
   }
 
   focus() {
@@ -75,12 +77,6 @@ export class SubscriptionEditor {
   close() {
     this.request?.abort();
     this.closed = true;
-  }
-
-  key(event) {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    this.onclose();
   }
 
   body() {
@@ -94,14 +90,19 @@ export class SubscriptionEditor {
     this.every.setAttribute("aria-invalid", String(bad));
     this.everyNote.dataset.kind = bad ? "bad" : "";
     setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyText(DEFAULT_MS)}` : `${group(every)} ms`);
-    const nameless = !this.row && this.name.value.trim() === "";
-    this.save.disabled = !this.removing && (bad || nameless);
+    const named = this.row?.name ?? this.name.value.trim();
+    // Browsers resolve these two in an address, so no request can name such a subscription.
+    const dots = !this.row && [".", ".."].includes(named);
+    this.name.setAttribute("aria-invalid", String(dots));
+    this.save.disabled = !this.removing && (bad || dots || named === "");
     this.buttons.hidden = false;
     replace(this.trouble);
-    if (!this.save.disabled) return void this.previewSoon();
     this.request?.abort();
-    replace(this.reach, nameless ? h("p.quiet", "Enter a name.") : null);
-    replace(this.command);
+    if (!this.save.disabled) {
+      this.effect.wait();
+      return void this.previewSoon();
+    }
+    this.effect.hint(dots ? `A subscription cannot be named ${named}: choose another name.` : named === "" ? "Enter a name." : "");
   }
 
   ask(validate) {
@@ -116,8 +117,7 @@ export class SubscriptionEditor {
     this.request = new AbortController();
     try {
       const { reach, command } = await this.ask(true);
-      replace(this.reach, this.removing ? null : reachText(reach));
-      replace(this.command, h("p.field-label", "Equivalent command"), copyable(command, "kafka-client-metrics.sh command"));
+      this.effect.show(this.removing ? null : reachText(reach), command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem);
     }
@@ -141,7 +141,7 @@ export class SubscriptionEditor {
 
   /** Shows an error beside its field; keeps the input. */
   refused(problem) {
-    replace(this.reach);
+    this.effect.refused(problem);
     if (problem.status === 412) this.conflict(problem.document.current ?? null);
     else setText(this.trouble, problem.message);
   }
@@ -154,11 +154,16 @@ export class SubscriptionEditor {
       this.save.disabled = false;
       this.element.requestSubmit();
     };
+    const keep = () => {
+      release(this);
+      if (current === null) this.onclose();
+      else this.onedit(current);
+    };
     this.buttons.hidden = true;
     const mine = this.removing ? null : { "interval.ms": DEFAULT_MS, ...this.body() };
     replace(this.trouble, h("div.conflict", h("p", text), versions(current, mine), h("div.buttons",
-      h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Keep it removed" : "Start from the current version"),
-      h("button", { type: "button", onclick: overwrite }, "Overwrite with mine"))));
+      h("button", { type: "button", onclick: keep }, current === null ? "Keep it removed" : "Use current"),
+      h("button", { type: "button", onclick: overwrite }, "Overwrite"))));
   }
 }
 

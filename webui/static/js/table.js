@@ -1,17 +1,18 @@
 // A table whose rows are updated in place: each row keeps its element, so focus, selection and an open editor
 // survive a live update.
 
-import { h, replace } from "./dom.js";
+import { exchange, h, replace } from "./dom.js";
 
 export class Table {
   /**
    * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?, before?}]; `cell` fills its td, initially
    * and at every update; `size` is a width class of the style sheet; on a phone a `whole` cell takes a full line;
    * `before` precedes the label in the header. `keyOf(row)` identifies a row. `onsort(key)` is called when a
-   * header is clicked.
+   * header is clicked, `onrow(row)` when a row is clicked outside of its controls.
    */
-  constructor({ columns, keyOf, onsort, label }) {
+  constructor({ columns, keyOf, onsort, label, onrow = null }) {
     this.columns = columns;
+    this.onrow = onrow;
     this.keyOf = keyOf;
     this.rows = new Map();
     this.heads = new Map();
@@ -57,10 +58,23 @@ export class Table {
       const classes = (column.num ? ".num" : "") + (column.whole ? ".whole" : "");
       return h(`td${classes}`, column.label && column.whole !== "bare" ? { data: { label: column.label } } : null);
     });
-    return h("tr", cells);
+    const tr = h("tr", cells);
+    if (this.onrow) {
+      tr.classList.add("opens");
+      tr.addEventListener("click", (event) => this.clicked(event, tr));
+    }
+    return tr;
+  }
+
+  /** The keyboard opens a row by the button in it. */
+  clicked(event, tr) {
+    const isSelecting = !getSelection().isCollapsed;
+    if (isSelecting || event.target.closest("a, button, input, label, select")) return;
+    this.onrow(tr.shownRow);
   }
 
   fill(element, row) {
+    element.shownRow = row;
     this.columns.forEach((column, index) => column.cell(row, element.children[index], element));
   }
 }
@@ -76,9 +90,10 @@ function place(body, wanted) {
   }
 }
 
-/** Refills a cell only when `key` has changed. */
+/** Refills a cell only when `key` has changed; the focus stays in it. */
 export function once(td, key, make) {
   if (td.dataset.shown === key) return;
   td.dataset.shown = key;
-  replace(td, make());
+  if (td.firstChild) exchange(td, make());
+  else replace(td, make());
 }

@@ -6,6 +6,7 @@ import { Listing } from "./listing.js";
 import { everyText, SubscriptionEditor } from "./subscription_editor.js";
 import { once, Table } from "./table.js";
 import { ago, group } from "./units.js";
+import { mayDiscard } from "./unsaved.js";
 
 const adding = document.getElementById("adding");
 const box = document.getElementById("subscriptions");
@@ -42,6 +43,7 @@ const list = new Listing({
   // The sort order of the subscriptions; the other parameters concern the clients.
   also: { rules: "name", way: "asc" },
   label: "Client instances",
+  onrow: toggle,
   nouns: ["client", "clients"],
   keyOf: (row) => row.instance_id,
   sort: "client",
@@ -143,7 +145,8 @@ function showSubscriptions() {
   if (box.firstChild !== shown) replace(box, shown);
 }
 
-function edit(row, removing = false) {
+async function edit(row, removing = false) {
+  if (!(await mayDiscard(edited?.panel))) return;
   closeEditor();
   const close = () => {
     closeEditor();
@@ -155,7 +158,8 @@ function edit(row, removing = false) {
   panel.focus();
 }
 
-function add() {
+async function add() {
+  if (!(await mayDiscard(edited?.panel))) return;
   closeEditor();
   const close = () => {
     closeEditor();

@@ -8,14 +8,14 @@ import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
 import { showRecent } from "./recent_throttles.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
+import { about, clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
 
 const LINGER_MS = 4000;
 // A paced client is throttled for milliseconds many times a second: its row stays between two throttles.
 const BETWEEN_WAITS_MS = 1200;
 const FRAME_MS = 50;
 const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate", ...BROKER_LIMIT_KEYS };
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "controller mutations", connection_rate: "connection rate", ...BROKER_TAGS };
 const OBEYS = { true: "waits", false: "ignores throttle", null: "" };
 
 const url = new UrlState({ q: "", sort: "times", order: "desc" });
@@ -38,6 +38,7 @@ const SORTS = {
   delay: (row) => row.throttle_ms,
   left: (row) => row.endsAt,
   times: (row) => row.times,
+  obeys: (row) => String(row.obeys),
 };
 
 const table = new Table({
@@ -50,9 +51,10 @@ const table = new Table({
     { label: "Quota", sort: "type", size: "type", cell: typeCell },
     { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: ruleCell },
     { label: "Rate against limit", sort: "over", size: "rate", whole: true, cell: rateCell },
-    { label: "Delay", sort: "delay", size: "delay", num: true, cell: (row, td) => setText(td, milliseconds(row.throttle_ms)) },
+    { label: "Throttle", sort: "delay", size: "delay", num: true, cell: throttleCell },
     { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
-    { label: "Times", sort: "times", size: "times", num: true, cell: timesCell },
+    { label: "Times", sort: "times", size: "times", num: true, cell: (row, td) => setText(td, group(row.times)) },
+    { label: "Obeys", sort: "obeys", size: "obeys", cell: obeysCell },
   ],
 });
 
@@ -78,8 +80,8 @@ function withNode(rule, node) {
 function clientCell(row, td) {
   once(td, JSON.stringify([row.client_id, row.principal, row.connection_id, row.gateway]), () =>
     h("span.two", { title: `Connection ${row.connection_id}` },
-      h("b.name", row.client_id),
-      h("span", h("span.name", row.principal), h("span.where", `, ${row.address}`),
+      row.quota_type === "connection_rate" ? h("b", "New connections") : h("b.name", row.client_id),
+      h("span", row.principal ? h("span.name", row.principal) : "of an address", h("span.where", `, ${row.address}`),
         row.gateway && h("span.name", { title: "Another gateway, as of its last report" }, `, gateway ${row.gateway}`))));
 }
 
@@ -101,16 +103,22 @@ function rateCell(row, td) {
   });
 }
 
+function throttleCell(row, td) {
+  setText(td, about(row.throttle_ms));
+  td.title = milliseconds(row.throttle_ms);
+}
+
 function leftCell(row, td, tr) {
   if (!td.firstChild) replace(td, h("span.left", h("b"), h("span.bar", h("i"))));
   tr.row = row;
 }
 
-function timesCell(row, td) {
+function obeysCell(row, td) {
   const text = OBEYS[String(row.obeys)];
-  once(td, `${row.times} ${text}`, () => {
-    const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : text ? "The client waits for throttle_time_ms" : "";
-    return h("span.two", { title }, h("span", group(row.times)), text && h("span", { data: { obeys: String(row.obeys) } }, text));
+  td.toggleAttribute("data-none", !text);
+  once(td, text, () => {
+    const title = row.obeys === false ? "The client sends without waiting; the broker mutes the connection anyway" : text ? "The client waits for throttle_time_ms" : "Not known yet";
+    return h("span.small", { title, data: { obeys: String(row.obeys) } }, text || "–");
   });
 }
 
@@ -193,7 +201,7 @@ function tick() {
     const left = Math.max(0, row.endsAt - now);
     const [figure, bar] = tr.children[6].firstChild.children;
     const free = isFree(row, now);
-    setText(figure, free ? "released" : milliseconds(left));
+    setText(figure, free ? "released" : about(left));
     bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
     tr.dataset.free = free ? "yes" : "no";
     tr.title = `Throttled since ${clock(Date.parse(row.since))}`;

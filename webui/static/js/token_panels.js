@@ -3,6 +3,7 @@
 import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
 import { ago, clock, day } from "./units.js";
+import { guardForm } from "./unsaved.js";
 
 export const PATH = "/api/v1/tokens";
 const DAY_MS = 86400_000;
@@ -98,11 +99,12 @@ export function question(row, what, { mine, ondone, onclose }) {
     event.preventDefault();
     run();
   };
-  const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
+  const element = h("form.editor", { novalidate: true, onsubmit: submit },
     h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
     h("p", text, mine && h("strong.warn", " You are logged in with this token.")),
     what === "renew" && h("div.narrow", field),
     proof.field, trouble, buttons);
+  guardForm(element, onclose);
   return { element, focus: () => proof.input.focus() };
 }
 

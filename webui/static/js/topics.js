@@ -15,6 +15,7 @@ const details = new Details({
 const list = new Listing({
   topic: "topics",
   label: "Topics",
+  onrow: (row) => details.toggle(row.name, row),
   nouns: ["topic", "topics"],
   keyOf: (row) => row.name,
   sort: "name",
@@ -22,11 +23,11 @@ const list = new Listing({
   below: details.below,
   arrived: details.arrived,
   columns: [
-    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "internal")))) },
+    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "Internal")))) },
     { label: "Partitions", sort: "partitions", size: "count", num: true, cell: (row, td) => setText(td, group(row.partitions)) },
     { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
     { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
-    { label: "Own settings", size: "settings", whole: true, cell: settingsCell },
+    { label: "Config overrides", size: "settings", whole: true, cell: settingsCell },
   ],
 });
 
@@ -47,7 +48,7 @@ function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
   const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
   return [
     smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true]], rows),
-    Object.keys(configs).length ? smallTable("Settings", [["Setting", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "No topic settings; the broker’s defaults apply."),
+    Object.keys(configs).length ? smallTable("Settings", [["Config", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "No topic settings; the broker’s defaults apply."),
     h("p.quiet.small", `${count(partitions.length, "partition")}, topic id `, h("code", id)),
   ];
 }

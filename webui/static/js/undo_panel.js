@@ -2,8 +2,9 @@
 
 import { post } from "./api.js";
 import { valueText } from "./audit_text.js";
+import { showCommand } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
-import { reachLines, showCommand } from "./quota_preview.js";
+import { reachLines } from "./quota_preview.js";
 import { toast } from "./shell.js";
 
 export class UndoPanel {

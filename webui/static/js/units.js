@@ -4,10 +4,10 @@ const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export const KEYS = {
-  producer_byte_rate: { label: "Produce", unit: "bytes", per: "/s", hint: "10 MB" },
-  consumer_byte_rate: { label: "Fetch", unit: "bytes", per: "/s", hint: "20 MB" },
-  request_percentage: { label: "Request time", unit: "percent", per: "", hint: "50 %" },
-  controller_mutation_rate: { label: "Topic changes", unit: "count", per: "/s", hint: "5" },
+  producer_byte_rate: { label: "Produce", column: "Produce", unit: "bytes", per: "/s", hint: "10 MB" },
+  consumer_byte_rate: { label: "Fetch", column: "Fetch", unit: "bytes", per: "/s", hint: "20 MB" },
+  request_percentage: { label: "Request time", column: "Request time (% of one thread)", unit: "percent", per: "", hint: "50 %" },
+  controller_mutation_rate: { label: "Controller mutations", column: "Controller mutations/s", unit: "count", per: "/s", hint: "5" },
 };
 
 /** Three significant digits, no trailing zeros: 1.05, 31.5, 312. */
@@ -119,6 +119,13 @@ export function writeLimit(key, value) {
 
 export function milliseconds(value) {
   return `${group(Math.max(0, Math.round(value)))} ms`;
+}
+
+/** A time to be read at a glance: 340 ms, 6.7 s, 67 s, 4 min. */
+export function about(ms) {
+  if (ms < 1000) return milliseconds(ms);
+  if (ms < 10_000) return `${digits(Math.round(ms / 100) / 10)} s`;
+  return ms < 120_000 ? `${Math.round(ms / 1000)} s` : duration(ms);
 }
 
 export function quantile(value) {

@@ -1,6 +1,6 @@
 // The overview's lower half: capacity, queues and request phases.
 
-import { h, replace, setText } from "./dom.js";
+import { h, refresh, replace, setText } from "./dom.js";
 import { bytes, digits, group, percent, quantile } from "./units.js";
 
 const WORDS = { good: "healthy", watch: "watch", urgent: "urgent" };
@@ -66,8 +66,8 @@ export function showHealth(box, metrics) {
     gauge(box, "controller-memory", "Request memory of the controller", "queued.max.request.bytes")
       .show(taken / controllers, `${bytes(taken, true)} of ${bytes(controllers, true)}`, useLevel(taken / controllers), "");
   }
-  const chart = document.getElementById("chart-memory");
-  chart.dataset.off = size ? "" : "Measured if queued.max.request.bytes is set";
+  // Without queued.max.request.bytes nothing is measured.
+  document.getElementById("chart-memory").closest(".card").hidden = !size;
   setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "");
 }
 
@@ -103,7 +103,7 @@ const PHASES = [
   ["ThrottleTimeMs", "Throttled"],
   ["ResponseQueueTimeMs", "Response queued"],
   ["ResponseSendTimeMs", "Sending"],
-  ["TotalTimeMs", "Total"],
+  ["TotalTimeMs", "Total without throttling"],
 ];
 
 export function showPhases(box, phases) {
@@ -124,7 +124,7 @@ export function showPhases(box, phases) {
     const cells = columns.map(([phase]) => cell(byApi.get(api).get(phase), phase));
     return h("tr", h("th.row", { scope: "row" }, apiName(api)), h("td.num.quiet", compact(count(api))), cells);
   });
-  replace(box, h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Request phases" }, h("table.phases", h("thead", head), h("tbody", rows))));
+  refresh(box, h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Request phases" }, h("table.phases", h("thead", head), h("tbody", rows))));
 }
 
 function cell(row, phase) {

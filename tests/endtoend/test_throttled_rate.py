@@ -1,4 +1,4 @@
-"""How well real producers are held: a minute at 1 MB/s, within 3 %, where Kafka's quota_test.py allows 5."""
+"""How exactly producers are limited: a minute at 1 MB/s, within 3 %, where Kafka's quota_test.py allows 5."""
 
 import logging
 from pathlib import Path

@@ -1,0 +1,62 @@
+"""What the quotas page says before an edit: whom a rule takes from where, and how the change begins."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import EntityPairs
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection
+
+PRODUCE = "producer_byte_rate"
+APP: EntityPairs = (("client-id", "app"),)
+USERS: EntityPairs = (("user", None),)
+
+
+@pytest.fixture
+def quotas(page: Watched, broker: FakeBroker) -> Any:
+    broker.version = 5
+    broker.set(APP, {PRODUCE: 1_048_576.0})
+    broker.observed = {APP: {PRODUCE: 1_000_000.0}}
+    broker.connection_rows = [connection("app", "alice"), connection("other", "alice")]
+    page.sign_in()
+    return page.go("/quotas")
+
+
+def test_a_rule_that_outranks_another_says_so_before_and_after(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    expect(quotas.locator(".lede")).to_contain_text("a default user outranks a named client id")
+    quotas.keyboard.press("n")
+    quotas.get_by_label("User", exact=True).select_option("default")
+    quotas.get_by_label("Client id", exact=True).select_option("any")
+    quotas.locator("form.editor").get_by_label("Produce").fill("3 MB")
+    moves = quotas.locator(".moves > li")
+    expect(moves).to_have_count(2)
+    expect(moves.first).to_contain_text("alice / app from client idapp (1 MiB/s) to userdefault (3 MB/s)")
+    expect(moves.first).to_contain_text("it uses up the present limit and may use more then")
+    expect(moves.last).to_contain_text("alice / other from no limit to userdefault (3 MB/s)")
+    expect(quotas.locator(".reach")).to_contain_text(
+        "Rule client idapp (1 MiB/s) is left without connected clients."
+    )
+    quotas.get_by_role("button", name="Add quota").last.click()
+    row = quotas.locator("#table tbody tr", has_text="client id")
+    expect(row).to_contain_text("overridden by userdefault")
+    broker.version += 1
+    broker.set(USERS, {PRODUCE: None})
+    expect(row).not_to_contain_text("overridden by")
+
+
+def test_a_long_first_throttle_is_told_and_can_begin_gently(quotas: Any, expect: Any) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    limit = quotas.locator("form.editor").get_by_label("Produce")
+    limit.fill("130 kB")
+    reach = quotas.locator(".reach")
+    expect(reach).to_contain_text(
+        "exceeds 130 kB/s now and would be throttled for about 67 s at first; then 130 kB/s."
+    )
+    reach.get_by_role("button", name="Start at 840 kB/s").click()
+    expect(limit).to_have_value("840 kB")
+    expect(reach).to_contain_text("would be throttled for about 1.9 s at first; then 840 kB/s.")
+    expect(reach.get_by_role("button")).to_have_count(0)

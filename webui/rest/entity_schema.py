@@ -1,0 +1,15 @@
+"""The JSON of a quota entity: `{"user": "alice", "client-id": null}`; null is the default entity."""
+
+from typing import Final
+
+from webui.quotas import ENTITY_TYPES
+from webui.rest.schema import Record, Text
+
+LONGEST_NAME: Final = 1_024
+"""Maximum length of a quota entity's name in characters; control rejects longer names from any origin."""
+
+ENTITY: Final = Record(
+    {kind: Text(max_length=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
+    optional=frozenset(ENTITY_TYPES),
+    min_properties=1,
+)

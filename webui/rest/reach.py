@@ -1,0 +1,88 @@
+"""The JSON of a preview: the clients that an edit, a removal, an import or an undo reaches."""
+
+from typing import Any, Final
+
+from webui.quota_preview import Move, Reach, Rule
+from webui.quotas import json_of
+from webui.rest.entity_schema import ENTITY
+from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
+
+MAX_MOVES: Final = 20
+"""Moves of one key; the others have fewer clients."""
+
+_RULE: Final = Record({"entity": Maybe(ENTITY), "bound": MAYBE})
+
+_MOVE: Final = Record(
+    {
+        "from": _RULE,
+        "to": _RULE,
+        "clients": COUNT,
+        "limits": COUNT,
+        "at_limit": COUNT,
+        "examples": Listing(Record({"user": NAME, "client_id": NAME})),
+    }
+)
+
+REACH: Final = Record(
+    {
+        "key": Text(),
+        "counted": COUNT,
+        "clients": COUNT,
+        "over": COUNT,
+        "unmeasured": COUNT,
+        "moved": COUNT,
+        "moves": Listing(_MOVE, max_items=MAX_MOVES),
+        "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
+        "emptied": Listing(Record({"entity": ENTITY, "bound": MAYBE})),
+        "first_wait_ms": COUNT,
+        "gentler": Maybe(Record({"value": MAYBE, "first_wait_ms": COUNT})),
+        "shadow": Flag(),
+        "unlisted": COUNT,
+        "unheard": Listing(NAME),
+    }
+)
+"""Of `counted` clients. `unlisted` connected clients are not counted: those beyond MAX_CLIENTS, and those
+that other gateways only count. `unheard` gateways have told nothing.
+"""
+
+
+def reach_json(reach: Reach) -> dict[str, Any]:
+    wait = reach.first_wait
+    gentler = (
+        None
+        if wait is None or wait.gentler is None
+        else {"value": wait.gentler, "first_wait_ms": wait.gentler_ms}
+    )
+    return {
+        "key": reach.key,
+        "counted": reach.counted,
+        "clients": reach.clients,
+        "over": reach.over,
+        "unmeasured": reach.unmeasured,
+        "moved": sum(move.clients for move in reach.moves.values()),
+        "moves": [_move_json(*rules, move) for rules, move in list(reach.moves.items())[:MAX_MOVES]],
+        "outranked": [
+            {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
+        ],
+        "emptied": [_rule_json(rule) for rule in reach.emptied],
+        "first_wait_ms": 0 if wait is None else wait.wait_ms,
+        "gentler": gentler,
+        "shadow": reach.shadow,
+        "unlisted": reach.unlisted,
+        "unheard": list(reach.unheard),
+    }
+
+
+def _move_json(before: Rule, after: Rule, move: Move) -> dict[str, Any]:
+    return {
+        "from": _rule_json(before),
+        "to": _rule_json(after),
+        "clients": move.clients,
+        "limits": move.limits,
+        "at_limit": move.at_limit,
+        "examples": [{"user": each.principal, "client_id": each.client_id} for each in move.examples],
+    }
+
+
+def _rule_json(rule: Rule) -> dict[str, Any]:
+    return {"entity": None if rule.entity is None else json_of(rule.entity), "bound": rule.bound}

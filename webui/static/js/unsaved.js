@@ -1,0 +1,76 @@
+// Typed edits are not lost unasked: not by Esc, by opening another editor, or by leaving the page.
+
+import { h } from "./dom.js";
+
+// The values of each open panel's fields when it was opened.
+const opened = new Map();
+
+/** Watches a panel {element, closed} from now on, as it is filled now. */
+export function guard(panel) {
+  opened.set(panel, valuesOf(panel));
+}
+
+/** Watches a form that is closed by being taken off the page. Esc closes it. */
+export function guardForm(element, onclose) {
+  const panel = {
+    element,
+    onclose,
+    get closed() {
+      return !element.isConnected;
+    },
+  };
+  element.addEventListener("keydown", (event) => escape(event, panel));
+  guard(panel);
+}
+
+/** Lets a panel go, or all of them: their user has decided. */
+export function release(panel = null) {
+  if (panel === null) opened.clear();
+  else opened.delete(panel);
+}
+
+function isDirty(panel) {
+  return opened.has(panel) && !panel.closed && valuesOf(panel) !== opened.get(panel);
+}
+
+// A secret that proves who asks is no edit.
+function valuesOf({ element }) {
+  return JSON.stringify([...element.querySelectorAll("input:not([type='password']), select, textarea")].map((field) => (field.type === "checkbox" ? field.checked : field.value)));
+}
+
+/** Whether `panel` may be closed: at once without typed changes, else as the user decides. */
+export function mayDiscard(panel) {
+  if (!isDirty(panel)) return Promise.resolve(true);
+  const before = document.activeElement;
+  return new Promise((resolve) => {
+    const discard = h("button.danger", { type: "button", onclick: () => dialog.close("discard") }, "Discard");
+    const keep = h("button", { type: "button", onclick: () => dialog.close() }, "Keep editing");
+    const dialog = h("dialog.card.ask", { "aria-labelledby": "discard-title", onclose: () => end() },
+      h("h2", { id: "discard-title" }, "Discard your changes?"),
+      h("p", "Your input was not saved."),
+      h("div.buttons", discard, keep));
+    const end = () => {
+      const isGone = dialog.returnValue === "discard";
+      dialog.remove();
+      if (isGone) release(panel);
+      else before?.focus();
+      resolve(isGone);
+    };
+    document.body.append(dialog);
+    dialog.showModal();
+    keep.focus();
+  });
+}
+
+/** What Esc does in a panel with `onclose`. */
+export async function escape(event, panel) {
+  if (event.key !== "Escape") return;
+  event.stopPropagation();
+  // Else the same key closes the dialog that it opens.
+  event.preventDefault();
+  if (await mayDiscard(panel)) panel.onclose();
+}
+
+window.addEventListener("beforeunload", (event) => {
+  if ([...opened.keys()].some(isDirty)) event.preventDefault();
+});
