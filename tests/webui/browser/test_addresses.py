@@ -122,6 +122,7 @@ def test_a_rate_that_makes_no_sense_stands_beside_its_field(addresses: Any, expe
         expect(addresses.get_by_role("button", name="Save limit")).to_be_disabled()
     expect(field).to_have_value("many")
     addresses.keyboard.press("Escape")
+    addresses.get_by_role("button", name="Discard").click()
     expect(addresses.get_by_label("Edit the limit of 10.0.0.7")).to_be_focused()
 
 

@@ -143,6 +143,7 @@ def test_the_effect_of_each_kind_of_setting_is_reported(limits: Any, expect: Any
         editor.locator("input").fill(typed)
         expect(editor.locator(".reach")).to_contain_text(words)
         limits.keyboard.press("Escape")
+        limits.get_by_role("button", name="Discard").click()
     editor = edit(limits, "Enforced")
     editor.locator("select").select_option("false")
     expect(editor.locator(".reach")).to_contain_text("unmuted at once")

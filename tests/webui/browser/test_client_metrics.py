@@ -89,6 +89,7 @@ def test_an_interval_that_makes_no_sense_stands_beside_its_field(telemetry: Any,
     field.fill("1 h")
     expect(telemetry.get_by_role("button", name="Save subscription")).to_be_enabled()
     telemetry.keyboard.press("Escape")
+    telemetry.get_by_role("button", name="Discard").click()
     expect(telemetry.get_by_role("button", name="Add a subscription").first).to_be_focused()
 
 
