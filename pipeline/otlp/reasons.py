@@ -72,9 +72,9 @@ def _names(part: np.ndarray, parts: int, names: Texts) -> pa.Array:
     rank: np.ndarray = np.argsort(order)
     place = rank[shown.indices.to_numpy()[names.places]]
     pairs: np.ndarray = np.unique(part * len(order) + place)
-    of_part = pairs // max(len(order), 1)
-    starts = np.searchsorted(of_part, np.arange(parts + 1))
-    is_shown = np.arange(len(pairs)) - starts[of_part] < MAX_METRICS
-    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.minimum(np.diff(starts), MAX_METRICS))))
+    of_part: np.ndarray = pairs // max(len(order), 1)
+    counts = np.bincount(of_part, minlength=parts)
+    is_shown = np.arange(len(pairs)) - (np.cumsum(counts) - counts)[of_part] < MAX_METRICS
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.minimum(counts, MAX_METRICS))))
     values = shown.dictionary.take(pa.array(order[(pairs - of_part * len(order))[is_shown]]))
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
