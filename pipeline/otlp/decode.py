@@ -141,11 +141,12 @@ def _rows(batch: pa.RecordBatch, group: _Group) -> Iterator[pa.RecordBatch]:
         yield from _rows_of_points(batch, rows, read)
         parts = read.refused
         columns = {"reason": parts.reason, "points": pa.array(parts.points), "metrics": parts.metrics}
-        yield _batch(batch, rows[parts.push], columns)
-    places = np.array([row for row, _ in group.refused], np.int64)
-    reasons = [reason for _, reason in group.refused]
-    whole = {name: batch.column(name).take(pa.array(places)) for name in PUSH}
-    yield _batch(batch, places, whole | {"reason": pa.array(reasons, pa.string())})
+        if len(parts.push):
+            yield _batch(batch, rows[parts.push], columns)
+    if group.refused:
+        places, reasons = zip(*group.refused, strict=True)
+        whole = {name: batch.column(name).take(pa.array(places)) for name in PUSH}
+        yield _batch(batch, np.array(places), whole | {"reason": pa.array(reasons)})
 
 
 def _rows_of_points(batch: pa.RecordBatch, rows: np.ndarray, read: Read) -> Iterator[pa.RecordBatch]:
