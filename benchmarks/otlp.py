@@ -164,7 +164,7 @@ def in_spark(folder: Path, rounds: int) -> list[float]:
 
 
 @click.command()
-@click.option("--megabytes", default=100, show_default=True, help="Decompressed bytes of the pushes.")
+@click.option("--megabytes", default=40, show_default=True, help="Decompressed bytes of the pushes.")
 @click.option("--clients", default=200, show_default=True)
 @click.option("--rounds", default=4, show_default=True, help="Rounds in Spark; the first warms it up.")
 @click.option("--parts", default="alone,spark", show_default=True)

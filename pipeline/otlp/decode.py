@@ -74,7 +74,8 @@ REFUSAL: Final = {"reason": pa.string(), "points": pa.int64(), "metrics": pa.lis
 COLUMNS: Final = {"kind": pa.string()} | CONTEXT | METRIC | POINT | MEASURES | REFUSAL
 """The columns after those of the sender and the push."""
 
-KIND: Final = {GAUGE: "gauge", SUM: "sum", HISTOGRAM: "histogram"}
+KINDS: Final = pa.array([{GAUGE: "gauge", SUM: "sum", HISTOGRAM: "histogram"}.get(tag) for tag in range(256)])
+"""The column `kind` by the kind of `Metrics`."""
 
 BYTES_AT_ONCE: Final = 2_097_152
 """Pushes of this size are read together: enough for numpy, and not too large for a processor's cache."""
@@ -152,7 +153,6 @@ def _rows(batch: pa.RecordBatch, group: _Group) -> Iterator[pa.RecordBatch]:
 def _rows_of_points(batch: pa.RecordBatch, rows: np.ndarray, read: Read) -> Iterator[pa.RecordBatch]:
     points, metrics = read.points, read.metrics
     contexts = _arrays(metrics.contexts)
-    kinds = pa.array([KIND.get(kind) for kind in range(256)], pa.string())
     attributes = pa.array(points.different_attributes, TEXTS)
     numbers = len(points.push) - len(points.measures.count)
     for start, end in _pieces(_text_sizes(read)):
@@ -164,7 +164,7 @@ def _rows_of_points(batch: pa.RecordBatch, rows: np.ndarray, read: Read) -> Iter
         start_us: np.ndarray = points.start_us[piece].astype(np.int64)
         columns = {name: column.take(in_context) for name, column in contexts.items()}
         columns |= {
-            "kind": kinds.take(pa.array(metrics.kind[metric])),
+            "kind": KINDS.take(pa.array(metrics.kind[metric])),
             "MetricName": metrics.name.take(metric),
             "MetricDescription": metrics.description.take(metric),
             "MetricUnit": metrics.unit.take(metric),
