@@ -179,27 +179,30 @@ def what_if(
     if last is not None and last < first:
         raise click.UsageError("--to must not be before --from")
     try:
-        read_limits(quotas)
+        limits = read_limits(quotas)
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
     with _open_warehouse(must_exist=True, **where) as warehouse:
-        from pipeline.sources import EVENTS
-        from pipeline.what_if import clusters_of, recorded, simulate_recorded
+        from pipeline.formats import REQUESTS
+        from pipeline.silver import TABLES
+        from pipeline.what_if import clusters_of, recorded, simulate
 
         days = f"{first:%Y-%m-%d}", f"{last or first:%Y-%m-%d}"
-        events = warehouse.read(EVENTS)
-        if cluster is None and len(clusters := clusters_of(events, *days, node)) > 1:
+        no_load = click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
+        if not warehouse.exists(TABLES[REQUESTS]):
+            raise no_load
+        requests = warehouse.read(TABLES[REQUESTS])
+        if cluster is None and len(clusters := clusters_of(requests, *days, node)) > 1:
             raise click.ClickException(
                 f"node {node} is in several clusters: choose one with --cluster ({', '.join(clusters)})"
             )
-        load = recorded(events, *days, node, cluster)
-        if load.isEmpty():
-            raise click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
         try:
-            outcome = simulate_recorded((row["line"] for row in load.toLocalIterator()), quotas)
+            summary = simulate(recorded(requests, *days, node, cluster), limits)
         except (BadFileError, TooManyEventsError) as error:
             raise click.ClickException(str(error)) from error
-        click.echo(in_table(outcome, None))
+        if summary is None:
+            raise no_load
+        click.echo(in_table(summary, None))
 
 
 @pipeline.command()

@@ -11,12 +11,13 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
-from broker.simulation.engine import MAX_EVENTS, Outcome, TooManyEventsError, run_scenario
+from broker.simulation.engine import MAX_EVENTS, TooManyEventsError, run_scenario
 from broker.simulation.report import any_throttled, in_csv, in_json, in_table
 from broker.simulation.scenario_file import read_limits, read_scenario
+from broker.simulation.summary import Summary, summary_of
 from broker.strict_yaml import BadFileError
 
-FORMATS: Final[dict[str, Callable[[Outcome, Outcome | None], str]]] = {
+FORMATS: Final[dict[str, Callable[[Summary, Summary | None], str]]] = {
     "table": in_table,
     "json": in_json,
     "csv": in_csv,
@@ -55,10 +56,11 @@ def simulate(
         scenario = read_scenario(file)
         if quotas is not None:
             scenario = replace(scenario, limits=read_limits(quotas))
-        before = run_scenario(scenario, max_requests)
+        before = summary_of(run_scenario(scenario, max_requests))
         after = None
         if compare is not None:
-            after = run_scenario(replace(scenario, limits=read_limits(compare)), max_requests)
+            compared = replace(scenario, limits=read_limits(compare))
+            after = summary_of(run_scenario(compared, max_requests))
     except (BadFileError, TooManyEventsError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(FORMATS["json" if as_json else form](before, after))

@@ -114,6 +114,11 @@ def quotas_of(scenario: Scenario) -> ClientQuotas:
     return quotas
 
 
+def bandwidth_of(quotas: ClientQuotas, kind: QuotaKind) -> RateQuotaManager:
+    """Return the manager of a client's byte rate."""
+    return quotas.fetch if kind is QuotaKind.FETCH else quotas.produce
+
+
 class _Clients:
     """Makes the connections of a scenario, each with the idle periods of its limits."""
 
@@ -171,16 +176,13 @@ class _Clients:
         self, source: LoadSource, names: tuple[str, str]
     ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
         """Yield the limits of a client, each with the key that all clients of the same allowance share."""
-        managers: list[RateQuotaManager] = [self._bandwidth(source)]
+        managers: list[RateQuotaManager] = [bandwidth_of(self._quotas, source.kind)]
         if isinstance(source, Group) and source.handling_ns:
             managers.append(self._quotas.request)
         for manager in managers:
             found = manager.resolve(*names)
             if found.matched is not None:
                 yield manager, (manager.kind, *allowance(found.matched, names)), found
-
-    def _bandwidth(self, source: LoadSource) -> RateQuotaManager:
-        return self._quotas.fetch if source.kind is QuotaKind.FETCH else self._quotas.produce
 
     def _client(self, source: LoadSource, names: tuple[str, str], random: Random) -> SimulatedClient:
         group = source if isinstance(source, Group) else None
@@ -210,7 +212,7 @@ class _Clients:
             patience_us=group.patience_us if group else None,
             handling_ns=group.handling_ns if group else 0,
         )
-        manager = self._bandwidth(source)
+        manager = bandwidth_of(self._quotas, source.kind)
         return SimulatedClient(
             source, connection, manager.resolve(*names), self._quotas.request.resolve(*names), offered
         )

@@ -17,7 +17,9 @@ from broker.quotas.kinds import QuotaKind
 from broker.simulation.scenario import Record
 from broker.strict_yaml import BadFileError
 
-VERSION: Final = 1
+VERSIONS: Final = (1, 2)
+"""The versions of the format. They differ in the name of a source that is ignored here."""
+
 CLIENT: Final = "client"
 APIS: Final = {"Produce": (QuotaKind.PRODUCE, "bytes_in"), "FetchConsumer": (QuotaKind.FETCH, "bytes_out")}
 FIELDS: Final = {
@@ -75,8 +77,8 @@ def _row(line: str, where: str) -> Mapping[str, Any] | None:
         raise BadFileError(f"{where} is not JSON: {error}") from error
     if not isinstance(row, dict):
         raise BadFileError(f"{where} is not an object")
-    if row.get("v") != VERSION:
-        raise BadFileError(f"{where}: v is {row.get('v')!r}, expected {VERSION}")
+    if row.get("v") not in VERSIONS:
+        raise BadFileError(f"{where}: v is {row.get('v')!r}, expected 1 or 2")
     if row.get("source") != CLIENT:
         return None
     for name, kind in FIELDS.items():

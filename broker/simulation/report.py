@@ -11,9 +11,8 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from broker.quotas.entity import Entity
-from broker.simulation.engine import Outcome
 from broker.simulation.scenario import SECOND_US
-from broker.simulation.summary import GroupRow, RuleRow, Totals, groups, limits_without_effect, rules
+from broker.simulation.summary import GroupRow, RuleRow, Summary, Totals
 
 MAX_ROWS: Final = 40
 """Maximum number of rows of a table; JSON and CSV have all."""
@@ -21,19 +20,19 @@ MAX_ROWS: Final = 40
 UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def in_table(before: Outcome, after: Outcome | None = None) -> str:
+def in_table(before: Summary, after: Summary | None = None) -> str:
     """Return a table for people; `after` is the same load under other quotas."""
-    seconds = before.scenario.duration_us / SECOND_US
+    seconds = before.duration_us / SECOND_US
     parts = [
-        f"{seconds:,.0f} s, {len(before.clients):,} connections, {before.events:,} requests simulated",
-        _aligned(_group_lines(groups(before), groups(after) if after else None, seconds)),
+        f"{seconds:,.0f} s, {before.connections:,} connections, {before.events:,} requests simulated",
+        _aligned(_group_lines(before.groups, after.groups if after else None, seconds)),
     ]
-    parts += [_aligned(_rule_lines(rules(each), seconds)) for each in (before, after) if each is not None]
-    parts += [f"Not simulated: {each}" for each in limits_without_effect(before if after is None else after)]
+    parts += [_aligned(_rule_lines(each.rules, seconds)) for each in (before, after) if each is not None]
+    parts += [f"Not simulated: {each}" for each in (after or before).without_effect]
     return "\n\n".join(part for part in parts if part)
 
 
-def in_json(before: Outcome, after: Outcome | None = None) -> str:
+def in_json(before: Summary, after: Summary | None = None) -> str:
     """Return one object, with a second one of the same shape under `compared` for `after`."""
     shown = _document(before)
     if after is not None:
@@ -41,14 +40,14 @@ def in_json(before: Outcome, after: Outcome | None = None) -> str:
     return json.dumps(shown, indent=2)
 
 
-def in_csv(before: Outcome, after: Outcome | None = None) -> str:
+def in_csv(before: Summary, after: Summary | None = None) -> str:
     """Return a line for each group of clients."""
     lines = io.StringIO()
-    outcomes = [("before", before)] if after is None else [("before", before), ("after", after)]
+    summaries = [("before", before)] if after is None else [("before", before), ("after", after)]
     rows = [
         {"quotas": name} | {name: value for name, value in row.items() if name != "rules"}
-        for name, outcome in outcomes
-        for row in _document(outcome)["clients"]
+        for name, summary in summaries
+        for row in _document(summary)["clients"]
     ]
     writer = csv.DictWriter(lines, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -56,17 +55,17 @@ def in_csv(before: Outcome, after: Outcome | None = None) -> str:
     return lines.getvalue().rstrip("\n")
 
 
-def any_throttled(outcome: Outcome) -> bool:
-    return any(totals.count for client in outcome.clients for totals in client.connection.throttles.values())
+def any_throttled(summary: Summary) -> bool:
+    return any(row.totals.throttles for row in summary.groups)
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
-    seconds = outcome.scenario.duration_us / SECOND_US
+def _document(summary: Summary) -> dict[str, Any]:
+    seconds = summary.duration_us / SECOND_US
     return {
         "seconds": seconds,
-        "seed": outcome.scenario.seed,
-        "connections": len(outcome.clients),
-        "played": outcome.events,
+        "seed": summary.seed,
+        "connections": summary.connections,
+        "played": summary.events,
         "clients": [
             {
                 "name": row.name,
@@ -75,7 +74,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
                 "rules": [None if rule is None else _rule(*rule) for rule in row.rules],
                 **_totals_json(row.totals, seconds),
             }
-            for row in groups(outcome)
+            for row in summary.groups
         ],
         "rules": [
             {
@@ -83,9 +82,9 @@ def _document(outcome: Outcome) -> dict[str, Any]:
                 "allowances": row.allowances,
                 **_totals_json(row.totals, seconds),
             }
-            for row in rules(outcome)
+            for row in summary.rules
         ],
-        "not_played": limits_without_effect(outcome),
+        "not_played": list(summary.without_effect),
     }
 
 

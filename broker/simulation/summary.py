@@ -10,24 +10,50 @@ import msgspec
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.simulation.engine import Outcome, SimulatedClient, allowance
-from broker.simulation.scenario import SECOND_US, Group
+from broker.simulation.scenario import SECOND_US, Group, Scenario
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Totals of some connections: bytes offered, accepted, given up, and still waiting at the end.
+    """Totals of some connections; those of several sets of connections can be added.
 
-    `throttled_share` is the throttled part of their time, `throttles` the number of throttles.
+    `offered`, `accepted` and `expired` are bytes; `throttles`, `throttled_ms` and `longest_ms` are number,
+    sum and maximum of the throttles; `present_us` is the sum of the connections' times.
     """
 
-    connections: int
-    offered: int
-    accepted: int
-    expired: int
-    waiting: int
-    throttled_share: float
-    throttles: int
-    mean_ms: float
-    longest_ms: int
+    connections: int = 0
+    offered: int = 0
+    accepted: int = 0
+    expired: int = 0
+    throttles: int = 0
+    throttled_ms: int = 0
+    longest_ms: int = 0
+    present_us: int = 0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(
+            self.connections + other.connections,
+            self.offered + other.offered,
+            self.accepted + other.accepted,
+            self.expired + other.expired,
+            self.throttles + other.throttles,
+            self.throttled_ms + other.throttled_ms,
+            max(self.longest_ms, other.longest_ms),
+            self.present_us + other.present_us,
+        )
+
+    @property
+    def waiting(self) -> int:
+        """The bytes that still wait at the end."""
+        return max(self.offered - self.accepted - self.expired, 0)
+
+    @property
+    def throttled_share(self) -> float:
+        """The throttled part of the connections' time. The last throttle may extend beyond the end."""
+        return min(self.throttled_ms * 1_000 / self.present_us, 1.0) if self.present_us else 0.0
+
+    @property
+    def mean_ms(self) -> float:
+        return self.throttled_ms / self.throttles if self.throttles else 0.0
 
 
 class GroupRow(msgspec.Struct, frozen=True):
@@ -55,6 +81,34 @@ class RuleRow(msgspec.Struct, frozen=True):
     limit: float
     allowances: int
     totals: Totals
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The result of a simulation. `events` counts the requests that were simulated one by one.
+
+    `without_effect` are the limits that have no effect in the simulation, one sentence each.
+    """
+
+    duration_us: int
+    seed: int
+    connections: int
+    events: int
+    groups: tuple[GroupRow, ...]
+    rules: tuple[RuleRow, ...]
+    without_effect: tuple[str, ...]
+
+
+def summary_of(outcome: Outcome) -> Summary:
+    """Return the summary of a whole scenario."""
+    return Summary(
+        outcome.scenario.duration_us,
+        outcome.scenario.seed,
+        len(outcome.clients),
+        outcome.events,
+        tuple(groups(outcome)),
+        tuple(rules(outcome)),
+        tuple(limits_without_effect(outcome.scenario)),
+    )
 
 
 def groups(outcome: Outcome) -> list[GroupRow]:
@@ -117,20 +171,15 @@ def _totals(clients: list[SimulatedClient], outcome: Outcome, kinds: Iterable[Qu
         client.connection.accepted_bytes if client.offered is None else client.offered for client in clients
     )
     records = [each.throttles[kind] for each in connections for kind in kinds if kind in each.throttles]
-    throttles = sum(each.count for each in records)
-    throttled_ms = sum(each.total_ms for each in records)
-    present_us = sum(_present_us(client, outcome) for client in clients)
     return Totals(
         connections=len(clients),
         offered=offered,
         accepted=accepted,
         expired=expired,
-        waiting=max(offered - accepted - expired, 0),
-        # The last throttle may extend beyond the end.
-        throttled_share=min(throttled_ms * 1_000 / present_us, 1.0) if present_us else 0.0,
-        throttles=throttles,
-        mean_ms=throttled_ms / throttles if throttles else 0.0,
+        throttles=sum(each.count for each in records),
+        throttled_ms=sum(each.total_ms for each in records),
         longest_ms=max((each.longest_ms for each in records), default=0),
+        present_us=sum(_present_us(client, outcome) for client in clients),
     )
 
 
@@ -142,11 +191,11 @@ def _present_us(client: SimulatedClient, outcome: Outcome) -> int:
     return end_us - source.seconds[0] * SECOND_US
 
 
-def limits_without_effect(outcome: Outcome) -> list[str]:
+def limits_without_effect(scenario: Scenario) -> list[str]:
     """Return the limits of the quota file that have no effect in the simulation, one sentence each."""
     sentences: list[str] = []
-    timed = any(group.handling_ns for group in outcome.scenario.groups)
-    for limit in outcome.scenario.limits:
+    timed = any(group.handling_ns for group in scenario.groups)
+    for limit in scenario.limits:
         for key in limit.values:
             if key in ("producer_byte_rate", "consumer_byte_rate") or (key == "request_percentage" and timed):
                 continue

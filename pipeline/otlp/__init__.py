@@ -1,8 +1,16 @@
 """Turns the metrics that clients push (KIP-714) from compressed OTLP into rows. Runs in Spark's executors.
 
-    points        compressed MetricsData -> rows of points, and the reasons for refused ones
-    decode        the same for Arrow batches of records, as Spark passes them to Python
-    tables        pushes into silver, named as OpenTelemetry's exporter for ClickHouse does, and into gold
+    count       the number of points of a push, before it is parsed
+    unpack      compressed OTLP -> checked OTLP, as the protobuf library writes it
+    wire        the fields of many protobuf messages at once, as arrays
+    repeated    the different ones among repeated texts
+    texts       attributes as pairs of texts
+    metrics     the metrics of many pushes, and what their points share
+    histograms  counts and bounds of histograms
+    points      the points of many pushes, and those that are refused
+    reasons     the reasons, and the refused points of each push
+    decode      the same for Arrow batches of records, as Spark passes them to Python
+    tables      pushes into silver, named as OpenTelemetry's exporter for ClickHouse does, and into gold
 
-The first depends neither on Spark nor on Arrow.
+Only the last depends on Spark.
 """

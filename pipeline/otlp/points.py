@@ -1,394 +1,182 @@
-"""Decodes a push into rows, one for each point, with reasons for the refused points.
+"""Reads the points of many pushes into arrays, with a reason for each refused one.
 (opentelemetry.proto.metrics.v1.MetricsData)
 
-For `decode`. A push may have valid and invalid points: each is checked separately. Independent of Spark and
-Arrow: `Points` collects rows of several pushes and stores what they share once.
+For `decode`. A push may have valid and invalid points: each is checked separately. All points are read
+together by numpy; Python runs once for each different set of attributes. Independent of Spark.
 """
 
-import json
-from base64 import b64encode
-from collections.abc import Iterable
-from itertools import pairwise
-from math import isfinite
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.metrics.v1.metrics_pb2 import (
-    HistogramDataPoint,
-    Metric,
-    MetricsData,
-    ResourceMetrics,
-    ScopeMetrics,
-)
+import numpy as np
+import pyarrow as pa
+from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, NumberDataPoint
 
-from broker.errors import ApiError, ErrorCode
-from broker.records.compression import Codec, decompress
-
-MAX_UNPACKED_BYTES: Final = 8_388_608
-"""Maximum decompressed bytes of a push: four times a broker's default limit."""
-
-CODECS: Final = {codec.name.lower(): codec for codec in Codec}
-"""The codecs of KIP-714, by their names in the header `compression`."""
-
-MAX_POINTS: Final = 20_000
-"""Maximum points of a push; larger pushes are refused whole. A broker shows the first 5,000."""
-
-MAX_NAMES_LENGTH: Final = 4_096
-MAX_SHARED_BYTES: Final = 8_192
-"""Maximum size of data repeated with each point: name, unit and description together; a resource; a scope.
-"""
-
-DELTA: Final = 1
-CUMULATIVE: Final = 2
-"""AGGREGATION_TEMPORALITY_DELTA and _CUMULATIVE."""
+from pipeline.otlp.histograms import Measures, read_measures
+from pipeline.otlp.metrics import CUMULATIVE as CUMULATIVE
+from pipeline.otlp.metrics import DELTA as DELTA
+from pipeline.otlp.metrics import GAUGE, HISTOGRAM, NO_DATA, SUM, Metrics, read_metrics
+from pipeline.otlp.reasons import REASONS, Refused, first_of, refused_parts
+from pipeline.otlp.repeated import texts_at
+from pipeline.otlp.texts import Attributes, attributes_of
+from pipeline.otlp.wire import Buffer, Fields, read_fields
 
 AHEAD_MS: Final = 3_600_000
 LATE_MS: Final = 86_400_000
 """The most that a point may lie ahead of the push's arrival, and behind it, as for all events."""
 
-MAX_INTEGER: Final = 2**63 - 1
-"""The largest integer of a table; OTLP's integers reach 2**64."""
-
-KINDS: Final = frozenset({"gauge", "sum", "histogram"})
-
 NO_RECORDED_VALUE: Final = 1
 """DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client has no value."""
 
-Attributes = tuple[tuple[str, str], ...]
+MAX_TIME_NS: Final = 2**64 - 1
 
 
-class RefusedError(ValueError):
-    """The reason why a payload cannot be used, for the quarantine."""
+class Points(NamedTuple):
+    """The valid points as arrays of equal length: in the order of their pushes, numbers and then histograms.
 
-
-class Context(NamedTuple):
-    """The attributes that the metrics of a scope share."""
-
-    resource_attributes: Attributes
-    resource_schema_url: str
-    scope_name: str
-    scope_version: str
-    scope_attributes: Attributes
-    scope_dropped_attributes: int
-    scope_schema_url: str
-    service_name: str
-
-
-class Heading(NamedTuple):
-    """The attributes that the points of a metric share."""
-
-    kind: str
-    context: Context
-    metric_name: str
-    metric_description: str
-    metric_unit: str
-    temporality: int | None
-    is_monotonic: bool | None
-
-
-Number = tuple[int, int, int, int, int | None, int, int, float | None]
-"""A point of a gauge or a sum.
-
-`row` of its push; the places of its metric's heading and of its attributes in `Points`; `number`, its place
-within the push; start (null if not given) and time in microseconds since 1970; flags; value.
-"""
-
-Measures = tuple[int | None, float | None, list[int] | None, list[float] | None, float | None, float | None]
-"""A histogram's count, sum, buckets, bounds, min and max."""
-
-NOTHING: Final[Measures] = (None, None, None, None, None, None)
-
-Distribution = tuple[int, int, int, int, int | None, int, int, Measures]
-"""A point of a histogram: like a `Number`, with measures instead of the value."""
-
-
-class Refusal(NamedTuple):
-    """The refused part of a push: all of it if `points` is None, else that number of its points.
-
-    `metrics` has the first few names in order.
+    `push` and `metric` are places among the pushes and the metrics; `number` is the place within the push.
+    Times are microseconds since 1970, the start 0 if not given. `value` is null for histograms, and without a
+    recorded one; `measures` are those of the histograms only. `attributes` are places in
+    `different_attributes`.
     """
 
-    row: int
-    reason: str
-    points: int | None = None
-    metrics: list[str] | None = None
+    push: np.ndarray
+    metric: np.ndarray
+    number: np.ndarray
+    start_us: np.ndarray
+    time_us: np.ndarray
+    flags: np.ndarray
+    value: pa.Array
+    attributes: np.ndarray
+    different_attributes: list[Attributes]
+    measures: Measures
 
 
-MAX_METRICS: Final = 20
-MAX_SHOWN_LENGTH: Final = 256
-"""Limits of a `Refusal`: the number of names, and the characters of each."""
+class Read(NamedTuple):
+    """What pushes contain."""
+
+    points: Points
+    metrics: Metrics
+    refused: Refused
 
 
-class Points:
-    """Rows of several pushes. Headings and attributes are stored once, as clients repeat them with every
-    push.
-    """
+class _Common(NamedTuple):
+    """What all points have; `attributes` are places in `different_attributes`."""
 
-    def __init__(self) -> None:
-        self.headings: dict[Heading, int] = {}
-        self.attributes: dict[Attributes, int] = {}
-        self.numbers: list[Number] = []
-        self.distributions: list[Distribution] = []
-        self.refusals: list[Refusal] = []
-
-    def __len__(self) -> int:
-        return len(self.numbers) + len(self.distributions) + len(self.refusals)
-
-    def take(self, row: int, compression: str | None, packed: bytes, arrived_ms: int) -> None:
-        """Add a push. Never raises for invalid data of a client."""
-        try:
-            data = _parsed(unpack(compression, packed))
-        except RefusedError as refusal:
-            self.refusals.append(Refusal(row, str(refusal)))
-            return
-        push = _Push(self, row, arrived_ms)
-        for resource in data.resource_metrics:
-            push.take(resource)
-        if push.refused_points:
-            names = sorted(push.names)[:MAX_METRICS]
-            self.refusals.append(Refusal(row, "; ".join(sorted(push.reasons)), push.refused_points, names))
+    start_ns: np.ndarray
+    time_ns: np.ndarray
+    flags: np.ndarray
+    attributes: np.ndarray
+    different_attributes: list[Attributes]
 
 
-class _Push:
-    """Adds one push to `Points`."""
+def read_points(pushes: Sequence[bytes], arrived_ms: Sequence[int]) -> Read:
+    """Read pushes in the form of `unpack.canonical`. Never raises for invalid data of a client."""
+    buffer = Buffer(b"".join(pushes))
+    ends = np.cumsum(np.fromiter(map(len, pushes), np.int64, len(pushes)))
+    starts = ends - np.diff(ends, prepend=0)
+    metrics = read_metrics(buffer, starts, ends)
+    metric, at, end = _all_points(metrics)
+    push = metrics.push[metric]
+    counts = np.bincount(push, minlength=len(pushes))
+    number = np.arange(len(push)) - (np.cumsum(counts) - counts)[push]
+    reason, kind = metrics.reason[metric], metrics.kind[metric]
+    is_readable = reason == 0
+    numbers = np.flatnonzero(is_readable & ((kind == GAUGE) | (kind == SUM)))
+    histograms = np.flatnonzero(is_readable & (kind == HISTOGRAM))
+    windows = _windows(arrived_ms)
 
-    def __init__(self, into: Points, row: int, arrived_ms: int) -> None:
-        self._into = into
-        self._row = row
-        self._earliest_ns = (arrived_ms - LATE_MS) * 1_000_000
-        self._latest_ns = (arrived_ms + AHEAD_MS) * 1_000_000
-        self._number = 0
-        self.refused_points = 0
-        self.reasons: set[str] = set()
-        self.names: set[str] = set()
+    fields = read_fields(buffer, at[numbers], end[numbers])
+    common = _common(buffer, fields, at[numbers], NumberDataPoint, 0x3A, 0x40)
+    value, wrong = _values(fields, len(numbers), common.flags)
+    reason[numbers] = first_of(_wrong_times(common.time_ns, push[numbers], windows), wrong)
 
-    def take(self, resource: ResourceMetrics) -> None:
-        of_resource = _too_large("resource", resource.resource, resource.schema_url)
-        shared = () if of_resource else attributes_of(resource.resource.attributes)
-        for scope in resource.scope_metrics:
-            why = of_resource or _too_large("scope", scope.scope, scope.schema_url)
-            context = None if why else _context(resource, shared, scope)
-            for metric in scope.metrics:
-                kind = metric.WhichOneof("data")
-                if context is None or kind not in KINDS:
-                    wrong = why or ("no data" if kind is None else f"{kind} is not read")
-                    self._refuse(metric, wrong, len(_points_of(metric)))
-                else:
-                    self._take_metric(metric, kind, context)
+    of_histograms = read_fields(buffer, at[histograms], end[histograms])
+    other = _common(buffer, of_histograms, at[histograms], HistogramDataPoint, 0x4A, 0x50)
+    has_value = (other.flags & NO_RECORDED_VALUE) == 0
+    measures, wrong = read_measures(buffer, of_histograms, len(histograms), has_value)
+    reason[histograms] = first_of(_wrong_times(other.time_ns, push[histograms], windows), wrong * has_value)
 
-    def _take_metric(self, metric: Metric, kind: str, context: Context) -> None:
-        data = getattr(metric, kind)
-        heading = Heading(
-            kind,
-            context,
-            metric.name,
-            metric.description,
-            metric.unit,
-            None if kind == "gauge" else data.aggregation_temporality,
-            data.is_monotonic if kind == "sum" else None,
-        )
-        known = self._into.headings
-        place = known.get(heading)
-        if place is None:
-            wrong = _wrong_heading(heading)
-            if wrong is not None:
-                self._refuse(metric, wrong, len(data.data_points))
-                return
-            place = known[heading] = len(known)
-        if kind == "histogram":
-            self._take_distributions(metric, place)
-        else:
-            self._take_numbers(metric, place, data.data_points)
+    is_valid, is_other = reason[numbers] == 0, reason[histograms] == 0
+    rows = np.concatenate((numbers[is_valid], histograms[is_other]))
+    others = len(common.different_attributes)
 
-    def _take_numbers(self, metric: Metric, heading: int, points: Iterable[Any]) -> None:
-        earliest_ns, latest_ns, row, take = (
-            self._earliest_ns,
-            self._latest_ns,
-            self._row,
-            self._into.numbers.append,
-        )
-        for point in points:
-            time_ns, flags, value_field = point.time_unix_nano, point.flags, point.WhichOneof("value")
-            value = wrong = None
-            if not earliest_ns <= time_ns <= latest_ns:
-                wrong = self._wrong_time(time_ns)
-            elif flags & NO_RECORDED_VALUE:
-                pass
-            elif value_field is None:
-                wrong = "no value"
-            else:
-                value = float(getattr(point, value_field))
-                if not isfinite(value):
-                    wrong = "Value is not a number"
-            if wrong is not None:
-                self._refuse(metric, wrong)
-                continue
-            start_us = point.start_time_unix_nano // 1_000 or None
-            place = self._place_of(point.attributes)
-            take((row, heading, place, self._number, start_us, time_ns // 1_000, flags, value))
-            self._number += 1
+    def joined(one: np.ndarray, another: np.ndarray) -> np.ndarray:
+        both: np.ndarray = np.concatenate((one[is_valid], another[is_other]))
+        return both
 
-    def _take_distributions(self, metric: Metric, heading: int) -> None:
-        for point in metric.histogram.data_points:
-            has_value = not point.flags & NO_RECORDED_VALUE
-            wrong = self._wrong_time(point.time_unix_nano) or (
-                _wrong_distribution(point) if has_value else None
-            )
-            if wrong is not None:
-                self._refuse(metric, wrong)
-                continue
-            start_us, time_us = point.start_time_unix_nano // 1_000 or None, point.time_unix_nano // 1_000
-            place = self._place_of(point.attributes)
-            common = self._row, heading, place, self._number, start_us, time_us, point.flags
-            measures = _measures(point) if has_value else NOTHING
-            self._into.distributions.append((*common, measures))
-            self._number += 1
-
-    def _place_of(self, attributes: Any) -> int:
-        known = self._into.attributes
-        return known.setdefault(attributes_of(attributes), len(known))
-
-    def _wrong_time(self, time_ns: int) -> str | None:
-        if self._earliest_ns <= time_ns <= self._latest_ns:
-            return None
-        if not time_ns:
-            return "no time"
-        return "too late" if time_ns < self._earliest_ns else "from the future"
-
-    def _refuse(self, metric: Metric, reason: str, points: int = 1) -> None:
-        if points:
-            self._number += points
-            self.refused_points += points
-            self.reasons.add(reason)
-            self.names.add(metric.name[:MAX_SHOWN_LENGTH])
+    has_number = joined((common.flags & NO_RECORDED_VALUE) == 0, np.zeros(len(histograms), bool))
+    points = Points(
+        push[rows],
+        metric[rows],
+        number[rows],
+        joined(common.start_ns, other.start_ns) // 1_000,
+        joined(common.time_ns, other.time_ns) // 1_000,
+        joined(common.flags, other.flags),
+        pa.array(joined(value, np.zeros(len(histograms))), mask=~has_number),
+        joined(common.attributes, other.attributes + others),
+        common.different_attributes + other.different_attributes,
+        measures.where(is_other),
+    )
+    bad = np.flatnonzero(reason)
+    return Read(points, metrics, refused_parts(push[bad], metric[bad], reason[bad], metrics.name))
 
 
-def unpack(compression: str | None, packed: bytes) -> bytes:
-    """Decompress a push as the broker does.
-
-    Raises RefusedError for an unknown codec, invalid data, or more than MAX_UNPACKED_BYTES.
-    """
-    codec = CODECS.get(compression or "")
-    if codec is None:
-        raise RefusedError("unknown compression")
-    try:
-        plain = bytes(decompress(codec, packed, limit=MAX_UNPACKED_BYTES))
-    except ApiError as error:
-        is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
-        raise RefusedError("unpacks to too much" if is_too_large else "does not unpack") from error
-    if len(plain) > MAX_UNPACKED_BYTES:
-        raise RefusedError("unpacks to too much")
-    return plain
+def _all_points(metrics: Metrics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return metric, start and end of each point, in order; a metric without data counts as one."""
+    points, empty = metrics.points, np.flatnonzero(metrics.kind == NO_DATA)
+    if not len(empty):
+        return points.message, points.starts, points.ends
+    metric = np.concatenate((points.message, empty))
+    order = np.argsort(metric, kind="stable")
+    starts = np.concatenate((points.starts, metrics.at[empty]))
+    ends = np.concatenate((points.ends, metrics.at[empty]))
+    return metric[order], starts[order], ends[order]
 
 
-def _parsed(plain: bytes) -> MetricsData:
-    try:
-        data: MetricsData = MetricsData.FromString(plain)
-    except DecodeError as error:
-        raise RefusedError("not OTLP metrics") from error
-    if plain and not data.resource_metrics:
-        raise RefusedError("not OTLP metrics")
-    # The shortest point has two bytes.
-    if len(plain) > 2 * MAX_POINTS and _count(data) > MAX_POINTS:
-        raise RefusedError("too many points")
-    return data
+def _common(
+    buffer: Buffer, fields: Fields, at: np.ndarray, message: Any, attributes: int, flags: int
+) -> _Common:
+    """Read what all points have. The last three are their message type and the tags of two fields."""
+    count = len(at)
+    every = np.arange(count)
+    start_ns, time_ns, found_flags = (fields.of(tag).numbers_by(every, count) for tag in (0x11, 0x19, flags))
+    listed = fields.of(attributes)
+    starts, ends = at.copy(), at.copy()
+    # They follow each other: the first one of a point and the last one enclose all.
+    starts[listed.message[::-1]] = listed.at[::-1]
+    ends[listed.message] = listed.ends
+    sets = texts_at(buffer, starts, ends, pa.binary())
+    different = [attributes_of(message.FromString(each).attributes) for each in sets.different.to_pylist()]
+    return _Common(start_ns, time_ns, found_flags.astype(np.int64), sets.places, different)
 
 
-def _count(data: MetricsData) -> int:
-    scopes = (scope for resource in data.resource_metrics for scope in resource.scope_metrics)
-    return sum(len(_points_of(metric)) for scope in scopes for metric in scope.metrics)
-
-
-def _points_of(metric: Metric) -> Any:
-    """Return the points of a metric; a metric without a kind counts as one point, to be refused."""
-    kind = metric.WhichOneof("data")
-    return (metric,) if kind is None else getattr(metric, kind).data_points
-
-
-def _too_large(name: str, message: Any, url: str) -> str | None:
-    return f"{name} is too large" if message.ByteSize() + len(url) > MAX_SHARED_BYTES else None
-
-
-def _context(resource: ResourceMetrics, shared: Attributes, scope: ScopeMetrics) -> Context:
-    about = scope.scope
-    return Context(
-        shared,
-        resource.schema_url,
-        about.name,
-        about.version,
-        attributes_of(about.attributes),
-        about.dropped_attributes_count,
-        scope.schema_url,
-        dict(shared).get("service.name", ""),
+def _values(fields: Fields, count: int, flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of numbers, and the reasons to refuse them."""
+    floats, integers = fields.of(0x21), fields.of(0x31)
+    value: np.ndarray = np.zeros(count)
+    has_value: np.ndarray = np.zeros(count, bool)
+    value[floats.message] = floats.numbers.view(np.float64)
+    value[integers.message] = integers.numbers.view(np.int64)
+    has_value[floats.message] = has_value[integers.message] = True
+    is_recorded = (flags & NO_RECORDED_VALUE) == 0
+    return value, first_of(
+        (is_recorded & ~has_value) * REASONS["no value"],
+        (is_recorded & ~np.isfinite(value)) * REASONS["Value is not a number"],
     )
 
 
-def _wrong_heading(heading: Heading) -> str | None:
-    if not heading.metric_name:
-        return "no name"
-    names = heading.metric_name, heading.metric_description, heading.metric_unit
-    if sum(map(len, names)) > MAX_NAMES_LENGTH:
-        return "name is too long"
-    if heading.temporality not in (None, DELTA, CUMULATIVE):
-        return "unknown temporality"
-    return None
+def _windows(arrived_ms: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the earliest and the latest time of each push's points, in nanoseconds."""
+    earliest = [min(max((each - LATE_MS) * 1_000_000, 0), MAX_TIME_NS) for each in arrived_ms]
+    latest = [min(max((each + AHEAD_MS) * 1_000_000, 0), MAX_TIME_NS) for each in arrived_ms]
+    return np.array(earliest, np.uint64), np.array(latest, np.uint64)
 
 
-def _wrong_distribution(point: HistogramDataPoint) -> str | None:
-    """Return the first error in the numbers of a histogram."""
-    for name, measure in (("Sum", point.sum), ("Min", point.min), ("Max", point.max)):
-        if not isfinite(measure):
-            return f"{name} is not a number"
-    counts, bounds = point.bucket_counts, point.explicit_bounds
-    if max(point.count, *counts, 0) > MAX_INTEGER:
-        return "Count is too large"
-    if counts or bounds:
-        is_rising = all(low < high for low, high in pairwise(bounds))
-        if len(counts) != len(bounds) + 1 or not is_rising or not all(map(isfinite, bounds)):
-            return "buckets do not fit their bounds"
-        if sum(counts) != point.count:
-            return "Count is not that of the buckets"
-    return None
-
-
-def _measures(point: HistogramDataPoint) -> Measures:
-    return (
-        point.count,
-        point.sum if point.HasField("sum") else None,
-        list(point.bucket_counts),
-        list(point.explicit_bounds),
-        point.min if point.HasField("min") else None,
-        point.max if point.HasField("max") else None,
+def _wrong_times(time_ns: np.ndarray, push: np.ndarray, windows: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    earliest, latest = (each[push] for each in windows)
+    return first_of(
+        ((time_ns == 0) & (earliest > 0)) * REASONS["no time"],
+        (time_ns < earliest) * REASONS["too late"],
+        (time_ns > latest) * REASONS["from the future"],
     )
-
-
-def attributes_of(attributes: Any) -> Attributes:
-    """Return attributes in order of their names, the last of duplicates. Values are text, lists are JSON."""
-    if len(attributes) < 2:
-        return tuple([(each.key, _text(each.value)) for each in attributes])
-    return tuple(sorted({each.key: _text(each.value) for each in attributes}.items()))
-
-
-def _text(value: AnyValue) -> str:
-    kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
-    if kind == "int_value":
-        return str(value.int_value)
-    plain = _plain(value)
-    if plain is None or isinstance(plain, str):
-        return plain or ""
-    return json.dumps(plain, ensure_ascii=False)
-
-
-def _plain(value: AnyValue) -> Any:
-    kind = value.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind == "array_value":
-        return [_plain(each) for each in value.array_value.values]
-    if kind == "kvlist_value":
-        return {each.key: _plain(each.value) for each in value.kvlist_value.values}
-    found = getattr(value, kind)
-    return b64encode(found).decode() if isinstance(found, bytes) else found

@@ -1,55 +1,35 @@
-"""Histograms added up by Arrow, compared with counting every pair."""
+"""Merged histograms, compared with counting every pair."""
 
 import random
 from collections import Counter
 
-import pyarrow as pa
-import pytest
-
-from pipeline.gold.latency import BATCH_ROWS, count_buckets
-
-PAIRS = pa.list_(pa.list_(pa.int64()))
+from pipeline import silver
+from pipeline.formats import PHASES, REQUESTS
+from pipeline.gold.latency import buckets, phase_quantiles_per_minute
+from tests.pipeline.events import raw, record, request, rows_of, taken
 
 
-def batch(rows):
-    """Return rows of (api, node, first, second)."""
-    apis, nodes, first, second = zip(*rows, strict=True)
-    columns = [pa.array(apis), pa.array(nodes, pa.int32()), pa.array(first, PAIRS), pa.array(second, PAIRS)]
-    return pa.RecordBatch.from_arrays(columns, ["api", "node", "first", "second"])
-
-
-def added_up(*batches):
-    found = Counter()
-    made = list(count_buckets(("api", "node"), ("first", "second"))(iter(batches)))
-    for each in made:
-        for row in each.to_pylist():
-            found[row["api"], row["node"], row["phase"], row["us"]] += row["count"]
-    return found, made
-
-
-@pytest.mark.parametrize("rows", [1, BATCH_ROWS - 1, BATCH_ROWS, BATCH_ROWS + 1])
-def test_every_pair_is_counted_once(rows):
+def test_every_pair_is_counted_once(spark):
     dice = random.Random(3)
-    few = [[[dice.randrange(4), 1]] * dice.randrange(3) for _ in range(5)] + [None, []]
-    sampled = [
-        (dice.choice("ab"), dice.choice((1, 2, None)), dice.choice(few), dice.choice(few))
-        for _ in range(rows)
-    ]
-    expected = Counter()
-    for api, node, *histograms in sampled:
-        for phase, pairs in zip(("first", "second"), histograms, strict=True):
-            for us, count in pairs or ():
-                expected[api, node, phase, us] += count
-    found, made = added_up(*(batch(sampled[at : at + 1_000]) for at in range(0, rows, 1_000)))
-    assert found == expected
-    assert len(made) == 1 + (rows > -(-BATCH_ROWS // 1_000) * 1_000)
+    expected, rows = Counter(), []
+    for offset in range(200):
+        api, node, minute = dice.choice(("Produce", "Fetch")), dice.choice("12"), dice.randrange(2)
+        phases = {}
+        for phase in dice.sample(PHASES, dice.randrange(len(PHASES))):
+            phases[phase] = dice.choice(([], None, [[dice.randrange(4), 1], [7, 2]], [[5, 3]] * 2))
+            for us, count in phases[phase] or ():
+                expected[f"12:0{minute}", int(node), api, phase, us] += count
+        event = request(60 * minute + 1, api=api, timed=1, phases=phases)
+        rows.append(record(REQUESTS, offset, event, event["time_ms"], node=node))
+    requests = silver.valid_rows(silver.parse_events(raw(spark, rows), REQUESTS))
+    found = rows_of(buckets(requests), "minute", "node", "api", "phase", "us", "count")
+    assert {(*key, count) for key, count in expected.items()} == set(found)
+    assert len(found) == len(expected)
 
 
-def test_invalid_pairs_are_skipped():
-    found, _ = added_up(batch([("a", 1, [[1], [], [1, 2, 3], None, [None, 2], [3, None], [5, 6]], [[1]])]))
-    assert found == {("a", 1, "first", 5): 6}
-
-
-def test_rows_without_histograms_are_no_rows():
-    found, made = added_up(batch([("a", 1, None, [])]))
-    assert not found and [each.num_rows for each in made] == [0]
+def test_counts_too_large_to_add_up_fail_no_batch(spark):
+    most = 2**63 - 1
+    phases = {"local": [[1, most], [1, most], [2, 1]], "total": [[1, most], [2, most]], "queue": [[1, most]]}
+    found = phase_quantiles_per_minute(taken(spark, REQUESTS, [request(1, timed=1, phases=phases)]))
+    columns = ("phase", "timed", "p50_us", "max_us")
+    assert rows_of(found, *columns) == [("local", 1, 2, 2), ("queue", most, 1, 1), ("total", None, None, 2)]

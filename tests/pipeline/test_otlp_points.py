@@ -13,41 +13,27 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from broker.records.compression import Codec, compress
 from pipeline.otlp import points as rules
-from pipeline.otlp.points import (
-    AHEAD_MS,
-    LATE_MS,
-    MAX_NAMES_LENGTH,
-    MAX_POINTS,
-    MAX_SHARED_BYTES,
-    MAX_UNPACKED_BYTES,
-    Points,
-    RefusedError,
-    unpack,
-)
-from tests.pipeline.events import NOON_MS
+from pipeline.otlp.count import KINDS
+from pipeline.otlp.metrics import MAX_NAMES_LENGTH, MAX_SHARED_BYTES
+from pipeline.otlp.points import AHEAD_MS, LATE_MS
+from pipeline.otlp.unpack import MAX_POINTS, MAX_UNPACKED_BYTES, RefusedError, unpack
+from tests.pipeline.decoded import decoded
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload
 
 INFINITE = float("inf")
 
 
-def taken(*packed, compression="none", arrived_ms=NOON_MS):
-    found = Points()
-    for row, each in enumerate(packed):
-        found.take(row, compression, each, arrived_ms)
-    return found
-
-
 def reason(*metrics, **more):
     """Return the one error of a push of these; None if it is valid."""
-    found = taken(payload(*metrics), **more)
+    found = decoded(payload(*metrics), **more)
     assert len(found.refusals) <= 1
     return found.refusals[0].reason if found.refusals else None
 
 
 def whole_reason(packed, compression="none"):
-    found = taken(packed, compression=compression)
+    found = decoded(packed, compression=compression)
     (refusal,) = found.refusals
-    assert refusal.points is None and len(found) == 1
+    assert refusal.points is None and not found.points
     return refusal.reason
 
 
@@ -95,7 +81,8 @@ def test_data_that_is_not_otlp_is_quarantined_whole(plain):
 
 
 def test_a_push_may_say_nothing():
-    assert len(taken(b"", payload())) == 0
+    found = decoded(b"", payload())
+    assert not found.points and not found.refusals
 
 
 def test_random_bytes_never_raise():
@@ -107,7 +94,7 @@ def test_random_bytes_never_raise():
         spoiled = bytearray(good)
         for _ in range(dice.randrange(1, 6)):
             spoiled[dice.randrange(len(spoiled))] = dice.randrange(256)
-        taken(bytes(spoiled), compression=dice.choice(["none", "none", "gzip", "snappy", "lz4", "zstd"]))
+        decoded(bytes(spoiled), compression=dice.choice(["none", "none", "gzip", "snappy", "lz4", "zstd"]))
 
 
 @pytest.mark.parametrize(
@@ -181,11 +168,11 @@ def test_the_bad_points_of_a_push_are_counted_and_the_good_ones_are_kept_in_thei
         Metric(name="nothing"),
         counter("fine", number(2, 7)),
     ]
-    found = taken(payload(gauge("first", number(0))), payload(*metrics))
+    found = decoded(payload(gauge("first", number(0))), payload(*metrics))
     (refusal,) = found.refusals
     assert refusal == (1, "Value is not a number; no data", 2, ["good", "nothing"])
     # Push, place within it, value.
-    assert [(each[0], each[3], each[7]) for each in found.numbers] == [
+    assert [(each["offset"], each["point"], each["Value"]) for each in found.points] == [
         (0, 0, 1.0),
         (1, 0, 1.0),
         (1, 2, 3.0),
@@ -194,20 +181,37 @@ def test_the_bad_points_of_a_push_are_counted_and_the_good_ones_are_kept_in_thei
 
 
 def test_a_push_of_too_many_points_is_quarantined_whole():
-    assert len(taken(payload(gauge("g", *[number(0)] * MAX_POINTS)))) == MAX_POINTS
+    for points in (MAX_POINTS - 1, MAX_POINTS):
+        assert len(decoded(payload(gauge("g", *[number(0)] * points))).points) == points
     assert whole_reason(payload(gauge("g", *[number(0)] * (MAX_POINTS + 1)))) == "too many points"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_empty_points_of_every_kind_are_counted(kind):
+    metric = Metric(name="m")
+    points = getattr(metric, kind).data_points
+    for _ in range(MAX_POINTS):
+        points.add()
+    assert reason(metric) is not None
+    points.add()
+    assert whole_reason(payload(metric)) == "too many points"
+
+
+def test_metrics_without_data_count_as_points():
+    assert reason(*[Metric(name="nothing")] * MAX_POINTS) == "no data"
+    assert whole_reason(payload(*[Metric(name="nothing")] * (MAX_POINTS + 1))) == "too many points"
 
 
 def test_texts_repeated_with_each_point_are_bounded():
     fits = {"r": "x" * (MAX_SHARED_BYTES - 20)}
-    assert taken(payload(gauge("g", number(0)), **fits)).refusals == []
+    assert decoded(payload(gauge("g", number(0)), **fits)).refusals == []
     over = {"r": "x" * MAX_SHARED_BYTES}
-    assert taken(payload(gauge("g", number(0)), **over)).refusals[0].reason == "resource is too large"
+    assert decoded(payload(gauge("g", number(0)), **over)).refusals[0].reason == "resource is too large"
     data = MetricsData()
     scope = data.resource_metrics.add().scope_metrics.add()
     scope.scope.name = "x" * MAX_SHARED_BYTES
     scope.metrics.append(gauge("g", number(0), number(0)))
-    assert taken(data.SerializeToString()).refusals == [(0, "scope is too large", 2, ["g"])]
+    assert decoded(data.SerializeToString()).refusals == [(0, "scope is too large", 2, ["g"])]
 
 
 def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_of_a_name_counts():
@@ -219,8 +223,8 @@ def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_
     listed.array_value.values.extend([AnyValue(int_value=1), AnyValue(string_value="é")])
     attributes.append(KeyValue(key="list", value=listed))
     attributes.append(KeyValue(key="empty"))
-    (found,) = taken(payload(metric)).attributes
-    assert found == (
+    (found,) = decoded(payload(metric)).points
+    assert found["Attributes"] == [
         ("empty", ""),
         ("list", '[1, "é"]'),
         ("node", "7"),
@@ -228,12 +232,7 @@ def test_values_of_attributes_are_text_in_the_order_of_their_names_and_the_last_
         ("raw", "AA=="),
         ("share", "0.5"),
         ("up", "true"),
-    )
-
-
-def test_headings_and_attributes_that_are_reported_again_are_there_once():
-    found = taken(*[payload(gauge("g", number(0, node=1)), gauge("h", number(0, node=1)))] * 3)
-    assert (len(found.numbers), len(found.headings), len(found.attributes)) == (6, 2, 1)
+    ]
 
 
 def test_limits_are_those_of_all_events():

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from pipeline import silver
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from tests.pipeline.events import NOON_MS, event, raw, record, request, rows_of, taken, throttle
@@ -47,6 +49,12 @@ def test_an_invalid_event_is_reported_with_its_reason(spark):
     ]
     found = reasons(spark, REQUESTS, [value for value, _ in cases])
     assert list(zip([value for value, _ in cases], found, strict=True)) == cases
+
+
+@pytest.mark.parametrize("rows", [silver.valid_rows, silver.quarantine_rows])
+def test_the_json_of_an_event_is_parsed_once(spark, capsys, rows):
+    rows(silver.parse_events(raw(spark, []), REQUESTS)).explain()
+    assert capsys.readouterr().out.count("from_json(") == 1
 
 
 def test_both_versions_of_requests_name_cached_ones_alike(spark):

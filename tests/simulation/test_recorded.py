@@ -46,6 +46,12 @@ def test_rows_are_gathered_by_client_and_kind(tmp_path):
     assert (fetch.kind, fetch.nbytes, other.user) == (QuotaKind.FETCH, array("Q", [8]), "b")
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_both_versions_of_the_format_are_read(tmp_path, version):
+    (client,) = read(tmp_path, ROW | {"v": version})
+    assert client.nbytes == array("Q", [30])
+
+
 def test_a_second_without_requests_is_nothing(tmp_path):
     assert read(tmp_path, ROW | {"requests": 0, "bytes_in": 0}) == ()
 
@@ -60,7 +66,8 @@ def test_sums_of_several_clients_are_skipped(tmp_path, source):
     [
         ("{", "line 2 is not JSON"),
         ([], "line 2 is not an object"),
-        (ROW | {"v": 2}, "line 2: v is 2, expected 1"),
+        (ROW | {"v": 3}, "line 2: v is 3, expected 1 or 2"),
+        (ROW | {"v": None}, "line 2: v is None, expected 1 or 2"),
         ({"v": 1, "source": "client"}, "line 2: time_ms is missing"),
         (ROW | {"bytes_in": -1}, "bytes_in is -1, expected 0"),
         (ROW | {"bytes_in": 1.5}, "bytes_in is not of type int"),

@@ -20,7 +20,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
-from broker.simulation.recorded import APIS, CLIENT, VERSION
+from broker.simulation.recorded import APIS, CLIENT, VERSIONS
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
 from broker.strict_yaml import BadFileError
@@ -85,7 +85,7 @@ class Load:
 
 def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int) -> str:
     principal, client_id, api = stream
-    event = {"v": VERSION, "time_ms": time_ms, "source": CLIENT, "principal": principal, "api": api}
+    event = {"v": VERSIONS[-1], "time_ms": time_ms, "source": CLIENT, "principal": principal, "api": api}
     counts = {"requests": requests, "bytes_in": nbytes, "bytes_out": nbytes}
     return json.dumps(event | {"client_id": client_id} | counts)
 
@@ -231,7 +231,7 @@ def comparison(before: Outcome, after: Outcome) -> JsonObject:
         "throttled_now": sum(1 for row, _ in pairs if row.totals.throttles),
         "throttled_proposed": sum(1 for _, row in pairs if row.totals.throttles),
         "rules_met": len(rules(after)),
-        "not_simulated": limits_without_effect(after)[:MAX_CLIENTS],
+        "not_simulated": limits_without_effect(after.scenario)[:MAX_CLIENTS],
         "items": [_item(source, row, other) for _, source, row, other in throttled[:MAX_CLIENTS]],
     }
 
