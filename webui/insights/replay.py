@@ -204,18 +204,16 @@ def _midnight_ms(day: date) -> int:
 
 
 def simulate_both(
-    lines: Iterable[str], now: list[JsonObject], proposed: list[JsonObject] | str, *, keep_unlisted: bool
+    lines: Iterable[str], now: list[JsonObject], proposed: str, *, keep_unlisted: bool
 ) -> tuple[Outcome, Outcome]:
-    """Simulate with both sets of rules. `proposed` is a list, or the text of a quota file. With
-    `keep_unlisted`, rules of now stay for entities that it does not list. Raises BadFileError and
-    TooManyEventsError.
+    """Simulate with both sets of rules; `proposed` is the text of a quota file. With `keep_unlisted`, rules
+    of now stay for entities that it does not list. Raises BadFileError and TooManyEventsError.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)
         with (root / "load.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
-        text = proposed if isinstance(proposed, str) else json.dumps({"quotas": proposed})
-        (root / PROPOSED).write_text(text, encoding="utf-8")
+        (root / PROPOSED).write_text(proposed, encoding="utf-8")
         (root / "now.yaml").write_text(json.dumps({"quotas": now}), encoding="utf-8")
         (root / "what-if.yaml").write_text(json.dumps({"recorded": "load.jsonl", "quotas": "now.yaml"}))
         limits = read_limits(root / PROPOSED)
@@ -284,6 +282,12 @@ def _totals_json(row: GroupRow) -> JsonObject:
     }
 
 
+def _file(question: Mapping[str, Any]) -> str:
+    """Return the proposed quota file: the lines of the caller's file, or one with the proposed rules."""
+    lines = question["lines"]
+    return json.dumps({"quotas": question["proposed"]}) if lines is None else "\n".join(lines)
+
+
 def answer(root: Path, question: Mapping[str, Any]) -> JsonObject:
     days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
     try:
@@ -292,7 +296,7 @@ def answer(root: Path, question: Mapping[str, Any]) -> JsonObject:
             *simulate_both(
                 load.lines(),
                 question["now"],
-                question["proposed"],
+                _file(question),
                 keep_unlisted=question["keep_unlisted"],
             )
         )

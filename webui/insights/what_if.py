@@ -42,7 +42,7 @@ class WhatIf:
         try:
             with trio.move_on_after(self._longest_s):
                 answer = await self._run(await encode_in_slices(question))
-                return _simulation_of(answer, is_file=isinstance(question.get("proposed"), str))
+                return _simulation_of(answer, is_file=question.get("lines") is not None)
         finally:
             self._is_busy = False
         raise Problem(

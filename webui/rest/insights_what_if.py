@@ -85,21 +85,22 @@ async def what_if(call: Call) -> Reply:
         "cluster": call.body.get("cluster"),
         "now": now,
         "proposed": proposed,
+        "lines": call.body.get("lines"),
         "keep_unlisted": call.body.get("keep_unlisted", False),
     }
     simulated = await call.console.what_if.simulate(question)
     return Reply({"from": str(first), "to": str(last)} | simulated)
 
 
-async def _proposed(call: Call) -> list[Any] | str:
-    """Return the proposed rules, or the text of a quota file, which the simulating process parses. Raises
-    Invalid and Problem.
+async def _proposed(call: Call) -> list[Any] | None:
+    """Return the proposed rules; None if there are the lines of a file, which the simulating process parses.
+    Raises Invalid and Problem.
     """
     body: Mapping[str, Any] = call.body
     if ("quotas" in body) == ("lines" in body):
         raise Invalid("/quotas", "either `quotas` or `lines` is required, and not both")
     if "lines" in body:
-        return "\n".join(body["lines"])
+        return None
     try:
         call.to_free.append(await run_in_slices(parse_entries(body["quotas"])))
     except ValueError as error:

@@ -41,7 +41,7 @@ def _read_currency(text: str) -> str:
 CURRENCY: Final = Kind(
     ConfigType.STRING, f"at most {MAX_CURRENCY} printable characters, such as EUR, or empty", _read_currency
 )
-PRICE: Final = decimal(0, 1e9)
+PRICE: Final = decimal(0, 100_000)
 
 
 class ConsoleTls(TlsConfig):

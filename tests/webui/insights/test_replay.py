@@ -26,6 +26,7 @@ QUESTION: dict[str, Any] = {
     "cluster": None,
     "now": [],
     "proposed": [ALICE],
+    "lines": None,
     "keep_unlisted": False,
 }
 
@@ -74,8 +75,8 @@ quotas:
 
 def test_the_text_of_a_file_is_played_as_its_rules(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
-    assert ask(tmp_path, proposed=FILE) == ask(tmp_path)
-    assert ask(tmp_path, proposed=json.dumps({"quotas": [ALICE]})) == ask(tmp_path)
+    assert ask(tmp_path, proposed=None, lines=FILE.split("\n")) == ask(tmp_path)
+    assert ask(tmp_path, proposed=None, lines=[json.dumps({"quotas": [ALICE]})]) == ask(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_the_text_of_a_file_is_played_as_its_rules(tmp_path: Path) -> None:
 )
 def test_a_bad_file_is_refused_with_the_place(tmp_path: Path, text: str, words: str) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
-    result = ask(tmp_path, proposed=text)
+    result = ask(tmp_path, proposed=None, lines=text.split("\n"))
     assert result["outcome"] == "refused" and words in result["message"]
 
 
@@ -104,7 +105,7 @@ def test_rules_that_a_file_does_not_list_stay_if_wanted(tmp_path: Path, keep: bo
         [event(at, DAY, requests=2, bytes_in=2_000, **who) for at in range(60) for who in both],
     )
     bob = {"entity": {"user": "bob"}, "limits": {"producer_byte_rate": 1_000}}
-    result = ask(tmp_path, now=[bob], proposed=FILE, keep_unlisted=keep)
+    result = ask(tmp_path, now=[bob], proposed=None, lines=FILE.split("\n"), keep_unlisted=keep)
     assert (result["throttled_now"], result["throttled_proposed"]) == (1, throttled)
     assert (result["throttled_more"], result["throttled_less"]) == (1, 2 - throttled)
     assert [row["user"] for row in result["items"]] == ["alice", "bob"], "those that lose most come first"
@@ -113,7 +114,7 @@ def test_rules_that_a_file_does_not_list_stay_if_wanted(tmp_path: Path, keep: bo
 def test_a_rule_of_the_file_replaces_the_one_of_now(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
     low = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 500}}
-    result = ask(tmp_path, now=[low], proposed=FILE, keep_unlisted=True)
+    result = ask(tmp_path, now=[low], proposed=None, lines=FILE.split("\n"), keep_unlisted=True)
     assert (result["throttled_more"], result["throttled_less"]) == (0, 1)
     assert result["items"][0]["proposed"]["limit"] == 1_000
 

@@ -3,9 +3,11 @@
 import { post } from "./api.js";
 import { h, replace } from "./dom.js";
 import { Comparison } from "./insight_comparison.js";
+import { group } from "./units.js";
 
 /** The broker's limit for a request body, less what surrounds the file. */
 const MAX_FILE = 900_000;
+const LONGEST_LINE = 16_384;
 
 const EXAMPLE = `quotas:
 - entity: {user: alice}
@@ -51,6 +53,8 @@ export class Proposal {
   async take() {
     const [file] = this.upload.files;
     if (!file) return;
+    // The same file can be chosen again once it was edited.
+    this.upload.value = "";
     if (file.size > MAX_FILE) return this.refuse(`${file.name} is larger than ${MAX_FILE / 1000} kB. Use weir pipeline what-if.`);
     this.text.value = await file.text();
     replace(this.answer);
@@ -68,7 +72,10 @@ export class Proposal {
       return this.refuse("Paste a quota file, or choose one.");
     }
     if (new Blob([text]).size > MAX_FILE) return this.refuse(`The file is larger than ${MAX_FILE / 1000} kB. Use weir pipeline what-if.`);
-    const asked = { from: this.from.value, to: this.to.value, lines: text.split("\n"), keep_unlisted: this.keep.checked, ...this.scope(), ...(this.node.value && { node: Number(this.node.value) }) };
+    const lines = text.split("\n");
+    const long = lines.findIndex((line) => line.length > LONGEST_LINE);
+    if (long >= 0) return this.refuse(`Line ${group(long + 1)} is longer than ${group(LONGEST_LINE)} characters.`);
+    const asked = { from: this.from.value, to: this.to.value, lines, keep_unlisted: this.keep.checked, ...this.scope(), ...(this.node.value && { node: Number(this.node.value) }) };
     this.button.disabled = true;
     replace(this.answer, h("p.quiet", "Simulating these days twice. A busy day takes some minutes."));
     try {
