@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import PHASES
@@ -45,20 +45,12 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
         .groupBy(*_KEYS, "phase", "us")
         .agg(F.try_sum("count").alias("count"))
     )
-    keys = (MINUTE, *ORIGIN, "api", "phase")
-    return quantiles(buckets, keys, F.to_date(MINUTE).alias(DATE))
-
-
-def quantiles(buckets: DataFrame, keys: Sequence[str], *more: Column) -> DataFrame:
-    """Return the quantiles of each histogram: `buckets` has a row for each of its edges, `us`, with a
-    `count`. `more` are further columns to group by.
-    """
-    whole = Window.partitionBy(*keys)
+    whole = Window.partitionBy(MINUTE, *ORIGIN, "api", "phase")
     so_far = whole.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     ranked = buckets.withColumn("so_far", F.sum("count").over(so_far)).withColumn(
         "timed", F.sum("count").over(whole)
     )
-    return ranked.groupBy(*more, *keys).agg(
+    return ranked.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, *ORIGIN, "api", "phase").agg(
         F.first("timed").alias("timed"),
         *(
             F.min(F.when(F.col("so_far") >= q * F.col("timed"), F.col("us"))).alias(name)

@@ -143,6 +143,21 @@ def test_tables_are_searched_and_sorted_and_the_address_says_so(insights: Any, e
     expect(insights.locator("#usage")).to_contain_text("No row contains the searched text.")
 
 
+def test_ten_rows_are_shown_and_more_on_demand(page: Watched, expect: Any, warehouse: Path) -> None:
+    tenants = [f"tenant {number:02}" for number in range(11)]
+    write(warehouse, "usage_per_minute", [usage(f"{DAY} 10:00", each, "c", 1_000) for each in tenants])
+    page.sign_in()
+    insights = page.go(f"{PAGE}&q=tenant")
+    rows, more = insights.locator("#usage tbody tr"), insights.get_by_role("button", name="More of Usage")
+    expect(rows).to_have_count(10)
+    more.click()
+    expect(rows).to_have_count(11)
+    expect(more).to_be_hidden()
+    insights.get_by_label("Search").fill("tenant 0")
+    expect(rows).to_have_count(10)
+    expect(more).to_be_hidden()
+
+
 def test_the_clusters_of_the_tables_can_be_chosen(page: Watched, expect: Any, warehouse: Path) -> None:
     figures = (DAY, "carol", "c", "requests", 5, 2, 0.1)
     write(warehouse, "top_offenders_per_day", [(*figures, "cluster-x"), (*figures, "cluster-y")])
@@ -155,6 +170,9 @@ def test_the_clusters_of_the_tables_can_be_chosen(page: Watched, expect: Any, wa
     )
     expect(insights.locator("#usage tbody tr")).to_have_count(4)
     expect(insights.locator("#offenders")).to_contain_text("cluster-y")
+    go_to(insights, "Advice")
+    expect(insights.locator("#advice")).to_contain_text("Choose a cluster to simulate its recommendations")
+    go_to(insights, "Usage")
     cluster.select_option("cluster-x")
     expect(insights.locator("#usage tbody tr")).to_have_count(1)
     expect(insights.locator("#offenders tbody tr")).to_have_count(1)

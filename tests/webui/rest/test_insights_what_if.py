@@ -131,6 +131,16 @@ async def test_the_ends_of_the_calendar_are_days(client: Browserless, day: str) 
     assert (await client.ask("POST", PATH, body=body(day))).status_code == 200
 
 
+@pytest.mark.parametrize(("count", "status"), [(99_999, 200), (100_000, 200), (100_001, 400)])
+async def test_a_file_has_a_hundred_thousand_lines_at_most(
+    client: Browserless, count: int, status: int
+) -> None:
+    answer = await client.ask("POST", PATH, body={"from": "2026-01-10", "lines": [""] * count})
+    assert answer.status_code == status
+    if status == 400:
+        assert (await answer.get_json())["where"] == "/lines"
+
+
 async def test_rules_or_a_file_are_required(client: Browserless, played: Played) -> None:
     answer = await client.ask("POST", PATH, body={"from": "2026-01-10"})
     assert answer.status_code == 400 and (await answer.get_json())["where"] == "/quotas"

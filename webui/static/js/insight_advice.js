@@ -2,7 +2,7 @@
 
 import { h, needs } from "./dom.js";
 import { entityChips, entityKey, entityText } from "./entity.js";
-import { entityOf, placed } from "./insight_cells.js";
+import { entityOf, placed, shown } from "./insight_cells.js";
 import { Section } from "./insight_section.js";
 import { SimulatedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
@@ -43,8 +43,15 @@ export function adviceSection({ warehouse, query, scope }) {
       { label: "Why", size: "reason", whole: true, cell: ({ reason, day }, td) => once(td, `${day} ${reason}`, () => h("span.two", h("span.name", reason), h("span", `Of ${day}`))) },
       { label: "", size: "go", whole: "bare", num: true, cell: goCell },
     ],
-    below: (rows) => (rows.length ? simulatedDay.show(quotaFile(rows), lastDay(rows), command(rows, warehouse())) : null),
+    below: (rows) => below(rows, simulatedDay, warehouse),
   });
+}
+
+function below(rows, simulatedDay, warehouse) {
+  if (rows.length === 0) return null;
+  // A quota file is for one cluster: two of them may have users of the same name.
+  if (shown.severalClusters) return h("p.quiet", "Choose a cluster to simulate its recommendations, or to download them as a quota file.");
+  return simulatedDay.show(quotaFile(rows), lastDay(rows), command(rows, warehouse()));
 }
 
 function throttledCell({ throttled_minutes: minutes, minutes: active, throttled_share: share }, td) {
@@ -61,7 +68,9 @@ function lastDay(rows) {
 }
 
 function command(rows, { warehouse }) {
-  return `weir pipeline what-if advice.json --from ${lastDay(rows)} --warehouse ${quoted(warehouse)}`;
+  const [{ cluster }] = rows;
+  const only = cluster === null ? "" : ` --cluster ${quoted(cluster)}`;
+  return `weir pipeline what-if advice.json --from ${lastDay(rows)}${only} --warehouse ${quoted(warehouse)}`;
 }
 
 function quoted(path) {

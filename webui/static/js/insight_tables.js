@@ -194,7 +194,7 @@ export function clientMetricsSection({ query }) {
     path: "/api/v1/insights/client-metrics",
     label: "Metrics that clients pushed",
     keyOf: (row) => JSON.stringify([row.metric, row.shape, row.user, row.client_id]),
-    none: "No client pushed metrics on these days.",
+    none: "No client pushed metrics on these days, or their rows do not tell the chosen cluster.",
     missing: "No client has pushed metrics yet. Add a subscription on the Client metrics page.",
     query,
     columns: [
