@@ -123,8 +123,8 @@ test-gateway: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
 	$(BIN)/pytest tests/endtoend/gateway $(ARGS)
 
-$(VENV)/pipeline: requirements/pipeline.txt $(VENV)/dev
-	$(PIP) $(LOCKED) requirements/pipeline.txt
+$(VENV)/pipeline: requirements/pipeline.txt requirements/notebook.txt $(VENV)/dev
+	$(PIP) $(LOCKED) requirements/pipeline.txt $(LOCKED) requirements/notebook.txt
 	@touch $@
 
 pipeline/jars: pipeline/pom.xml
@@ -151,6 +151,7 @@ lock: $(VENV)-lock/tools
 	@$(LOCK) --constraint requirements/dev.txt --extra compile --output-file requirements/compile.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra insights --output-file requirements/insights.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
+	@$(LOCK) --constraint requirements/dev.txt --constraint requirements/pipeline.txt --extra notebook --output-file requirements/notebook.txt pyproject.toml >/dev/null
 
 BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 

@@ -27,6 +27,9 @@ SETTLED_MS: Final = 2_500
 DESK: Final = {"width": 1280, "height": 800}
 PHONE: Final = {"width": 390, "height": 844}
 OF_CLIENT: Final = f"?user={ANONYMOUS}&client_id={scene.GREEDY}"
+OF_INSIGHTS: Final = ("quotas", "throttling", "latency")
+"""Views of Insights that have a picture of their own."""
+
 QUALITY: Final = 82
 
 
@@ -49,6 +52,8 @@ def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
                     for page in PAGES
                     if page.key in only or (not only and (page.key != "insights" or warehouse))
                 ]
+                if any(name == "insights" for _, name in pages):
+                    pages += [(f"/insights?view={view}&days=30", f"insights-{view}") for view in OF_INSIGHTS]
                 _take_in(place, folder, pages, color_scheme="dark")
                 if only:
                     return

@@ -206,9 +206,21 @@ def what_if(
 
 
 @pipeline.command()
+@click.option(
+    "--schema",
+    "is_schema",
+    is_flag=True,
+    help="Describe every column instead; needs no warehouse and no Spark.",
+)
 @_warehouse_options
-def tables(**where: Any) -> None:
+def tables(is_schema: bool, **where: Any) -> None:
     """List the tables with rows, files, bytes and time of the last write, and bad and lost records."""
+    if is_schema:
+        from pipeline.dictionary import lines
+
+        for line in lines():
+            click.echo(line)
+        return
     with _open_warehouse(must_exist=True, **where) as warehouse:
         from pipeline.loss import lost
         from pipeline.maintain import quarantined, table_descriptions

@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import loss, silver
-from pipeline.gold import advice, client_metrics, connections, latency, limits, throttling, usage
+from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
 from pipeline.otlp import tables as otlp
 from pipeline.sources import EVENTS
 from pipeline.tables import Table, Warehouse
@@ -26,6 +26,7 @@ ALL: Final = (
     silver.QUARANTINE,
     usage.USAGE,
     latency.TABLE,
+    software.TABLE,
     throttling.THROTTLING,
     client_metrics.TABLE,
     limits.UTILISATION,

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pipeline import loss, silver
 from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
-from pipeline.gold import advice, connections, latency, limits, throttling, usage
+from pipeline.gold import advice, connections, latency, limits, software, throttling, usage
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, EVENTS_SCHEMA, dated
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
@@ -183,6 +183,7 @@ class Pipeline:
                 throttling.throttle_compliance_per_day(throttles),
                 on_the_day,
             )
+        software.make_day(warehouse, day)
         if not warehouse.exists(usage.USAGE):
             return
         used = warehouse.read(usage.USAGE).where(on_the_day)

@@ -74,6 +74,15 @@ class ConsoleSettings(Protocol):
     @property
     def insights_warehouse(self) -> str: ...
 
+    @property
+    def price_per_gb_produced(self) -> float: ...
+
+    @property
+    def price_per_gb_fetched(self) -> float: ...
+
+    @property
+    def price_currency(self) -> str: ...
+
 
 class Backend(msgspec.Struct, frozen=True):
     """The broker's functions for the console.

@@ -103,7 +103,9 @@ PAGES: Final = (
         "Broker",
         (
             *_FRAME,
-            *("chart", "insight_advice", "insight_section", "insight_tables", "insight_what_if", "table"),
+            *("chart", "insight_advice", "insight_cells", "insight_comparison", "insight_compliance"),
+            *("insight_cost", "insight_needs", "insight_proposal", "insight_section", "insight_software"),
+            *("insight_tables", "insight_views", "insight_what_if", "insight_written", "table"),
         ),
     ),
     Page(

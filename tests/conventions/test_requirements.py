@@ -21,6 +21,7 @@ PINNED: Final = {
     "dev": [*RUNTIME, *EXTRAS["dev"]],
     "insights": [*RUNTIME, *EXTRAS["insights"]],
     "pipeline": [*RUNTIME, *EXTRAS["pipeline"]],
+    "notebook": [*RUNTIME, *EXTRAS["notebook"]],
 }
 HASHED: Final = re.compile(r"(\S+==\S+(?: ; .+?)?)((?: --hash=sha256:[0-9a-f]{64})+)")
 
@@ -83,7 +84,7 @@ def test_no_lock_names_an_index(lock: str) -> None:
     assert not re.search(r"://|--(?:extra-)?index-url|--find-links|--trusted-host", _text(lock))
 
 
-@pytest.mark.parametrize("lock", ["compile", "dev", "insights", "pipeline"])
+@pytest.mark.parametrize("lock", ["compile", "dev", "insights", "pipeline", "notebook"])
 def test_all_locks_have_the_same_runtime_versions(lock: str) -> None:
     both = {name: versions for name, versions in _locked(lock).items() if name in _locked("runtime")}
     assert both == _locked("runtime")

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from pipeline.gold import throttling
 from tests.pipeline.conftest import Taken
 from tests.pipeline.events import DAY
 from tests.webui.conftest import Browserless
 from tests.webui.rest.test_insights import console_on
 from webui.http.app import build_app
+from webui.insights import queries
 from webui.insights.tables import LOST, TABLES
 
 DAYS = f"from={DAY}&to={DAY}"
 ALICE = {"user": "alice", "client_id": "a"}
 RULE = {"user": "alice"}
+NO_CLUSTER = {"cluster": None}
 BYTES = [100 + at % 7 for at in range(89)]
 """One request per second; the first sixty belong to the first minute."""
 
@@ -50,7 +53,9 @@ def metric_row(metric: str, shape: str, points: int, last_at: str, **figures: fl
 ROWS = {
     "usage": [{"user": "alice", "client_id": None, "minutes": 6} | USED],
     "usage:series": [{"at": NOON} | USED],
-    "throttling": [{"kind": "produce", "rule": RULE, "first_at": NOON, "last_at": NEXT} | ALICE | HELD],
+    "throttling": [
+        {"kind": "produce", "rule": RULE, "first_at": NOON, "last_at": NEXT} | NO_CLUSTER | ALICE | HELD
+    ],
     "throttling:series": [{"at": NOON} | HELD],
     "latency": [
         {"api": "Produce", "phase": "local"} | took(10),
@@ -58,18 +63,36 @@ ROWS = {
     ],
     "latency:series": [{"at": NOON} | took(30)],
     "storms": [
-        {"at": NOON, "node": 1, "listener": "PLAINTEXT", "address": "10.0.0.1"}
+        NO_CLUSTER
+        | {"at": NOON, "node": 1, "listener": "PLAINTEXT", "address": "10.0.0.1"}
         | {"attempts": 80, "opened": 80, "refused": 0, "throttled": 0}
     ],
     "shared-client-ids": [
-        {"day": DAY, "client_id": "a", "principals": ["alice", "bob"], "addresses": ["10.0.0.1"]}
+        NO_CLUSTER
+        | {"day": DAY, "client_id": "a", "principals": ["alice", "bob"], "addresses": ["10.0.0.1"]}
         | {"connections": 2, "is_shared_by_principals": True}
     ],
     "throttle-compliance": [
         {"day": DAY, "software_name": "", "software_version": "", "connections": 1, "throttles": 2}
         | {"throttle_ms": 200, "waited": 0, "sent_early": 0, "early_share": None, "obeys": None}
         | ALICE
+        | NO_CLUSTER
     ],
+    "throttle-compliance:summary": [
+        {"days": 1, "software_name": "", "software_version": "", "connections": 1, "throttles": 2}
+        | {"throttle_ms": 200, "waited": 0, "sent_early": 0, "early_share": None, "obeys": None}
+        | ALICE
+        | NO_CLUSTER
+    ],
+    "throttle-compliance:series": [
+        {"at": f"{DAY}T00:00:00.000Z", "waiting_ms": 0, "early_ms": 0, "unknown_ms": 200}
+    ],
+    "latency-by-software": [
+        {"software_name": "", "software_version": "", "attribution": "unknown", "api": "Produce"}
+        | {"clients": 3, "days": 1}
+        | took(30)
+    ],
+    "clusters": [NO_CLUSTER | {"first_day": DAY, "last_day": DAY}],
     "client-metrics": [
         metric_row("c", "sum", 2, f"{DAY}T12:03:00.000Z", increase=4.0),
         metric_row("g", "gauge", 1, NOON, least=1.0, most=1.0, mean=1.0),
@@ -103,8 +126,8 @@ async def test_the_console_reads_how_much_of_a_limit_was_used(ask: Browserless) 
     rates = [FIRST / 60 / 500, SECOND / 60 / 500]
     figures = {name: row.pop(name) for name in ("peak", "mean")}
     assert figures == pytest.approx({"peak": max(rates), "mean": sum(rates) / 2})
-    assert row == {"key": "producer_byte_rate", "rule": RULE, "sharer": ["alice"], "bound": 500.0,
-                   "minutes": 2, "minutes_nearly": 0, "minutes_at_limit": 0}  # fmt: skip
+    figures = {"bound": 500.0, "minutes": 2, "minutes_nearly": 0, "minutes_at_limit": 0}
+    assert row == {"key": "producer_byte_rate", "rule": RULE, "sharer": ["alice"]} | figures | NO_CLUSTER
 
 
 async def test_the_console_reads_the_most_active_clients(ask: Browserless) -> None:
@@ -130,6 +153,18 @@ async def test_the_console_reads_the_advice(ask: Browserless) -> None:
     assert (row["peak"], row["recommended"]) == pytest.approx((high, 130.0))
     assert (row["minutes"], row["throttled_minutes"], row["day"]) == (2, 0, DAY)
     assert row["reason"].startswith("In 95% of 2 active minutes the rate was at most ")
+
+
+async def test_the_console_reads_what_was_needed_on_each_day(ask: Browserless) -> None:
+    (row,) = await rows(ask, "advice:history?user=alice&key=producer_byte_rate")
+    (newest,) = [each for each in await rows(ask, "advice?user=alice") if each["key"] == row["key"]]
+    assert (row["days"], row["needed"], row["peak"]) == ([DAY], [newest["needed"]], [newest["peak"]])
+    assert (row["growth"], row["recommended_now"], row["limit"]) == (1.0, newest["recommended"], None)
+
+
+def test_a_verdict_over_days_has_the_shares_of_a_day() -> None:
+    ours = queries.MIN_THROTTLES, queries.MOSTLY, queries.HARDLY
+    assert ours == (throttling.MIN_THROTTLES, throttling.MOSTLY, throttling.HARDLY)
 
 
 async def test_the_console_finds_every_table_and_says_how_fresh_they_are(ask: Browserless) -> None:

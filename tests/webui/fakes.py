@@ -100,6 +100,9 @@ class FakeSettings:
     max_streams_per_token: int = 100
     max_sessions_per_token: int = 100
     insights_warehouse: str = ""
+    price_per_gb_produced: float = 0.0
+    price_per_gb_fetched: float = 0.0
+    price_currency: str = ""
     public_url: str = ""
     is_encrypted: bool = False
 

@@ -1,6 +1,7 @@
 """Queries of the pipeline's gold tables, without Spark.
 
     tables        the tables and the columns that are read
+    statements    the parts of an SQL statement; pure
     queries       each REST query as one SQL statement; pure
     worker        a separate process that reads Delta tables (deltalake) and responds in JSON
     reader        starts the worker, sends one question at a time, caches answers, ends the worker when idle

@@ -1,36 +1,32 @@
-"""Each question about the gold tables as one SQL statement over one table, `t`.
+"""Each question about the gold tables as one SQL statement.
 
 Used by webui.rest.insights; run by webui.insights.worker. Pure: independent of files, processes and HTTP.
-Every statement restricts its days and columns, so that only these are read. Columns named `at` are
-microseconds since 1970 in UTC.
+Columns named `at`, and those that end with `_at`, are microseconds since 1970 in UTC.
 """
 
-from datetime import date
 from typing import Final
 
 import msgspec
 
 from broker.principal import ANONYMOUS
 from webui.insights import tables
+from webui.insights.statements import CLUSTER, Scope, Selection, TableQuery, Where, columns, literal
 
 STEP_US: Final = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 NEARLY: Final = 0.8
 """Utilisation from which a limit counts as nearly used up; the pages use the same threshold."""
 
+GB: Final = 1e9
 
-class Days(msgspec.Struct, frozen=True):
-    """UTC days, both inclusive."""
+MIN_THROTTLES: Final = 2
+MOSTLY: Final = 0.5
+HARDLY: Final = 0.125
+"""The shares of early sends that make a verdict on a client, as in pipeline.gold.throttling; a test compares
+them.
+"""
 
-    first: date
-    last: date
-
-
-class TableQuery(msgspec.Struct, frozen=True):
-    """One question. `sql` has a total order, so that pages are consistent, and no LIMIT."""
-
-    table: str
-    sql: str
-    days: Days
+MAX_VERSIONS: Final = 4
+"""Versions of client software in a series: those with the most requests."""
 
 
 class ClientFilter(msgspec.Struct, frozen=True):
@@ -40,207 +36,361 @@ class ClientFilter(msgspec.Struct, frozen=True):
     client_id: str | None = None
 
 
-class _Where(msgspec.Struct):
-    days: Days
-    terms: list[str] = msgspec.field(default_factory=list)
+class Prices(msgspec.Struct, frozen=True):
+    """The price of a gigabyte of 10^9 bytes that a client produced or fetched."""
 
-    def equal(self, column: str, value: str | None) -> "_Where":
-        if value is not None:
-            self.terms.append(f"{column} = {literal(value)}")
-        return self
-
-    def __str__(self) -> str:
-        days = f"date >= DATE '{self.days.first}' AND date <= DATE '{self.days.last}'"
-        return " AND ".join((days, *self.terms))
+    produced: float
+    fetched: float
 
 
-def literal(text: str) -> str:
-    """Quote a text for SQL; the quote is the only special character."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def usage(days: Days, clients: ClientFilter, by: str, sort: str) -> TableQuery:
+def usage(scope: Scope, clients: ClientFilter, by: str) -> Selection:
     """Return usage per tenant or client, highest first. A tenant is a user, or the client id of an
-    unauthenticated client.
+    unauthenticated client. Clusters are added up.
     """
-    client_id = (
-        f"CASE WHEN principal = {literal(ANONYMOUS)} THEN client_id END" if by == "tenant" else "client_id"
+    select = (
+        f'SELECT principal AS "user", {_client_id(by)} AS client_id, {_USED}, count(*) AS minutes '
+        f"FROM t WHERE {_of_clients(scope, clients)} GROUP BY 1, 2"
     )
-    sql = (
-        f'SELECT * FROM (SELECT principal AS "user", {client_id} AS client_id, {_USED}, count(*) AS minutes '
-        f"FROM t WHERE {_of_clients(days, clients)} GROUP BY 1, 2) ORDER BY {USAGE_SORTS[sort]} DESC, 1, 2"
+    all_bytes = {"bytes": "produce_bytes + fetch_bytes"}
+    figures = ("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us", "minutes")
+    sorts = all_bytes | columns("user", "client_id", *figures)
+    natural = f'{all_bytes["bytes"]} DESC, "user", client_id'
+    return Selection(tables.USAGE, select, natural, sorts, _CLIENT_TEXTS, scope)
+
+
+def usage_series(scope: Scope, clients: ClientFilter, step: str) -> TableQuery:
+    return _series(tables.USAGE, _of_clients(scope, clients), step, _USED)
+
+
+def cost(scope: Scope, clients: ClientFilter, by: str, prices: Prices) -> Selection:
+    """Return the cost of the bytes of each tenant or client, highest first; `share` is its share of the cost
+    of all rows. Clusters are added up.
+    """
+    select = (
+        "SELECT *, CASE WHEN sum(cost) OVER () > 0 THEN cost / sum(cost) OVER () END AS share FROM ("
+        "SELECT *, produced_cost + fetched_cost AS cost FROM ("
+        f'SELECT principal AS "user", {_client_id(by)} AS client_id, {_BYTES}, {_costs(prices)} '
+        f"FROM t WHERE {_of_clients(scope, clients)} GROUP BY 1, 2))"
     )
-    return TableQuery(tables.USAGE, sql, days)
+    figures = ("produce_bytes", "fetch_bytes", "produced_cost", "fetched_cost", "cost", "share")
+    sorts = columns("user", "client_id", *figures)
+    natural = 'cost DESC, produce_bytes + fetch_bytes DESC, "user", client_id'
+    return Selection(tables.USAGE, select, natural, sorts, _CLIENT_TEXTS, scope)
 
 
-def usage_series(days: Days, clients: ClientFilter, step: str) -> TableQuery:
-    return _series(tables.USAGE, _of_clients(days, clients), step, _USED)
+def cost_series(scope: Scope, clients: ClientFilter, prices: Prices, step: str) -> TableQuery:
+    return _series(tables.USAGE, _of_clients(scope, clients), step, _costs(prices))
 
 
-def throttling(days: Days, clients: ClientFilter) -> TableQuery:
+def throttling(scope: Scope, clients: ClientFilter) -> Selection:
     """Return throttles per rule and client, the longest throttle time first."""
-    sql = (
-        f'SELECT kind, rule, principal AS "user", client_id, {_HELD}, '
+    select = (
+        f'SELECT {CLUSTER}, kind, rule, principal AS "user", client_id, {_HELD}, '
         f"{_at('min')} AS first_at, {_at('max')} AS last_at "
-        f"FROM t WHERE {_of_clients(days, clients)} GROUP BY 1, 2, 3, 4 ORDER BY throttle_ms DESC, 1, 2, 3, 4"
+        f"FROM t WHERE {_of_clients(scope, clients)} GROUP BY 1, 2, 3, 4, 5"
     )
-    return TableQuery(tables.THROTTLING, sql, days)
+    figures = ("throttles", "throttle_ms", "longest_ms", "first_at", "last_at")
+    sorts = columns("kind", "rule", "user", "client_id", *figures)
+    natural = f'throttle_ms DESC, kind, rule, "user", client_id, {CLUSTER}'
+    return Selection(tables.THROTTLING, select, natural, sorts, ("kind", "rule", *_CLIENT_TEXTS), scope)
 
 
-def throttling_series(days: Days, clients: ClientFilter, step: str) -> TableQuery:
-    return _series(tables.THROTTLING, _of_clients(days, clients), step, _HELD)
+def throttling_series(scope: Scope, clients: ClientFilter, step: str) -> TableQuery:
+    return _series(tables.THROTTLING, _of_clients(scope, clients), step, _HELD)
 
 
-def latency(days: Days, api: str | None) -> TableQuery:
+def latency(scope: Scope, api: str | None) -> Selection:
     """Return latency per API and phase, the API with the most requests first. Quantiles of minutes cannot be
     merged exactly: `p50_us` and `p95_us` are means of the minutes weighted by requests, `p99_us` is the worst
     minute's.
     """
-    sql = (
-        "SELECT api, phase, timed, p50_us, p95_us, p99_us, max_us FROM ("
-        "SELECT *, max(timed) OVER (PARTITION BY api) AS asked FROM ("
-        f"SELECT api, phase, {_TOOK} FROM t WHERE {_Where(days).equal('api', api)} GROUP BY 1, 2"
-        ")) ORDER BY asked DESC, 1, 2"
-    )
-    return TableQuery(tables.LATENCY, sql, days)
+    select = f"SELECT api, phase, {_TOOK} FROM t WHERE {Where(scope).equal('api', api)} GROUP BY 1, 2"
+    sorts = columns("api", "phase", "timed", "p50_us", "p95_us", "p99_us", "max_us")
+    natural = "max(timed) OVER (PARTITION BY api) DESC, api, phase"
+    return Selection(tables.LATENCY, select, natural, sorts, ("api", "phase"), scope)
 
 
-def latency_series(days: Days, api: str | None, phase: str, step: str) -> TableQuery:
-    where = _Where(days).equal("api", api).equal("phase", phase)
+def latency_series(scope: Scope, api: str | None, phase: str, step: str) -> TableQuery:
+    where = Where(scope).equal("api", api).equal("phase", phase)
     return _series(tables.LATENCY, where, step, _TOOK)
 
 
-def utilisation(days: Days) -> TableQuery:
-    """Return utilisation per rule, key and the clients that share the limit, highest first."""
+def latency_by_software(scope: Scope, api: str | None) -> Selection:
+    """Return the time of whole requests per client software, version and API, the most requests first.
+    Quantiles are those of days: `p50_us` and `p95_us` their means weighted by requests, `p99_us` the worst
+    day's. Clusters are added up.
+    """
+    select = (
+        f"SELECT software_name, software_version, attribution, api, {_TOOK}, max(clients) AS clients, "
+        f"count(DISTINCT date) AS days FROM t WHERE {Where(scope).equal('api', api)} GROUP BY 1, 2, 3, 4"
+    )
+    figures = ("timed", "p50_us", "p95_us", "p99_us", "max_us", "clients", "days")
+    sorts = columns("software_name", "software_version", "api", *figures)
+    natural = "timed DESC, software_name, software_version, attribution, api"
+    texts = ("software_name", "software_version", "api")
+    return Selection(tables.LATENCY_BY_SOFTWARE, select, natural, sorts, texts, scope)
+
+
+def latency_by_software_series(scope: Scope, api: str | None) -> TableQuery:
+    """Return a row per day and version of client software, for the MAX_VERSIONS versions with the most
+    requests, oldest day first.
+    """
+    where = Where(scope).equal("api", api).equal("attribution", "one")
     sql = (
-        "SELECT key, rule, sharer, max(utilisation) AS peak, avg(utilisation) AS mean, count(*) AS minutes, "
-        f"sum(CASE WHEN utilisation >= {NEARLY} THEN 1 ELSE 0 END) AS minutes_nearly, "
+        "SELECT at, software_name, software_version, timed, p50_us, p95_us, p99_us, max_us FROM ("
+        "SELECT *, dense_rank() OVER (ORDER BY asked DESC, software_name, software_version) AS place FROM ("
+        "SELECT *, sum(timed) OVER (PARTITION BY software_name, software_version) AS asked FROM ("
+        f"SELECT {_DAY_US} AS at, software_name, software_version, {_TOOK} FROM t WHERE {where} "
+        f"GROUP BY 1, 2, 3))) WHERE place <= {MAX_VERSIONS} ORDER BY at, place"
+    )
+    return TableQuery(tables.LATENCY_BY_SOFTWARE, sql, scope)
+
+
+def utilisation(scope: Scope) -> Selection:
+    """Return utilisation per rule, key and the clients that share the limit, highest first."""
+    select = (
+        f"SELECT {CLUSTER}, key, rule, sharer, max(utilisation) AS peak, avg(utilisation) AS mean, "
+        f"count(*) AS minutes, sum(CASE WHEN utilisation >= {NEARLY} THEN 1 ELSE 0 END) AS minutes_nearly, "
         "sum(CASE WHEN utilisation >= 1 THEN 1 ELSE 0 END) AS minutes_at_limit, "
         'last_value("limit" ORDER BY minute) AS bound '
-        f"FROM t WHERE {_Where(days)} GROUP BY 1, 2, 3 ORDER BY peak DESC, 1, 2, 3"
+        f"FROM t WHERE {Where(scope)} GROUP BY 1, 2, 3, 4"
     )
-    return TableQuery(tables.UTILISATION, sql, days)
+    figures = ("peak", "mean", "minutes", "minutes_nearly", "minutes_at_limit", "bound")
+    sorts = columns("key", "rule", "sharer", *figures)
+    natural = f"peak DESC, key, rule, sharer, {CLUSTER}"
+    return Selection(tables.UTILISATION, select, natural, sorts, ("key", "rule", "sharer"), scope)
 
 
-def storms(days: Days, address: str | None) -> TableQuery:
+def storms(scope: Scope, address: str | None) -> Selection:
     """Return connection storms per minute and address, newest first."""
-    sql = (
-        f"SELECT {_US} AS at, node, listener, address, attempts, opened, refused, throttled "
-        f"FROM t WHERE {_Where(days).equal('address', address)} "
-        "ORDER BY at DESC, attempts DESC, address, listener, node"
+    select = (
+        f"SELECT {_US} AS at, {CLUSTER}, node, listener, address, attempts, opened, refused, throttled "
+        f"FROM t WHERE {Where(scope).equal('address', address)}"
     )
-    return TableQuery(tables.STORMS, sql, days)
+    figures = ("attempts", "opened", "refused", "throttled")
+    sorts = columns("at", "node", "listener", "address", *figures)
+    natural = f"at DESC, attempts DESC, address, listener, node, {CLUSTER}"
+    return Selection(tables.STORMS, select, natural, sorts, ("listener", "address"), scope)
 
 
-def shared_client_ids(days: Days) -> TableQuery:
-    sql = (
-        "SELECT date AS day, client_id, principals, addresses, connections, is_shared_by_principals "
-        f"FROM t WHERE {_Where(days)} ORDER BY day DESC, is_shared_by_principals DESC, client_id"
+def shared_client_ids(scope: Scope) -> Selection:
+    select = (
+        f"SELECT date AS day, {CLUSTER}, client_id, principals, addresses, connections, "
+        f"is_shared_by_principals FROM t WHERE {Where(scope)}"
     )
-    return TableQuery(tables.SHARED_CLIENT_IDS, sql, days)
+    sorts = columns("day", "client_id", "connections")
+    natural = f"day DESC, is_shared_by_principals DESC, client_id, {CLUSTER}"
+    texts = ("client_id", "array_to_string(principals, ' ')", "array_to_string(addresses, ' ')")
+    return Selection(tables.SHARED_CLIENT_IDS, select, natural, sorts, texts, scope)
 
 
-def offenders(days: Days, by: str | None) -> TableQuery:
-    sql = (
-        'SELECT date AS day, by, rank, principal AS "user", client_id, total, share '
-        f"FROM t WHERE {_Where(days).equal('by', by)} ORDER BY day DESC, by, rank"
+def offenders(scope: Scope, by: str | None) -> Selection:
+    select = (
+        f'SELECT date AS day, {CLUSTER}, by, rank, principal AS "user", client_id, total, share '
+        f"FROM t WHERE {Where(scope).equal('by', by)}"
     )
-    return TableQuery(tables.OFFENDERS, sql, days)
+    sorts = columns("day", "by", "rank", "user", "client_id", "total", "share")
+    natural = f"day DESC, by, rank, {CLUSTER}"
+    return Selection(tables.OFFENDERS, select, natural, sorts, ("by", *_CLIENT_TEXTS), scope)
 
 
-def throttle_compliance(days: Days, clients: ClientFilter) -> TableQuery:
+def clusters(scope: Scope) -> Selection:
+    """Return the clusters of the whole warehouse, with the first and the last day of each."""
+    select = f"SELECT {CLUSTER}, min(date) AS first_day, max(date) AS last_day FROM t GROUP BY 1"
+    sorts = columns("cluster", "first_day", "last_day")
+    return Selection(tables.OFFENDERS, select, f"{CLUSTER} NULLS LAST", sorts, (CLUSTER,), scope)
+
+
+def throttle_compliance(scope: Scope, clients: ClientFilter) -> Selection:
     """Return throttle compliance per day, client and client software, the most early sends first."""
-    sql = (
-        'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
-        "throttles, throttle_ms, waited, sent_early, early_share, obeys "
-        f"FROM t WHERE {_of_clients(days, clients)} "
-        "ORDER BY sent_early DESC, throttles DESC, day DESC, 2, 3, software_name, software_version"
+    select = (
+        f'SELECT date AS day, {CLUSTER}, principal AS "user", client_id, {_COMPLIED}, early_share, obeys '
+        f"FROM t WHERE {_of_clients(scope, clients)}"
     )
-    return TableQuery(tables.THROTTLE_COMPLIANCE, sql, days)
+    figures = ("connections", "throttles", "throttle_ms", "waited", "sent_early", "early_share", "obeys")
+    sorts = columns("day", "user", "client_id", "software_name", "software_version", *figures)
+    return Selection(
+        tables.THROTTLE_COMPLIANCE,
+        select,
+        f'sent_early DESC, throttles DESC, day DESC, "user", client_id, {_SOFTWARE}, {CLUSTER}',
+        sorts,
+        ("software_name", "software_version", *_CLIENT_TEXTS),
+        scope,
+    )
 
 
-def client_metrics(days: Days, clients: ClientFilter, metric: str | None) -> TableQuery:
+def throttle_compliance_summary(scope: Scope, clients: ClientFilter) -> Selection:
+    """Return throttle compliance per client and client software over all days, the longest throttle time
+    first. The verdict is that of a day, from the sums.
+    """
+    sums = ", ".join(
+        f"sum({name}) AS {name}"
+        for name in ("connections", "throttles", "throttle_ms", "waited", "sent_early")
+    )
+    select = (
+        f"SELECT *, CASE WHEN sent_early >= {MIN_THROTTLES} AND early_share >= {MOSTLY} THEN false "
+        f"WHEN waited + sent_early >= {MIN_THROTTLES} AND early_share <= {HARDLY} THEN true END AS obeys "
+        "FROM ("
+        "SELECT *, CASE WHEN waited + sent_early > 0 "
+        "THEN CAST(sent_early AS DOUBLE) / (waited + sent_early) END AS early_share FROM ("
+        f'SELECT {CLUSTER}, principal AS "user", client_id, {_SOFTWARE}, count(*) AS days, {sums} '
+        f"FROM t WHERE {_of_clients(scope, clients)} GROUP BY 1, 2, 3, 4, 5))"
+    )
+    figures = (
+        "days",
+        "connections",
+        "throttles",
+        "throttle_ms",
+        "waited",
+        "sent_early",
+        "early_share",
+        "obeys",
+    )
+    sorts = columns("user", "client_id", "software_name", "software_version", *figures)
+    return Selection(
+        tables.THROTTLE_COMPLIANCE,
+        select,
+        f'throttle_ms DESC, sent_early DESC, "user", client_id, {_SOFTWARE}, {CLUSTER}',
+        sorts,
+        ("software_name", "software_version", *_CLIENT_TEXTS),
+        scope,
+    )
+
+
+def throttle_compliance_series(scope: Scope, clients: ClientFilter) -> TableQuery:
+    """Return the throttle time of each day by the verdict on the client, in milliseconds."""
+    verdicts = {"waiting_ms": "obeys", "early_ms": "NOT obeys", "unknown_ms": "obeys IS NULL"}
+    sums = ", ".join(
+        f"sum(CASE WHEN {verdict} THEN throttle_ms ELSE 0 END) AS {name}"
+        for name, verdict in verdicts.items()
+    )
+    where = _of_clients(scope, clients)
+    sql = f"SELECT {_DAY_US} AS at, {sums} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
+    return TableQuery(tables.THROTTLE_COMPLIANCE, sql, scope)
+
+
+def client_metrics(scope: Scope, clients: ClientFilter, metric: str | None) -> Selection:
     """Return pushed metrics per metric and client, over all instances and attributes. `mean` is the mean of
     the points.
     """
-    where = _of_clients(days, clients).equal("metric", metric)
-    sql = (
+    where = _of_clients(scope, clients).equal("metric", metric)
+    select = (
         f'SELECT metric, shape, principal AS "user", client_id, {_SAID}, '
         f"count(DISTINCT client_instance_id) AS instances, {_at('max')} AS last_at "
-        f"FROM t WHERE {where} GROUP BY 1, 2, 3, 4 ORDER BY metric, shape, 3, 4"
+        f"FROM t WHERE {where} GROUP BY 1, 2, 3, 4"
     )
-    return TableQuery(tables.CLIENT_METRICS, sql, days)
+    figures = ("points", "least", "most", "mean", "increase", "counted", "total", "instances", "last_at")
+    sorts = columns("metric", "shape", "user", "client_id", *figures)
+    natural = 'metric, shape, "user", client_id'
+    return Selection(tables.CLIENT_METRICS, select, natural, sorts, ("metric", *_CLIENT_TEXTS), scope)
 
 
-def client_metrics_series(days: Days, clients: ClientFilter, metric: str, step: str) -> TableQuery:
-    where = _of_clients(days, clients).equal("metric", metric)
+def client_metrics_series(scope: Scope, clients: ClientFilter, metric: str, step: str) -> TableQuery:
+    where = _of_clients(scope, clients).equal("metric", metric)
     return _series(tables.CLIENT_METRICS, where, step, _SAID)
 
 
-def lost_records(days: Days) -> TableQuery:
+def lost_records(scope: Scope) -> Selection:
     """Return the records that the pipeline could not read, per topic and cluster, the most first. `first_at`
     and `last_at` are the times of the records after the gaps.
     """
-    sql = (
-        'SELECT topic, "cluster", sum(records) AS records, count(*) AS gaps, '
-        f"{_at('min', TIME)} AS first_at, {_at('max', TIME)} AS last_at "
-        f"FROM t WHERE {_Where(days)} GROUP BY 1, 2 ORDER BY records DESC, 1, 2"
+    select = (
+        f"SELECT topic, {CLUSTER}, sum(records) AS records, count(*) AS gaps, "
+        f"{_at('min', TIME)} AS first_at, {_at('max', TIME)} AS last_at FROM t WHERE {Where(scope)} GROUP "
+        "BY 1, 2"
     )
-    return TableQuery(tables.LOST, sql, days)
+    sorts = columns("topic", "cluster", "records", "gaps", "first_at", "last_at")
+    natural = f"records DESC, topic, {CLUSTER}"
+    return Selection(tables.LOST, select, natural, sorts, ("topic", f"coalesce({CLUSTER}, '')"), scope)
 
 
-def advice(days: Days, clients: ClientFilter) -> TableQuery:
-    """Return the recommendations of the newest day, for each entity and key."""
-    where = _Where(days).equal('"user"', clients.user).equal("client_id", clients.client_id)
-    columns = (
-        'date AS day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
+def advice(scope: Scope, clients: ClientFilter) -> Selection:
+    """Return the recommendations of the newest day, for each entity and key of a cluster."""
+    names = (
+        f'{CLUSTER}, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
         "throttled_share, reason"
     )
-    newest = 'row_number() OVER (PARTITION BY "user", client_id, key ORDER BY date DESC)'
-    sql = (
-        'SELECT day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
-        f"throttled_share, reason FROM (SELECT {columns}, {newest} AS place FROM t WHERE {where}) "
-        'WHERE place = 1 ORDER BY "user" NULLS LAST, client_id, key'
+    newest = f'row_number() OVER (PARTITION BY {CLUSTER}, "user", client_id, key ORDER BY date DESC)'
+    select = (
+        f"SELECT day, {names} FROM (SELECT date AS day, {names}, {newest} AS place "
+        f"FROM t WHERE {_of_entities(scope, clients)}) WHERE place = 1"
     )
-    return TableQuery(tables.ADVICE, sql, days)
+    figures = ("minutes", "needed", "peak", "recommended", "throttled_minutes", "throttled_share")
+    sorts = columns("day", "user", "client_id", "key", *figures)
+    return Selection(tables.ADVICE, select, _BY_ENTITY, sorts, _ENTITY_TEXTS, scope)
 
 
+def advice_history(scope: Scope, clients: ClientFilter, key: str | None) -> Selection:
+    """Return what each entity needed on each day, the oldest day first, for each key of a cluster: lists of
+    equal length. `growth` is the newest need as a share of the oldest.
+    """
+    lists = ", ".join(
+        f"array_agg({each} ORDER BY date) AS {each}" for each in ("needed", "peak", "recommended")
+    )
+    select = (
+        "SELECT *, CASE WHEN oldest > 0 THEN newest / oldest END AS growth FROM ("
+        f'SELECT {CLUSTER}, "user", client_id, key, array_agg(CAST(date AS VARCHAR) ORDER BY date) AS days, '
+        f"{lists}, first_value(needed ORDER BY date) AS oldest, last_value(needed ORDER BY date) AS newest, "
+        "max(needed) AS highest, last_value(recommended ORDER BY date) AS recommended_now "
+        f"FROM t WHERE {_of_entities(scope, clients).equal('key', key)} GROUP BY 1, 2, 3, 4)"
+    )
+    sorts = columns("user", "client_id", "key", "newest", "highest", "growth", "recommended_now")
+    return Selection(tables.ADVICE, select, _BY_ENTITY, sorts, _ENTITY_TEXTS, scope)
+
+
+_BYTES: Final = "sum(produce_bytes) AS produce_bytes, sum(fetch_bytes) AS fetch_bytes"
 _USED: Final = (
-    "sum(produce_bytes) AS produce_bytes, sum(fetch_bytes) AS fetch_bytes, sum(requests) AS requests, "
+    f"{_BYTES}, sum(requests) AS requests, "
     "sum(errors) AS errors, sum(throttle_ms) AS throttle_ms, sum(handler_us) AS handler_us"
 )
-USAGE_SORTS: Final = {
-    "bytes": "produce_bytes + fetch_bytes",
-    "produce_bytes": "produce_bytes",
-    "fetch_bytes": "fetch_bytes",
-    "requests": "requests",
-    "errors": "errors",
-    "throttle_ms": "throttle_ms",
-    "handler_us": "handler_us",
-}
 _HELD: Final = "sum(throttles) AS throttles, sum(throttle_ms) AS throttle_ms, max(longest_ms) AS longest_ms"
 _TOOK: Final = (
     "sum(timed) AS timed, sum(timed * p50_us) / sum(timed) AS p50_us, "
     "sum(timed * p95_us) / sum(timed) AS p95_us, max(p99_us) AS p99_us, max(max_us) AS max_us"
 )
+_SOFTWARE: Final = "software_name, software_version"
+_COMPLIED: Final = f"{_SOFTWARE}, connections, throttles, throttle_ms, waited, sent_early"
 _SAID: Final = (
     "sum(points) AS points, min(min) AS least, max(max) AS most, sum(mean * points) / sum(points) AS mean, "
     "sum(increase) AS increase, sum(count) AS counted, sum(sum) AS total"
 )
+_CLIENT_TEXTS: Final = ('"user"', "coalesce(client_id, '')")
+_ENTITY_TEXTS: Final = ("coalesce(\"user\", '')", "coalesce(client_id, '')", "key")
+_BY_ENTITY: Final = f'"user" NULLS LAST, client_id, key, {CLUSTER}'
 TIME: Final = '"time"'
 _US: Final = "CAST(minute AS BIGINT)"
 """Grouping by integers is three times as fast as date_trunc."""
+
+_DAY_US: Final = f"CAST(arrow_cast(date, 'Int32') AS BIGINT) * {STEP_US['day']}"
 
 
 def _at(aggregate: str, column: str = "minute") -> str:
     return f"CAST({aggregate}({column}) AS BIGINT)"
 
 
-def _of_clients(days: Days, clients: ClientFilter) -> _Where:
-    return _Where(days).equal("principal", clients.user).equal("client_id", clients.client_id)
+def _client_id(by: str) -> str:
+    return f"CASE WHEN principal = {literal(ANONYMOUS)} THEN client_id END" if by == "tenant" else "client_id"
 
 
-def _series(table: str, where: _Where, step: str, measures: str) -> TableQuery:
+def _costs(prices: Prices) -> str:
+    return ", ".join(
+        f"CAST(sum({column}) AS DOUBLE) / {GB} * {price!r} AS {name}"
+        for column, price, name in (
+            ("produce_bytes", prices.produced, "produced_cost"),
+            ("fetch_bytes", prices.fetched, "fetched_cost"),
+        )
+    )
+
+
+def _of_clients(scope: Scope, clients: ClientFilter) -> Where:
+    return Where(scope).equal("principal", clients.user).equal("client_id", clients.client_id)
+
+
+def _of_entities(scope: Scope, clients: ClientFilter) -> Where:
+    return Where(scope).equal('"user"', clients.user).equal("client_id", clients.client_id)
+
+
+def _series(table: str, where: Where, step: str, measures: str) -> TableQuery:
     size = STEP_US[step]
     sql = f"SELECT {_US} / {size} * {size} AS at, {measures} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
-    return TableQuery(table, sql, where.days)
+    return TableQuery(table, sql, where.scope)

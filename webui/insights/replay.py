@@ -21,12 +21,16 @@ from msgspec.structs import replace
 
 from broker.simulation.engine import LoadSource, Outcome, TooManyEventsError, run_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSIONS
+from broker.simulation.scenario import Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
 from broker.strict_yaml import BadFileError
 from webui.insights.worker import ENGINE, MAX_MEMORY
 
 REQUESTS: Final = "__weir_requests"
+PROPOSED: Final = "quotas"
+"""The name by which messages call the proposed quota file."""
+
 MAX_RECORDS: Final = 4_000_000
 """Maximum number of recorded seconds per client and API; each takes 56 bytes."""
 
@@ -90,9 +94,9 @@ def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int
     return json.dumps(event | {"client_id": client_id} | counts)
 
 
-def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
+def recorded(root: Path, first: date, last: date, node: int | None, cluster: str | None = None) -> Load:
     """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
-    selects the only broker. Raises NoResult.
+    selects the only broker, `cluster` None the only cluster, "" records without a cluster. Raises NoResult.
     """
     # An event may be stored under a day next to its own.
     days = f"date BETWEEN DATE '{_shifted(first, -1)}' AND DATE '{_shifted(last, 1)}'"
@@ -108,28 +112,27 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     for partition, offset, value, headers in _rows(
         root, "bronze/events", columns, f"topic = '{REQUESTS}' AND {days}", must_be=True
     ):
-        at = _node(headers)
-        if (partition, offset, _cluster(headers)) in quarantined or node not in (None, at):
+        at, its_cluster = _node(headers), _cluster(headers)
+        if (partition, offset, its_cluster) in quarantined or node not in (None, at):
+            continue
+        if cluster not in (None, its_cluster or ""):
             continue
         try:
             event = json.loads(value)
             if event["source"] == CLIENT and from_ms <= event["time_ms"] < until_ms:
                 load.take(event, partition, offset)
                 nodes.add(at)
-                clusters.add(_cluster(headers))
+                clusters.add(its_cluster)
         except (KeyError, OverflowError, TypeError, ValueError) as error:
             where = f"{REQUESTS}, partition {partition}, offset {offset}"
             raise NoResult(
                 "damaged", f"The record {where} is not an event and is not in the quarantine."
             ) from error
+        if len(clusters - {None}) > 1:
+            raise NoResult("clusters", "Several clusters have clients in this period: choose a cluster.")
         if len(nodes) > 1:
             raise NoResult(
                 "nodes", f"Several brokers have clients in this period: choose one of {_listed(nodes)}."
-            )
-        if len(clusters - {None}) > 1:
-            raise NoResult(
-                "clusters",
-                "Several clusters have clients in this period: use `weir pipeline what-if --cluster`.",
             )
         if len(load) > MAX_RECORDS:
             raise NoResult(
@@ -201,39 +204,58 @@ def _midnight_ms(day: date) -> int:
 
 
 def simulate_both(
-    lines: Iterable[str], now: list[JsonObject], proposed: list[JsonObject]
+    lines: Iterable[str], now: list[JsonObject], proposed: str, *, keep_unlisted: bool
 ) -> tuple[Outcome, Outcome]:
-    """Simulate with both quota files. Raises BadFileError and TooManyEventsError."""
+    """Simulate with both sets of rules; `proposed` is the text of a quota file. With `keep_unlisted`, rules
+    of now stay for entities that it does not list. Raises BadFileError and TooManyEventsError.
+    """
     with TemporaryDirectory() as folder:
         root = Path(folder)
         with (root / "load.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
-        for name, listed in (("now", now), ("proposed", proposed)):
-            (root / f"{name}.yaml").write_text(json.dumps({"quotas": listed}), encoding="utf-8")
+        (root / PROPOSED).write_text(proposed, encoding="utf-8")
+        (root / "now.yaml").write_text(json.dumps({"quotas": now}), encoding="utf-8")
         (root / "what-if.yaml").write_text(json.dumps({"recorded": "load.jsonl", "quotas": "now.yaml"}))
+        limits = read_limits(root / PROPOSED)
         before = read_scenario(root / "what-if.yaml")
-        after = replace(before, limits=read_limits(root / "proposed.yaml"))
+        if keep_unlisted:
+            limits = _with_unlisted(limits, before.limits)
+        after = replace(before, limits=limits)
         return run_scenario(before, MAX_SIMULATED), run_scenario(after, MAX_SIMULATED)
 
 
+def _with_unlisted(limits: tuple[Limit, ...], more: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    listed = {limit.entity for limit in limits}
+    return (*limits, *(limit for limit in more if limit.entity not in listed))
+
+
 def comparison(before: Outcome, after: Outcome) -> JsonObject:
-    """Return the clients throttled under either file, the most throttled first."""
+    """Return the clients throttled under either set of rules: first those whose share of throttled time
+    grows most, then by that share.
+    """
     pairs = list(zip(groups(before), groups(after), strict=True))
     throttled = [
-        (max(row.totals.throttled_share, other.totals.throttled_share), client.source, row, other)
+        (client.source, row, other)
         for client, (row, other) in zip(before.clients, pairs, strict=True)
         if row.totals.throttles or other.totals.throttles
     ]
-    throttled.sort(key=lambda each: -each[0])
+    throttled.sort(key=lambda each: (-_growth(*each[1:]), -each[2].totals.throttled_share))
     return {
         "seconds": before.scenario.duration_us // 1_000_000,
         "clients": len(pairs),
         "throttled_now": sum(1 for row, _ in pairs if row.totals.throttles),
         "throttled_proposed": sum(1 for _, row in pairs if row.totals.throttles),
+        "throttled_more": sum(1 for row, other in pairs if _growth(row, other) > 0),
+        "throttled_less": sum(1 for row, other in pairs if _growth(row, other) < 0),
         "rules_met": len(rules(after)),
         "not_simulated": limits_without_effect(after.scenario)[:MAX_CLIENTS],
-        "items": [_item(source, row, other) for _, source, row, other in throttled[:MAX_CLIENTS]],
+        "items": [_item(*each) for each in throttled[:MAX_CLIENTS]],
     }
+
+
+def _growth(row: GroupRow, other: GroupRow) -> float:
+    """Return the increase of the share of throttled time."""
+    return other.totals.throttled_share - row.totals.throttled_share
 
 
 def _item(source: LoadSource, row: GroupRow, other: GroupRow) -> JsonObject:
@@ -260,12 +282,23 @@ def _totals_json(row: GroupRow) -> JsonObject:
     }
 
 
+def _file(question: Mapping[str, Any]) -> str:
+    """Return the proposed quota file: the lines of the caller's file, or one with the proposed rules."""
+    lines = question["lines"]
+    return json.dumps({"quotas": question["proposed"]}) if lines is None else "\n".join(lines)
+
+
 def answer(root: Path, question: Mapping[str, Any]) -> JsonObject:
     days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
     try:
-        load = recorded(root, *days, question["node"])
+        load = recorded(root, *days, question["node"], question["cluster"])
         return {"outcome": "simulated"} | comparison(
-            *simulate_both(load.lines(), question["now"], question["proposed"])
+            *simulate_both(
+                load.lines(),
+                question["now"],
+                _file(question),
+                keep_unlisted=question["keep_unlisted"],
+            )
         )
     except NoResult as no_result:
         return {"outcome": no_result.outcome, "message": str(no_result)}

@@ -30,11 +30,15 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Delta's primitive types and their kinds here."""
 
+OPTIONAL: Final = {"cluster": TEXT}
+"""Columns that tables of earlier versions lack; a query reads null."""
+
 _CLIENT: Final = {"principal": TEXT, "client_id": TEXT}
 _MINUTE: Final = {"date": DATE, "minute": MOMENT}
 
 USAGE: Final = "usage_per_minute"
 LATENCY: Final = "phase_quantiles_per_minute"
+LATENCY_BY_SOFTWARE: Final = "latency_by_software_per_day"
 THROTTLING: Final = "throttling_per_minute"
 UTILISATION: Final = "quota_utilisation_per_minute"
 STORMS: Final = "connection_storms"
@@ -59,6 +63,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _CLIENT
     | _whole("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us"),
     LATENCY: _MINUTE | {"api": TEXT, "phase": TEXT} | _whole("timed", "p50_us", "p95_us", "p99_us", "max_us"),
+    LATENCY_BY_SOFTWARE: {
+        "date": DATE,
+        "software_name": TEXT,
+        "software_version": TEXT,
+        "attribution": TEXT,
+        "api": TEXT,
+    }
+    | _whole("clients", "timed", "p50_us", "p95_us", "p99_us", "max_us"),
     THROTTLING: _MINUTE
     | _CLIENT
     | {"kind": TEXT, "rule": TEXT}
@@ -90,9 +102,9 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     | _CLIENT
     | _whole("points", "count")
     | _real("min", "max", "mean", "increase", "sum"),
-    LOST: {"date": DATE, "time": MOMENT, "cluster": TEXT, "topic": TEXT} | _whole("records"),
+    LOST: {"date": DATE, "time": MOMENT, "topic": TEXT} | _whole("records"),
     ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
     | _whole("minutes", "throttled_minutes")
     | _real("needed", "peak", "recommended", "throttled_share"),
 }
-"""By the table's directory within `gold`: each column that is read, with its kind."""
+"""By the table's directory within `gold`: each column that is read and must exist, with its kind."""

@@ -41,7 +41,8 @@ class WhatIf:
         self._is_busy = True
         try:
             with trio.move_on_after(self._longest_s):
-                return _simulation_of(await self._run(await encode_in_slices(question)))
+                answer = await self._run(await encode_in_slices(question))
+                return _simulation_of(answer, is_file=question.get("lines") is not None)
         finally:
             self._is_busy = False
         raise Problem(
@@ -66,7 +67,7 @@ class WhatIf:
         return bytes(ended.stdout)
 
 
-def _simulation_of(answer: bytes) -> dict[str, Any]:
+def _simulation_of(answer: bytes, *, is_file: bool) -> dict[str, Any]:
     """Raises Problem."""
     try:
         found: dict[str, Any] = json.loads(answer)
@@ -83,11 +84,11 @@ def _simulation_of(answer: bytes) -> dict[str, Any]:
         case "empty":
             raise Problem(404, found["message"], code="NO_REQUESTS")
         case "refused":
-            raise Problem(400, found["message"], where="/quotas")
+            raise Problem(400, found["message"], where="/lines" if is_file else "/quotas")
         case "nodes":
             raise Problem(400, found["message"], where="/node")
         case "clusters":
-            raise Problem(400, found["message"], code="SEVERAL_CLUSTERS")
+            raise Problem(400, found["message"], where="/cluster", code="SEVERAL_CLUSTERS")
         case "no disk space":
             raise Problem(503, found["message"], code="NO_DISK_SPACE", headers={"Retry-After": "60"})
         case "too many":

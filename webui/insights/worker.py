@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webui.insights.tables import KINDS, TABLES, TEXTS
+from webui.insights.tables import KINDS, OPTIONAL, TABLES, TEXTS
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -93,6 +93,12 @@ def check_columns(name: str, table: "DeltaTable") -> None:
             raise Unreadable("foreign", f"The column {column} of {name} is not a {kind}.")
 
 
+def missing_columns(table: "DeltaTable") -> list[str]:
+    """Return the optional columns that a table of an earlier version lacks."""
+    columns_present = {each.name for each in table.schema().fields}
+    return [column for column in OPTIONAL if column not in columns_present]
+
+
 def _kind(type_: Any) -> str | None:
     if hasattr(type_, "element_type"):
         return TEXTS if KINDS.get(getattr(type_.element_type, "type", "")) == "text" else None
@@ -110,9 +116,13 @@ def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     stamp = [table.metadata().id, table.version()]
     if question["known"] == stamp:
         return {"outcome": "same"}, b""
-    engine = QueryBuilder(ENGINE).register("t", table)
+    sql = f"{question['sql']} LIMIT {limit + 1} OFFSET {offset}"
+    if missing := missing_columns(table):
+        nulls = ", ".join(f'CAST(NULL AS VARCHAR) AS "{column}"' for column in missing)
+        sql = f"WITH t AS (SELECT *, {nulls} FROM older) {sql}"  # noqa: S608 - our own names
+    engine = QueryBuilder(ENGINE).register("older" if missing else "t", table)
     try:
-        found = engine.execute(f"{question['sql']} LIMIT {limit + 1} OFFSET {offset}").read_all()
+        found = engine.execute(sql).read_all()
         items = [_plain(row.as_py()) for batch in found.to_batches() for row in batch.to_struct_array()]
     except Exception as error:
         # The engine has no specific exception type. If files were removed, the log shows it by now.
@@ -143,13 +153,22 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
             made[name] = None if value is None else utc(value // 1_000)
         elif name in JSON_COLUMNS:
             made[name] = json.loads(value)
-        elif isinstance(value, float) and not math.isfinite(value):
-            made[name] = None
-        elif isinstance(value, date):
-            made[name] = value.isoformat()
         else:
-            made[name] = value
+            made[name] = _plain_value(value)
     return made
+
+
+def _plain_value(value: Any) -> Any:
+    """Convert a value for JSON; a number that JSON does not have becomes null."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case date():
+            return value.isoformat()
+        case list():
+            return [_plain_value(each) for each in value]
+        case _:
+            return value
 
 
 def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:

@@ -1,24 +1,23 @@
-"""GET /insights and /insights/*: queries of the pipeline's gold tables.
+"""How /insights and /insights/* answer: the scope of a request, pages, series, and the state of the tables.
 
 A request becomes a query (webui.insights.queries), another process reads the tables
-(webui.insights.reader), and its response is passed on unchanged.
+(webui.insights.reader), and its response is passed on unchanged. webui.rest.insights_routes has the routes.
 """
 
 import hashlib
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from webui.insights import queries
-from webui.insights.queries import ClientFilter, Days, TableQuery
 from webui.insights.reader import INSTALL, InsightsUnavailable
+from webui.insights.statements import Scope, Selection, TableQuery
 from webui.insights.tables import USAGE
 from webui.rest import insights_schemas as schemas
-from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import Invalid, Number, Record, Text
+from webui.rest.problem import Problem
+from webui.rest.routing import Call, Query, Reply
+from webui.rest.schema import Invalid, Number, Text
 
 MAX_DAYS: Final = 92
 USUAL_DAYS: Final = 7
@@ -32,10 +31,41 @@ UNKNOWN_GAP_MS: Final = 86_400_000
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CURSOR: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 
-MakeQuery = Callable[[Call, Days], TableQuery]
+MakeSelection = Callable[[Call, Scope], Selection]
+MakeQuery = Callable[[Call, Scope], TableQuery]
+
+SCOPE: Final = (
+    Query("from", schemas.DAY, f"First UTC day; default {USUAL_DAYS - 1} days before `to`."),
+    Query("to", schemas.DAY, "Last UTC day, inclusive; default today."),
+    Query(
+        "cluster",
+        Text(),
+        "Only this cluster; empty: only rows without a cluster, which earlier versions wrote. Default all.",
+    ),
+)
 
 
-def _days_of(call: Call) -> Days:
+def page_parameters(
+    sorts: Iterable[str], *, limit: int = 100, most: int = schemas.MAX_ROWS
+) -> tuple[Query, ...]:
+    """Return the parameters of a list that is searched, sorted and paged."""
+    return (
+        Query("search", Text(), "Only rows with this text in a name, ignoring case.", default=""),
+        Query("sort", Text(choices=tuple(sorts)), "Sort column; default the order described above."),
+        Query("order", Text(choices=("asc", "desc")), "Which way `sort` goes.", default="desc"),
+        Query(
+            "limit", Number(integer=True, minimum=1, maximum=most), "Maximum number of rows.", default=limit
+        ),
+        Query(
+            "cursor",
+            Text(max_length=64),
+            "The `next` of the previous page, with the same other parameters; valid for one version of the "
+            "table.",
+        ),
+    )
+
+
+def scope_of(call: Call) -> Scope:
     """Raises Invalid."""
     today = datetime.fromtimestamp(call.console.now_ms() / 1_000, UTC).date()
     last = day_of(call.query["to"], "to") or today
@@ -46,7 +76,7 @@ def _days_of(call: Call) -> Days:
         raise Invalid("from", "must not be after `to`")
     if (last - first).days >= MAX_DAYS:
         raise Invalid("from", f"must be less than {MAX_DAYS} days before `to`")
-    return Days(first, last)
+    return Scope(first, last, call.query["cluster"])
 
 
 def day_of(text: str | None, name: str) -> date | None:
@@ -71,39 +101,44 @@ def _cursor_of(call: Call) -> tuple[int | None, int]:
     return int(found[1]), int(found[2])
 
 
-def page_handler(make_query: MakeQuery) -> Callable[[Call], Any]:
+def page_handler(make_selection: MakeSelection) -> Callable[[Call], Any]:
     async def handle(call: Call) -> Reply:
-        days = _days_of(call)
-        version, offset = _cursor_of(call)
-        return await _reply(
-            call, make_query(call, days), {}, version, offset, call.query["limit"], paged=True
-        )
+        return reply(call, await page_body(call, make_selection))
 
     return handle
+
+
+async def page_body(call: Call, make_selection: MakeSelection, head: dict[str, Any] | None = None) -> bytes:
+    """Return a page as JSON, with the fields of `head`. Raises Invalid and Problem."""
+    scope = scope_of(call)
+    version, offset = _cursor_of(call)
+    query = call.query
+    wanted = make_selection(call, scope).query(query["sort"], query["order"], query["search"])
+    return await _body(call, wanted, head or {}, (version, offset, query["limit"]), paged=True)
 
 
 def series_handler(make_query: MakeQuery) -> Callable[[Call], Any]:
     async def handle(call: Call) -> Reply:
-        days, step = _days_of(call), call.query["step"]
-        if step == "minute" and (days.last - days.first).days >= MAX_MINUTE_DAYS:
+        scope, step = scope_of(call), call.query.get("step", "day")
+        if step == "minute" and (scope.last - scope.first).days >= MAX_MINUTE_DAYS:
             raise Invalid("step", "`minute` requires a single day")
-        return await _reply(
-            call, make_query(call, days), {"step": step}, None, 0, schemas.MAX_POINTS, paged=False
-        )
+        rows = None, 0, schemas.MAX_POINTS
+        return reply(call, await _body(call, make_query(call, scope), {"step": step}, rows, paged=False))
 
     return handle
 
 
-async def _reply(
+async def _body(
     call: Call,
     query: TableQuery,
     head: dict[str, Any],
-    version: int | None,
-    offset: int,
-    limit: int,
+    rows: tuple[int | None, int, int],
     *,
     paged: bool,
-) -> Reply:
+) -> bytes:
+    """Ask for `rows`: of a version of the table (None: the newest), an offset and a number."""
+    version, offset, limit = rows
+    scope = query.scope
     question = {
         "table": query.table,
         "sql": query.sql,
@@ -111,9 +146,13 @@ async def _reply(
         "offset": offset,
         "limit": limit,
         "paged": paged,
-        "head": {"from": str(query.days.first), "to": str(query.days.last)} | head,
+        "head": {"from": str(scope.first), "to": str(scope.last), "cluster": scope.cluster} | head,
     }
-    body = await call.console.insights.rows(question)
+    return await call.console.insights.rows(question)
+
+
+def reply(call: Call, body: bytes) -> Reply:
+    """Return the body, or 304 if the caller has it."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     if call.headers.get("If-None-Match") == tag:
         return Reply(b"", 304, headers={"ETag": tag})
@@ -162,234 +201,3 @@ def fresh(tables: list[dict[str, Any]], now_ms: int) -> dict[str, Any]:
         "written_at": written_at,
         "usual_ms": gap_ms,
     }
-
-
-def _who(call: Call) -> ClientFilter:
-    return ClientFilter(call.query["user"], call.query["client-id"])
-
-
-def _metric_series(call: Call, days: Days) -> TableQuery:
-    metric = call.query["metric"]
-    if metric is None:
-        raise Invalid("metric", "is required: values of different metrics cannot be added")
-    return queries.client_metrics_series(days, _who(call), metric, call.query["step"])
-
-
-_NAMED: Final = Text(max_length=32_767)
-_DAYS: Final = (
-    Query("from", schemas.DAY, f"First UTC day; default {USUAL_DAYS - 1} days before `to`."),
-    Query("to", schemas.DAY, "Last UTC day, inclusive; default today."),
-)
-_PAGE: Final = (
-    Query(
-        "limit",
-        Number(integer=True, minimum=1, maximum=schemas.MAX_ROWS),
-        "Maximum number of rows.",
-        default=100,
-    ),
-    Query(
-        "cursor", Text(max_length=64), "The `next` of the previous page; valid for one version of the table."
-    ),
-)
-_WHO: Final = (
-    Query("user", _NAMED, "Only this user; ANONYMOUS is all unauthenticated clients."),
-    Query("client-id", _NAMED, "Only this client id."),
-)
-_STEP: Final = Query(
-    "step",
-    Text(choices=tuple(queries.STEP_US)),
-    "Time step of a point; `minute` for a single day only.",
-    default="hour",
-)
-_API: Final = Query("api", Text(), "Only this API, such as `Produce`.")
-
-
-def _route(
-    name: str, operation: str, about: str, handle: Callable[[Call], Any], schema: Record, *query: Query
-) -> Route:
-    refusals = {
-        304: ResponseSpec("Unchanged since the ETag of If-None-Match"),
-        404: ResponseSpec("The table does not exist yet, or the table reader is not installed", PROBLEM),
-        410: ResponseSpec("The cursor's version of the table no longer exists", PROBLEM),
-        502: ResponseSpec("The table is damaged, or was written by another program", PROBLEM),
-    }
-    headers = {"If-None-Match": "The ETag of an earlier response; 304 if nothing has changed."}
-    answered = {200: ResponseSpec(about, schema)} | refusals
-    return Route(
-        "GET", f"/api/v1/insights/{name}", operation, about, handle, answered, query, headers=headers
-    )
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/v1/insights",
-        "getInsights",
-        "The pipeline's tables and their freshness, with setup steps if there are none.",
-        state,
-        {200: ResponseSpec("The state of the tables", schemas.STATE)},
-    ),
-    _route(
-        "usage",
-        "listUsageOverDays",
-        "Usage per tenant, highest first. A tenant is a user, or the client id of an unauthenticated client.",
-        page_handler(
-            lambda call, days: queries.usage(days, _who(call), call.query["by"], call.query["sort"])
-        ),
-        schemas.USAGE,
-        *_DAYS,
-        *_WHO,
-        Query(
-            "by",
-            Text(choices=("tenant", "client")),
-            "Whether a row is a tenant or a client.",
-            default="tenant",
-        ),
-        Query("sort", Text(choices=schemas.SORTS), "Sort column, highest first.", default="bytes"),
-        *_PAGE,
-    ),
-    _route(
-        "usage:series",
-        "getUsageOverTime",
-        "Usage over time, of all clients together or of one client.",
-        series_handler(lambda call, days: queries.usage_series(days, _who(call), call.query["step"])),
-        schemas.USAGE_SERIES,
-        *_DAYS,
-        *_WHO,
-        _STEP,
-    ),
-    _route(
-        "throttling",
-        "listThrottlingOverDays",
-        "Throttled clients with the rule, the longest total throttle time first.",
-        page_handler(lambda call, days: queries.throttling(days, _who(call))),
-        schemas.THROTTLING,
-        *_DAYS,
-        *_WHO,
-        *_PAGE,
-    ),
-    _route(
-        "throttling:series",
-        "getThrottlingOverTime",
-        "Number and duration of throttles over time.",
-        series_handler(lambda call, days: queries.throttling_series(days, _who(call), call.query["step"])),
-        schemas.THROTTLING_SERIES,
-        *_DAYS,
-        *_WHO,
-        _STEP,
-    ),
-    _route(
-        "latency",
-        "listLatencyOverDays",
-        "Duration of each request phase by API: mean of the minutes' p50 and p95, and the worst p99.",
-        page_handler(lambda call, days: queries.latency(days, call.query["api"])),
-        schemas.LATENCY,
-        *_DAYS,
-        _API,
-        *_PAGE,
-    ),
-    _route(
-        "latency:series",
-        "getLatencyOverTime",
-        "Duration of one request phase over time.",
-        series_handler(
-            lambda call, days: queries.latency_series(
-                days, call.query["api"], call.query["phase"], call.query["step"]
-            )
-        ),
-        schemas.LATENCY_SERIES,
-        *_DAYS,
-        _API,
-        Query("phase", Text(choices=schemas.PHASES), "Of a request.", default="total"),
-        _STEP,
-    ),
-    _route(
-        "utilisation",
-        "listUtilisation",
-        "Utilisation of each limit, highest first; 1.0 is at the limit.",
-        page_handler(lambda _call, days: queries.utilisation(days)),
-        schemas.UTILISATION,
-        *_DAYS,
-        *_PAGE,
-    ),
-    _route(
-        "storms",
-        "listStorms",
-        "Minutes in which one address made 60 or more connection attempts, newest first.",
-        page_handler(lambda call, days: queries.storms(days, call.query["address"])),
-        schemas.STORMS,
-        *_DAYS,
-        Query("address", Text(), "Only this address."),
-        *_PAGE,
-    ),
-    _route(
-        "shared-client-ids",
-        "listSharedClientIds",
-        "Client ids that several principals used, or one principal from several addresses, per day.",
-        page_handler(lambda _call, days: queries.shared_client_ids(days)),
-        schemas.SHARED_CLIENT_IDS,
-        *_DAYS,
-        *_PAGE,
-    ),
-    _route(
-        "offenders",
-        "listOffenders",
-        "Top ten clients of each day by bytes, requests, throttle time and errors.",
-        page_handler(lambda call, days: queries.offenders(days, call.query["by"])),
-        schemas.OFFENDERS,
-        *_DAYS,
-        Query("by", Text(choices=schemas.BY), "Only this measure."),
-        *_PAGE,
-    ),
-    _route(
-        "throttle-compliance",
-        "listThrottleCompliance",
-        "Throttle compliance: whether clients wait for `throttle_time_ms`, per day, least compliant first.",
-        page_handler(lambda call, days: queries.throttle_compliance(days, _who(call))),
-        schemas.THROTTLE_COMPLIANCE,
-        *_DAYS,
-        *_WHO,
-        *_PAGE,
-    ),
-    _route(
-        "client-metrics",
-        "listClientMetricsOverDays",
-        "Metrics that clients pushed (KIP-714), per metric and client.",
-        page_handler(lambda call, days: queries.client_metrics(days, _who(call), call.query["metric"])),
-        schemas.CLIENT_METRICS,
-        *_DAYS,
-        *_WHO,
-        Query("metric", _NAMED, "Only this metric."),
-        *_PAGE,
-    ),
-    _route(
-        "client-metrics:series",
-        "getClientMetricOverTime",
-        "One metric over time, of all clients together or of one client.",
-        series_handler(_metric_series),
-        schemas.CLIENT_METRICS_SERIES,
-        *_DAYS,
-        *_WHO,
-        Query("metric", _NAMED, "The metric's name; required."),
-        _STEP,
-    ),
-    _route(
-        "lost",
-        "listLostRecords",
-        "Records of event topics that were deleted before the pipeline read them, per topic, the most first.",
-        page_handler(lambda _call, days: queries.lost_records(days)),
-        schemas.LOST,
-        *_DAYS,
-        *_PAGE,
-    ),
-    _route(
-        "advice",
-        "listAdvice",
-        "Recommended limits by the newest day's use, with the reason as text.",
-        page_handler(lambda call, days: queries.advice(days, _who(call))),
-        schemas.ADVICE,
-        *_DAYS,
-        *_WHO,
-        *_PAGE,
-    ),
-)

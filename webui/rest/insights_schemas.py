@@ -4,7 +4,6 @@ these schemas.
 
 from typing import Final
 
-from webui.insights.queries import USAGE_SORTS
 from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]
@@ -27,6 +26,7 @@ def _counts(*names: str) -> Fields:
     return dict.fromkeys(names, COUNT)
 
 
+_CLUSTER: Final[Fields] = {"cluster": Text(max_length=LONGEST_TEXT, nullable=True)}
 _RULE: Final = Names(Text(max_length=LONGEST_TEXT, nullable=True))
 _USED: Final = _counts("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us")
 _HELD: Final = _counts("throttles", "throttle_ms", "longest_ms")
@@ -34,16 +34,17 @@ _TOOK: Final = _counts("timed", "p50_us", "p95_us", "p99_us", "max_us")
 
 BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
 PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
-SORTS: Final = tuple(USAGE_SORTS)
 
 
-def listing(*parts: Fields) -> Record:
-    """Return the schema of a page of rows; a row has the fields of all parts."""
+def listing(*parts: Fields, head: Fields | None = None) -> Record:
+    """Return the schema of a page of rows; a row has the fields of all parts, the page those of `head`."""
     fields = {name: schema for part in parts for name, schema in part.items()}
     return Record(
         {
             "from": DAY,
             "to": DAY,
+            **_CLUSTER,
+            **(head or {}),
             "version": COUNT,
             "written_at": _MAYBE_AT,
             "items": Listing(Record(fields), max_items=MAX_ROWS),
@@ -57,6 +58,7 @@ def series(fields: Fields) -> Record:
         {
             "from": DAY,
             "to": DAY,
+            **_CLUSTER,
             "step": Text(choices=("minute", "hour", "day")),
             "version": COUNT,
             "written_at": _MAYBE_AT,
@@ -67,11 +69,37 @@ def series(fields: Fields) -> Record:
 
 USAGE: Final = listing(_WHO, _USED, {"minutes": COUNT})
 USAGE_SERIES: Final = series(_USED)
-THROTTLING: Final = listing({"kind": Text(), "rule": _RULE}, _WHO, _HELD, {"first_at": AT, "last_at": AT})
+_PRICES: Final[Fields] = {
+    "currency": Text(),
+    "price_per_gb_produced": Number(minimum=0),
+    "price_per_gb_fetched": Number(minimum=0),
+}
+_COSTS: Final[Fields] = dict.fromkeys(("produced_cost", "fetched_cost"), Number(minimum=0))
+COST: Final = listing(
+    _WHO,
+    _counts("produce_bytes", "fetch_bytes"),
+    _COSTS,
+    {"cost": Number(minimum=0), "share": MAYBE},
+    head=_PRICES,
+)
+COST_SERIES: Final = series(_COSTS)
+THROTTLING: Final = listing(
+    _CLUSTER, {"kind": Text(), "rule": _RULE}, _WHO, _HELD, {"first_at": AT, "last_at": AT}
+)
 THROTTLING_SERIES: Final = series(_HELD)
 LATENCY: Final = listing({"api": NAME, "phase": NAME}, _TOOK)
 LATENCY_SERIES: Final = series(_TOOK)
+ATTRIBUTIONS: Final = ("one", "several", "unknown")
+_SOFTWARE: Final[Fields] = dict.fromkeys(("software_name", "software_version"), Text(max_length=LONGEST_TEXT))
+LATENCY_BY_SOFTWARE: Final = listing(
+    _SOFTWARE,
+    {"attribution": Text(choices=ATTRIBUTIONS), "api": NAME},
+    _TOOK,
+    _counts("clients", "days"),
+)
+LATENCY_BY_SOFTWARE_SERIES: Final = series(_SOFTWARE | _TOOK)
 UTILISATION: Final = listing(
+    _CLUSTER,
     {
         "key": NAME,
         "rule": _RULE,
@@ -82,13 +110,15 @@ UTILISATION: Final = listing(
         "minutes_nearly": COUNT,
         "minutes_at_limit": COUNT,
         "bound": MAYBE,
-    }
+    },
 )
 STORMS: Final = listing(
+    _CLUSTER,
     {"at": AT, "node": _MAYBE_COUNT, "listener": NAME, "address": NAME},
     _counts("attempts", "opened", "refused", "throttled"),
 )
 SHARED_CLIENT_IDS: Final = listing(
+    _CLUSTER,
     {
         "day": DAY,
         "client_id": Text(max_length=LONGEST_TEXT),
@@ -96,21 +126,27 @@ SHARED_CLIENT_IDS: Final = listing(
         "addresses": Listing(Text(max_length=LONGEST_TEXT, nullable=True)),
         "connections": COUNT,
         "is_shared_by_principals": Flag(),
-    }
+    },
 )
 LOST: Final = listing(
-    {"topic": NAME, "cluster": Text(max_length=LONGEST_TEXT, nullable=True)},
+    {"topic": NAME},
+    _CLUSTER,
     _counts("records", "gaps"),
     {"first_at": AT, "last_at": AT},
 )
-OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"total": COUNT, "share": MAYBE})
-THROTTLE_COMPLIANCE: Final = listing(
-    {"day": DAY},
-    _WHO,
-    {"software_name": Text(max_length=LONGEST_TEXT), "software_version": Text(max_length=LONGEST_TEXT)},
-    _counts("connections", "throttles", "throttle_ms", "waited", "sent_early"),
-    {"early_share": MAYBE, "obeys": Flag(nullable=True)},
+OFFENDERS: Final = listing(
+    {"day": DAY, "by": Text(), "rank": COUNT}, _CLUSTER, _WHO, {"total": COUNT, "share": MAYBE}
 )
+CLUSTERS: Final = listing(_CLUSTER, {"first_day": DAY, "last_day": DAY})
+_COMPLIED: Final[Fields] = {
+    **_SOFTWARE,
+    **_counts("connections", "throttles", "throttle_ms", "waited", "sent_early"),
+    "early_share": MAYBE,
+    "obeys": Flag(nullable=True),
+}
+THROTTLE_COMPLIANCE: Final = listing({"day": DAY}, _CLUSTER, _WHO, _COMPLIED)
+THROTTLE_COMPLIANCE_SUMMARY: Final = listing(_CLUSTER, _WHO, {"days": COUNT}, _COMPLIED)
+THROTTLE_COMPLIANCE_SERIES: Final = series(_counts("waiting_ms", "early_ms", "unknown_ms"))
 _SAID: Final[Fields] = {
     "points": COUNT,
     **dict.fromkeys(("least", "most", "mean", "increase", "total"), MAYBE),
@@ -125,6 +161,7 @@ CLIENT_METRICS: Final = listing(
 CLIENT_METRICS_SERIES: Final = series(_SAID)
 ADVICE: Final = listing(
     {"day": DAY},
+    _CLUSTER,
     _WHO,
     {
         "key": NAME,
@@ -135,6 +172,18 @@ ADVICE: Final = listing(
         "throttled_minutes": COUNT,
         "throttled_share": MAYBE,
         "reason": Text(max_length=LONGEST_TEXT),
+    },
+)
+_FIGURES: Final = Listing(MAYBE, max_items=MAX_POINTS)
+ADVICE_HISTORY: Final = listing(
+    _CLUSTER,
+    _WHO,
+    {
+        "key": NAME,
+        "days": Listing(DAY, max_items=MAX_POINTS),
+        **dict.fromkeys(("needed", "peak", "recommended"), _FIGURES),
+        **dict.fromkeys(("oldest", "newest", "highest", "growth", "recommended_now", "limit"), MAYBE),
+        "rule": _RULE,
     },
 )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, integer, list_of, long
+from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, decimal, integer, list_of, long
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.sections.tls import TlsConfig
 from broker.config.setting import setting
@@ -27,6 +27,21 @@ def _read_url(text: str) -> str:
 PUBLIC_URL: Final = Kind(
     ConfigType.STRING, "http://host or https://host, optionally with a port, or empty", _read_url
 )
+
+
+MAX_CURRENCY: Final = 12
+
+
+def _read_currency(text: str) -> str:
+    if not text.isprintable() or len(text) > MAX_CURRENCY:
+        raise ValueError("not a short printable text")
+    return text
+
+
+CURRENCY: Final = Kind(
+    ConfigType.STRING, f"at most {MAX_CURRENCY} printable characters, such as EUR, or empty", _read_currency
+)
+PRICE: Final = decimal(0, 100_000)
 
 
 class ConsoleTls(TlsConfig):
@@ -140,6 +155,29 @@ class ConsoleConfig:
         TEXT,
         "The folder of the tables that `weir pipeline` writes, for the Insights page; empty: none. A "
         "separate process, which runs while requests arrive, reads it with the package deltalake.",
+        ours=True,
+    )
+    price_per_gb_produced: float = setting(
+        "insights.price.per.gb.produced",
+        0.0,
+        PRICE,
+        "The price of a gigabyte (10^9 bytes) that clients produce, from which the Insights page computes "
+        "the "
+        "cost of each tenant. Without this price and the next one, the page shows no cost.",
+        ours=True,
+    )
+    price_per_gb_fetched: float = setting(
+        "insights.price.per.gb.fetched",
+        0.0,
+        PRICE,
+        "The price of a gigabyte (10^9 bytes) that clients fetch.",
+        ours=True,
+    )
+    price_currency: str = setting(
+        "insights.price.currency",
+        "",
+        CURRENCY,
+        "The unit of the prices, shown beside each cost.",
         ours=True,
     )
     ssl_keystore_location: str = setting(

@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.webui.insights.warehouse import at, event, record, usage, write
 
 DAY = "2026-01-10"
+BEFORE = "2026-01-09"
 
 
 def fill(root: Path) -> None:
@@ -27,6 +28,16 @@ def fill(root: Path) -> None:
             (*at(ten), 1, api, phase, 50, 100, 200, 400, 800)
             for api in ("Fetch", "Produce")
             for phase in phases
+        ],
+    )
+    versions = (("apache-kafka-java", "4.1.1"), ("librdkafka", "2.16.1"))
+    write(
+        root,
+        "latency_by_software_per_day",
+        [
+            *((DAY, *each, "one", "Produce", 2, 50, 700, 1_400, 2_800, 9_000) for each in versions),
+            (DAY, "librdkafka", "", "several", "Produce", 1, 5, 100, 200, 400, 800),
+            (DAY, "", "", "unknown", "Fetch", 3, 7, 100, 200, 400, 800),
         ],
     )
     rule = '{"client-id":null,"user":"alice"}'
@@ -74,6 +85,7 @@ def fill(root: Path) -> None:
         [
             (DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 1 / 60, reason),
             (DAY, None, "scripts", "request_percentage", 45, 0.5, 0.75, 0.63, 0, 0.0, reason),
+            (BEFORE, "alice", None, "producer_byte_rate", 60, 4e4, 9e4, 5e4, 1, 1 / 60, reason),
         ],
     )
     # Alice does more than the advice would let her.

@@ -19,7 +19,16 @@ from webui.insights.replay import answer, recorded
 DAY = "2026-01-10"
 BEFORE, AFTER = "2026-01-09", "2026-01-11"
 ALICE = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 1_000}}
-QUESTION: dict[str, Any] = {"first": DAY, "last": DAY, "node": None, "now": [], "proposed": [ALICE]}
+QUESTION: dict[str, Any] = {
+    "first": DAY,
+    "last": DAY,
+    "node": None,
+    "cluster": None,
+    "now": [],
+    "proposed": [ALICE],
+    "lines": None,
+    "keep_unlisted": False,
+}
 
 
 def lines(root: Path, first: str = DAY, last: str = DAY, node: int | None = 1) -> list[dict[str, Any]]:
@@ -54,6 +63,60 @@ def test_the_rules_of_now_are_played_as_well(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
     result = ask(tmp_path, now=[ALICE], proposed=[])
     assert (result["throttled_now"], result["throttled_proposed"]) == (1, 0)
+
+
+FILE = """
+# Kept under version control.
+quotas:
+- entity: {user: alice}
+  limits: {producer_byte_rate: 1000}
+"""
+
+
+def test_the_text_of_a_file_is_played_as_its_rules(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
+    assert ask(tmp_path, proposed=None, lines=FILE.split("\n")) == ask(tmp_path)
+    assert ask(tmp_path, proposed=None, lines=[json.dumps({"quotas": [ALICE]})]) == ask(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "quotas is empty"),
+        ("quotas: [", "quotas is not YAML: line 1"),
+        ("rules: []", "quotas line 1: rules: unknown"),
+        (FILE.replace("1000", "-1"), "quotas line 4"),
+        (FILE.replace("alice", "&a alice"), "anchors and aliases are not supported"),
+        (FILE + "- entity: {user: alice}\n  limits: {producer_byte_rate: 5}\n", "is given twice"),
+    ],
+)
+def test_a_bad_file_is_refused_with_the_place(tmp_path: Path, text: str, words: str) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    result = ask(tmp_path, proposed=None, lines=text.split("\n"))
+    assert result["outcome"] == "refused" and words in result["message"]
+
+
+@pytest.mark.parametrize(("keep", "throttled"), [(True, 2), (False, 1)])
+def test_rules_that_a_file_does_not_list_stay_if_wanted(tmp_path: Path, keep: bool, throttled: int) -> None:
+    both = [{"principal": "alice"}, {"principal": "bob", "client_id": "b"}]
+    record(
+        tmp_path,
+        DAY,
+        [event(at, DAY, requests=2, bytes_in=2_000, **who) for at in range(60) for who in both],
+    )
+    bob = {"entity": {"user": "bob"}, "limits": {"producer_byte_rate": 1_000}}
+    result = ask(tmp_path, now=[bob], proposed=None, lines=FILE.split("\n"), keep_unlisted=keep)
+    assert (result["throttled_now"], result["throttled_proposed"]) == (1, throttled)
+    assert (result["throttled_more"], result["throttled_less"]) == (1, 2 - throttled)
+    assert [row["user"] for row in result["items"]] == ["alice", "bob"], "those that lose most come first"
+
+
+def test_a_rule_of_the_file_replaces_the_one_of_now(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
+    low = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 500}}
+    result = ask(tmp_path, now=[low], proposed=None, lines=FILE.split("\n"), keep_unlisted=True)
+    assert (result["throttled_more"], result["throttled_less"]) == (0, 1)
+    assert result["items"][0]["proposed"]["limit"] == 1_000
 
 
 def test_a_client_throttled_by_neither_is_only_counted(tmp_path: Path) -> None:
@@ -110,7 +173,10 @@ def test_several_clusters_are_not_mixed(tmp_path: Path) -> None:
     assert ask(tmp_path)["clients"] == 1
     record(tmp_path, DAY, [event(1, DAY)], cluster="y")
     result = ask(tmp_path)
-    assert result["outcome"] == "clusters" and "--cluster" in result["message"]
+    assert result["outcome"] == "clusters" and result["message"].endswith("choose a cluster.")
+    for cluster, count in (("x", 1), ("y", 1), ("", 1)):
+        assert ask(tmp_path, cluster=cluster)["clients"] == count
+    assert ask(tmp_path, cluster="z")["outcome"] == "empty"
 
 
 def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:

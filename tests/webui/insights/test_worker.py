@@ -10,15 +10,19 @@ import pytest
 
 from tests.webui.insights.warehouse import at, deltalake, usage, write
 from webui.insights import queries
-from webui.insights.queries import ClientFilter, Days, TableQuery, literal
+from webui.insights.queries import ClientFilter
+from webui.insights.statements import Scope, Selection, TableQuery, literal
 from webui.insights.worker import Warehouse, answer, utc
 
-DAYS = Days(date(2026, 1, 1), date(2026, 1, 31))
+DAYS = Scope(date(2026, 1, 1), date(2026, 1, 31))
 ALL_CLIENTS = ClientFilter()
 HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'='1", "%", "\n", "名")
 
 
-def ask(root: Path | Warehouse, query: TableQuery, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def ask(
+    root: Path | Warehouse, asked: TableQuery | Selection, **more: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    query = asked.query() if isinstance(asked, Selection) else asked
     server = root if isinstance(root, Warehouse) else Warehouse(root)
     question = {"ask": "rows", "table": query.table, "sql": query.sql, "version": None, "offset": 0}
     head, body = answer(server, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
@@ -26,7 +30,7 @@ def ask(root: Path | Warehouse, query: TableQuery, **more: Any) -> tuple[dict[st
     return head, json.loads(body or b"{}")
 
 
-def items(root: Path | Warehouse, query: TableQuery, **more: Any) -> list[dict[str, Any]]:
+def items(root: Path | Warehouse, query: TableQuery | Selection, **more: Any) -> list[dict[str, Any]]:
     head, body = ask(root, query, **more)
     assert head["outcome"] == "rows", head
     return list(body["items"])
@@ -52,7 +56,7 @@ def three_minutes(root: Path) -> None:
 
 def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
+    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
     assert [(row["user"], row["client_id"], row["produce_bytes"], row["minutes"]) for row in found] == [
         ("ANONYMOUS", "d", 1_000, 1),
         ("alice", None, 300, 2),
@@ -64,15 +68,13 @@ def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> N
 
 def test_clients_are_distinguished_where_it_is_asked_and_sorted_by_what_is_asked(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "client", "requests"))
+    found = items(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "client").query("requests"))
     assert [row["client_id"] for row in found] == ["c", "b", "d", "a"]
     assert [
-        row["client_id"]
-        for row in items(tmp_path, queries.usage(DAYS, ClientFilter("alice"), "client", "bytes"))
+        row["client_id"] for row in items(tmp_path, queries.usage(DAYS, ClientFilter("alice"), "client"))
     ] == ["b", "a"]
     assert [
-        row["client_id"]
-        for row in items(tmp_path, queries.usage(DAYS, ClientFilter(None, "c"), "client", "bytes"))
+        row["client_id"] for row in items(tmp_path, queries.usage(DAYS, ClientFilter(None, "c"), "client"))
     ] == ["c"]
 
 
@@ -82,7 +84,7 @@ def test_clients_are_distinguished_where_it_is_asked_and_sorted_by_what_is_asked
 )
 def test_both_days_are_included(tmp_path: Path, first: int, last: int, total: int) -> None:
     three_minutes(tmp_path)
-    days = Days(date(2026, 1, first), date(2026, 1, last))
+    days = Scope(date(2026, 1, first), date(2026, 1, last))
     assert (
         sum(row["produce_bytes"] for row in items(tmp_path, queries.usage_series(days, ALL_CLIENTS, "day")))
         == total
@@ -115,7 +117,7 @@ def test_a_series_has_a_point_for_each_step_in_which_there_was_something(
 def test_a_name_is_a_name_whatever_is_in_it(tmp_path: Path, name: str) -> None:
     rows = [usage("2026-01-02 10:00", name, "c", 7), usage("2026-01-02 10:00", "x", "c", 1)]
     write(tmp_path, "usage_per_minute", rows)
-    (found,) = items(tmp_path, queries.usage(DAYS, ClientFilter(name), "client", "bytes"))
+    (found,) = items(tmp_path, queries.usage(DAYS, ClientFilter(name), "client"))
     assert found["user"] == name and found["produce_bytes"] == 7
 
 
@@ -222,7 +224,7 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
     write(
         tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "", 100 - at) for at in range(5)]
     )
-    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     server = Warehouse(tmp_path)
     _, first = ask(server, query, limit=2)
     assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
@@ -236,20 +238,20 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
 
 def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "") for at in range(3)])
-    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     assert [ask(tmp_path, query, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
 
 
 def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webui.insights.worker.MAX_BODY", 1_000)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
-    _, body = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
+    _, body = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
     assert len(body["items"]) == 1 and body["next"] == "0-1"
 
 
 def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    query, server = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"), Warehouse(tmp_path)
+    query, server = queries.usage(DAYS, ALL_CLIENTS, "tenant"), Warehouse(tmp_path)
     stamp = ask(server, query)[0]["stamp"]
     assert ask(server, query, known=stamp)[0] == {"outcome": "same"}
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 9)])
@@ -258,7 +260,7 @@ def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     stamp = ask(tmp_path, query)[0]["stamp"]
     shutil.rmtree(tmp_path / "gold")
     three_minutes(tmp_path)
@@ -266,7 +268,7 @@ def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
 
 
 def test_missing_tables_are_none_yet(tmp_path: Path) -> None:
-    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     assert ask(tmp_path / "nowhere", query)[0]["outcome"] == "none"
     (tmp_path / "gold" / "usage_per_minute").mkdir(parents=True)
     assert ask(tmp_path, query)[0]["outcome"] == "none"
@@ -283,7 +285,7 @@ def log_of(root: Path) -> Path:
 def test_a_damaged_log_is_reported_to_be_one(tmp_path: Path, content: bytes) -> None:
     three_minutes(tmp_path)
     log_of(tmp_path).write_bytes(content)
-    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
     assert head["outcome"] in ("damaged", "none") and str(tmp_path) not in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == head["outcome"]
 
@@ -292,7 +294,7 @@ def test_a_half_written_log_is_damaged(tmp_path: Path) -> None:
     three_minutes(tmp_path)
     whole = log_of(tmp_path).read_bytes()
     log_of(tmp_path).write_bytes(whole[: len(whole) // 2])
-    assert ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))[0]["outcome"] == "damaged"
+    assert ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))[0]["outcome"] == "damaged"
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "cut", "rubbish"])
@@ -304,15 +306,15 @@ def test_a_bad_file_is_reported_to_be_one_and_another_day_can_be_read(tmp_path: 
         file.unlink()
     else:
         file.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "rubbish": b"x" * len(whole)}[how])
-    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
     assert head["outcome"] == "damaged" and str(tmp_path) not in head["message"]
-    third = Days(date(2026, 1, 3), date(2026, 1, 3))
-    assert len(items(tmp_path, queries.usage(third, ALL_CLIENTS, "tenant", "bytes"))) == 1
+    third = Scope(date(2026, 1, 3), date(2026, 1, 3))
+    assert len(items(tmp_path, queries.usage(third, ALL_CLIENTS, "tenant"))) == 1
 
 
 def test_a_version_that_is_gone_is_reported_to_be(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    query = queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes")
+    query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     assert ask(tmp_path, query, version=7)[0]["outcome"] == "gone"
     assert items(tmp_path, query)
 
@@ -326,7 +328,7 @@ def test_a_version_that_is_gone_is_reported_to_be(tmp_path: Path) -> None:
 )
 def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tuple[str, str]) -> None:
     write(tmp_path, "usage_per_minute", [row], schema)
-    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant", "bytes"))
+    head, _ = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
     assert head["outcome"] == "foreign" and "usage_per_minute" in head["message"]
     assert look(tmp_path)["usage_per_minute"]["state"] == "foreign"
 

@@ -13,32 +13,36 @@ deltalake: Any = pytest.importorskip("deltalake", reason="deltalake is not insta
 SCHEMAS = {
     "usage_per_minute": "date DATE, minute TIMESTAMP, node INT, principal STRING, client_id STRING, "
     "produce_bytes BIGINT, fetch_bytes BIGINT, requests BIGINT, errors BIGINT, throttle_ms BIGINT, "
-    "handler_us BIGINT",
+    "handler_us BIGINT, cluster STRING",
     "phase_quantiles_per_minute": "date DATE, minute TIMESTAMP, node INT, api STRING, phase STRING, "
-    "timed BIGINT, p50_us BIGINT, p95_us BIGINT, p99_us BIGINT, max_us BIGINT",
+    "timed BIGINT, p50_us BIGINT, p95_us BIGINT, p99_us BIGINT, max_us BIGINT, cluster STRING",
+    "latency_by_software_per_day": "date DATE, software_name STRING, software_version STRING, "
+    "attribution STRING, api STRING, clients BIGINT, timed BIGINT, p50_us BIGINT, p95_us BIGINT, "
+    "p99_us BIGINT, max_us BIGINT, cluster STRING",
     "throttling_per_minute": "date DATE, minute TIMESTAMP, node INT, kind STRING, rule STRING, "
     "principal STRING, client_id STRING, throttles BIGINT, throttle_ms BIGINT, longest_ms BIGINT, "
-    "observed DOUBLE, bound DOUBLE, connections BIGINT",
+    "observed DOUBLE, bound DOUBLE, connections BIGINT, cluster STRING",
     "quota_utilisation_per_minute": "date DATE, minute TIMESTAMP, node INT, key STRING, rule STRING, "
-    "sharer STRING, rate DOUBLE, limit DOUBLE, clients BIGINT, utilisation DOUBLE",
+    "sharer STRING, rate DOUBLE, limit DOUBLE, clients BIGINT, utilisation DOUBLE, cluster STRING",
     "connection_storms": "date DATE, minute TIMESTAMP, node INT, listener STRING, address STRING, "
-    "opened BIGINT, refused BIGINT, throttled BIGINT, attempts BIGINT",
+    "opened BIGINT, refused BIGINT, throttled BIGINT, attempts BIGINT, cluster STRING",
     "shared_client_ids_per_day": "date DATE, client_id STRING, principals STRINGS, addresses STRINGS, "
-    "connections BIGINT, is_shared_by_principals BOOLEAN",
+    "connections BIGINT, is_shared_by_principals BOOLEAN, cluster STRING",
     "top_offenders_per_day": "date DATE, principal STRING, client_id STRING, by STRING, total BIGINT, "
-    "rank INT, share DOUBLE",
+    "rank INT, share DOUBLE, cluster STRING",
     "throttle_compliance_per_day": "date DATE, principal STRING, client_id STRING, software_name STRING, "
     "software_version STRING, connections BIGINT, throttles BIGINT, throttle_ms BIGINT, waited BIGINT, "
-    "sent_early BIGINT, early_share DOUBLE, obeys BOOLEAN",
+    "sent_early BIGINT, early_share DOUBLE, obeys BOOLEAN, cluster STRING",
     "client_metrics_per_minute": "date DATE, minute TIMESTAMP, client_instance_id STRING, client_id STRING, "
     "principal STRING, metric STRING, shape STRING, points BIGINT, min DOUBLE, max DOUBLE, mean DOUBLE, "
     "increase DOUBLE, count BIGINT, sum DOUBLE",
     "lost_records": "date DATE, time TIMESTAMP, cluster STRING, topic STRING, partition INT, first BIGINT, "
     "last BIGINT, records BIGINT",
     "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
-    "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING",
+    "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING, "
+    "cluster STRING",
 }
-"""Columns of pipeline.gold, in Spark's types."""
+"""Columns of pipeline.gold, in Spark's types; the cluster last, as most rows have none."""
 
 ARROW = {
     "DATE": "Date32",
@@ -52,8 +56,11 @@ ARROW = {
 
 
 def write(root: Path, name: str, rows: Sequence[Sequence[Any]], schema: str | None = None) -> None:
-    """Appends rows as one version; the columns of `schema` (SCHEMAS' unless given) in order."""
+    """Appends rows as one version; the columns of `schema` (SCHEMAS' unless given) in order. Columns that a
+    row lacks at its end are null.
+    """
     columns = [tuple(each.split()) for each in (schema or SCHEMAS[name]).split(", ")]
+    rows = [(*row, *[None] * (len(columns) - len(row))) for row in rows]
     selected = ", ".join(
         f'{_cast(f"column{at}", kind)} AS "{column}"' for at, (column, kind) in enumerate(columns, 1)
     )

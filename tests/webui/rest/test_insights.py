@@ -1,5 +1,6 @@
 """GET /insights and what is below it: questions as they arrive, answers as they are described."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +12,13 @@ from msgspec.structs import replace
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.insights.full import DAY, fill
+from tests.webui.insights.warehouse import write
 from webui.console import Console
 from webui.http.app import build_app, make_console
 from webui.insights.reader import Reader
 from webui.rest import insights_schemas as answers
-from webui.rest.insights import LEAST_STALE_MS, ROUTES, fresh
+from webui.rest.insights import LEAST_STALE_MS, fresh
+from webui.rest.insights_routes import ROUTES
 
 NOON_MS = int(datetime.fromisoformat(f"{DAY}T12:00").replace(tzinfo=UTC).timestamp() * 1_000)
 BASE = "/api/v1/insights"
@@ -42,7 +45,7 @@ async def tables(tmp_path: Path) -> AsyncIterator[Browserless]:
 
 
 class Recorded(Reader):
-    """Says what it was asked, and answers with nothing."""
+    """Says what it was asked, and answers with no rows."""
 
     def __init__(self) -> None:
         super().__init__("/somewhere")
@@ -50,7 +53,9 @@ class Recorded(Reader):
 
     async def rows(self, question: Any) -> bytes:
         self.questions.append(question)
-        return b"{}"
+        return json.dumps(
+            question["head"] | {"version": 1, "written_at": None, "items": [], "next": None}
+        ).encode()
 
     async def table_states(self) -> list[dict[str, Any]]:
         return [{"name": "usage_per_minute", "state": "none", "problem": None}]
@@ -162,7 +167,7 @@ async def test_a_range_is_of_whole_days_and_a_week_unless_said(
     ):
         assert (await client.get(f"{BASE}/usage{query}")).status_code == 200
         question = recorded.questions[-1]
-        assert question["head"] == {"from": first, "to": last}, query
+        assert question["head"] == {"from": first, "to": last, "cluster": None}, query
         assert f"date >= DATE '{first}' AND date <= DATE '{last}'" in question["sql"]
 
 
@@ -185,6 +190,9 @@ async def test_invalid_queries_are_refused(client: Browserless, recorded: Record
         ("cursor=1-9999999999", "cursor"),
         ("cursor=%D9%A1-1", "cursor"),
         ("sort=name", "sort"),
+        ("order=up", "order"),
+        (f"search={'x' * 1_025}", "search"),
+        (f"cluster={'x' * 1_025}", "cluster"),
         ("by=node", "by"),
         ("entity=x", "entity"),
         ("user=a&user=b", "user"),
@@ -206,6 +214,77 @@ async def test_a_series_has_no_more_points_than_can_be_drawn(client: Browserless
     ):
         for name in ("usage:series", "throttling:series", "latency:series"):
             assert (await client.get(f"{BASE}/{name}?{query}")).status_code == status, (name, query)
+
+
+async def test_a_cluster_an_order_and_a_search_are_asked_for(client: Browserless, recorded: Recorded) -> None:
+    for query, words in (
+        ("cluster=x", "coalesce(\"cluster\", '') = 'x'"),
+        ("cluster=", "coalesce(\"cluster\", '') = ''"),
+        ("sort=requests", 'ORDER BY "requests" desc NULLS LAST, '),
+        ("sort=user&order=asc", 'ORDER BY "user" asc NULLS LAST, '),
+        ("search=O'B", "strpos(lower(\"user\"), lower('O''B')) > 0"),
+    ):
+        assert (await client.get(f"{BASE}/usage?{query}")).status_code == 200
+        assert words in recorded.questions[-1]["sql"], query
+    assert [each["head"]["cluster"] for each in recorded.questions] == ["x", "", None, None, None]
+
+
+async def test_every_view_has_a_cluster_and_every_list_an_order() -> None:
+    for route in ROUTES[1:]:
+        names = {query.name for query in route.query}
+        assert "cluster" in names, route.path
+        assert route.path.endswith(":series") or {"search", "sort", "order", "cursor"} <= names, route.path
+
+
+async def test_the_prices_of_the_configuration_make_the_cost(tmp_path: Path) -> None:
+    fill(tmp_path)
+    broker = FakeBroker()
+    prices = {"price_per_gb_produced": 100.0, "price_per_gb_fetched": 200.0, "price_currency": "EUR"}
+    settings = FakeSettings(insights_warehouse=str(tmp_path), **prices)
+    console = make_console(broker.backend(), settings, PORT, now_ms=lambda: NOON_MS)
+    http = Browserless(build_app(console).test_client(use_cookies=False))
+    body = await (await http.get(f"{BASE}/cost")).get_json()
+    series = await (await http.get(f"{BASE}/cost:series?step=day")).get_json()
+    await console.insights.end()
+    assert (body["currency"], body["price_per_gb_produced"], body["price_per_gb_fetched"]) == (
+        "EUR",
+        100,
+        200,
+    )
+    costs = [(row["user"], row["client_id"], round(row["cost"], 6)) for row in body["items"]]
+    assert costs == [("bob", None, 1.8), ("alice", None, 0.9002), ("ANONYMOUS", "scripts", 0.000001)]
+    assert sum(row["share"] for row in body["items"]) == pytest.approx(1)
+    (day,) = series["items"]
+    assert day["produced_cost"] + day["fetched_cost"] == pytest.approx(sum(cost for _, _, cost in costs))
+
+
+async def test_needs_have_the_present_limit_of_this_cluster(tmp_path: Path) -> None:
+    row = (DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 0.1, "why")
+    script = (DAY, None, "scripts", "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 0.1, "why")
+    broker, console = console_on(str(tmp_path))
+    own = broker.backend().views.overview().cluster_id
+    write(tmp_path, "quota_advice", [(*row, own), (*row, "another"), row, (*script, own)])
+    http = Browserless(build_app(console).test_client(use_cookies=False))
+    entity = {"user": "alice"}
+    entry = {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 70_000}]}
+    assert (await http.patch("/api/v1/client-quotas", {"entries": [entry]})).status_code == 200
+    answer = await http.get(f"{BASE}/advice:history?sort=user&order=asc")
+    body = await answer.get_json()
+    await console.insights.end()
+    found = {(each["user"], each["cluster"]): (each["limit"], each["rule"]) for each in body["items"]}
+    assert found == {
+        ("alice", own): (70_000, entity),
+        ("alice", None): (70_000, entity),
+        ("alice", "another"): (None, {}),
+        (None, own): (None, {}),
+    }
+    again = await http.get(f"{BASE}/advice:history?sort=user&order=asc", If_None_Match=answer.headers["ETag"])
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize(("limit", "status"), [(99, 200), (100, 200), (101, 400)])
+async def test_needs_come_a_hundred_at_a_time(tables: Browserless, limit: int, status: int) -> None:
+    assert (await tables.get(f"{BASE}/advice:history?limit={limit}")).status_code == status
 
 
 async def test_no_user_asks_without_a_token(client: Browserless) -> None:

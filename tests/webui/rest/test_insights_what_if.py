@@ -27,6 +27,8 @@ TOLD = {
     "clients": 2,
     "throttled_now": 0,
     "throttled_proposed": 1,
+    "throttled_more": 1,
+    "throttled_less": 0,
     "rules_met": 1,
     "not_simulated": [],
     "items": [
@@ -78,9 +80,27 @@ async def test_the_proposed_rules_are_played_beside_those_of_now(client: Browser
         "first": "2026-01-10",
         "last": "2026-01-11",
         "node": 2,
+        "cluster": None,
         "now": [],
         "proposed": [RULE],
+        "lines": None,
+        "keep_unlisted": False,
     }
+
+
+async def test_a_file_goes_to_the_process_as_it_is(client: Browserless, played: Played) -> None:
+    lines = ["quotas:", "- entity: {user: alice}", "  limits: {producer_byte_rate: 1000}", ""]
+    asked = {"from": "2026-01-10", "lines": lines, "keep_unlisted": True, "cluster": "x"}
+    assert (await client.ask("POST", PATH, body=asked)).status_code == 200
+    (question,) = played.questions
+    assert (question["proposed"], question["lines"]) == (None, lines)
+    assert (question["keep_unlisted"], question["cluster"]) == (True, "x")
+
+
+@pytest.mark.parametrize(("size", "status"), [(16_383, 200), (16_384, 200), (16_385, 400)])
+async def test_a_line_of_a_file_has_a_longest(client: Browserless, size: int, status: int) -> None:
+    answer = await client.ask("POST", PATH, body={"from": "2026-01-10", "lines": ["#" * size]})
+    assert answer.status_code == status
 
 
 async def test_one_day_of_the_only_broker_is_usual(client: Browserless, played: Played) -> None:
@@ -111,6 +131,22 @@ async def test_the_ends_of_the_calendar_are_days(client: Browserless, day: str) 
     assert (await client.ask("POST", PATH, body=body(day))).status_code == 200
 
 
+@pytest.mark.parametrize(("count", "status"), [(99_999, 200), (100_000, 200), (100_001, 400)])
+async def test_a_file_has_a_hundred_thousand_lines_at_most(
+    client: Browserless, count: int, status: int
+) -> None:
+    answer = await client.ask("POST", PATH, body={"from": "2026-01-10", "lines": [""] * count})
+    assert answer.status_code == status
+    if status == 400:
+        assert (await answer.get_json())["where"] == "/lines"
+
+
+async def test_rules_or_a_file_are_required(client: Browserless, played: Played) -> None:
+    answer = await client.ask("POST", PATH, body={"from": "2026-01-10"})
+    assert answer.status_code == 400 and (await answer.get_json())["where"] == "/quotas"
+    assert not played.questions
+
+
 @pytest.mark.parametrize(
     ("more", "where"),
     [
@@ -124,6 +160,9 @@ async def test_the_ends_of_the_calendar_are_days(client: Browserless, day: str) 
         ({"quotas": [RULE, RULE]}, "/quotas"),
         ({"quotas": [{"entity": {"user": "alice"}, "limits": {"rate": 1}}]}, "/quotas/0/limits/rate"),
         ({"days": 1}, "/days"),
+        ({"lines": ["quotas: []"]}, "/quotas"),
+        ({"quotas": None}, "/quotas"),
+        ({"keep_unlisted": "yes"}, "/keep_unlisted"),
     ],
 )
 async def test_impossible_values_are_refused_with_their_place(

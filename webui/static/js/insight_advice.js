@@ -1,16 +1,12 @@
 // Recommended quotas: the limit, its reason, and a link to the editor with the limit filled in.
 
 import { h, needs } from "./dom.js";
-import { entityChips, entityText } from "./entity.js";
+import { entityChips, entityKey, entityText } from "./entity.js";
+import { entityOf, placed, shown } from "./insight_cells.js";
 import { Section } from "./insight_section.js";
 import { SimulatedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
 import { group, KEYS, percent, rate, rawRate } from "./units.js";
-
-/** The entity of a recommendation: a user, or a client id where the client is not authenticated. */
-export function entityOf({ user, client_id: clientId }) {
-  return user === null ? { "client-id": clientId } : { user };
-}
 
 export function proposal(row) {
   return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity: entityOf(row), limits: { [row.key]: row.recommended } }) })}`;
@@ -28,26 +24,34 @@ export function quotaFile(rows) {
   return { quotas: [...rules.values()] };
 }
 
-export function adviceSection(warehouse) {
-  const simulatedDay = new SimulatedDay();
+export function adviceSection({ warehouse, query, scope }) {
+  const simulatedDay = new SimulatedDay(scope);
   return new Section({
     id: "advice",
     path: "/api/v1/insights/advice",
     label: "Recommended quotas",
-    keyOf: (row) => `${row.user} ${row.client_id} ${row.key}`,
+    keyOf: (row) => JSON.stringify([row.cluster, row.user, row.client_id, row.key]),
     none: "No recommendations: no client was active for 30 minutes on one of these days.",
     missing: "No recommendations yet. The pipeline writes them for each client that was active for at least 30 minutes of a day.",
+    query,
     columns: [
-      { label: "For", size: "who", whole: "bare", cell: (row, td) => once(td, JSON.stringify(entityOf(row)), () => entityChips(entityOf(row))) },
-      { label: "Limit", size: "small", cell: ({ key }, td) => once(td, key, () => KEYS[key]?.label ?? key) },
-      { label: "Recommended", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
-      { label: "Peak", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
-      { label: "Above limit", size: "small", num: true, cell: throttledCell },
+      { label: "For", sort: "user", size: "who", whole: "bare", cell: (row, td) => placed(row, td, entityKey(entityOf(row)), () => entityChips(entityOf(row))) },
+      { label: "Limit", sort: "key", size: "small", cell: ({ key }, td) => once(td, key, () => KEYS[key]?.label ?? key) },
+      { label: "Recommended", sort: "recommended", size: "small", num: true, cell: ({ key, recommended }, td) => once(td, `${key} ${recommended}`, () => h("b", { title: rawRate(key, recommended) }, rate(key, recommended))) },
+      { label: "Peak", sort: "peak", size: "small", num: true, cell: ({ key, peak }, td) => once(td, `${key} ${peak}`, () => h("span", { title: rawRate(key, peak) }, rate(key, peak))) },
+      { label: "Above limit", sort: "throttled_share", size: "small", num: true, cell: throttledCell },
       { label: "Why", size: "reason", whole: true, cell: ({ reason, day }, td) => once(td, `${day} ${reason}`, () => h("span.two", h("span.name", reason), h("span", `Of ${day}`))) },
       { label: "", size: "go", whole: "bare", num: true, cell: goCell },
     ],
-    below: (rows) => (rows.length ? simulatedDay.show(quotaFile(rows), lastDay(rows), command(rows, warehouse())) : null),
+    below: (rows) => below(rows, simulatedDay, warehouse),
   });
+}
+
+function below(rows, simulatedDay, warehouse) {
+  if (rows.length === 0) return null;
+  // A quota file is for one cluster: two of them may have users of the same name.
+  if (shown.severalClusters) return h("p.quiet", "Choose a cluster to simulate its recommendations, or to download them as a quota file.");
+  return simulatedDay.show(quotaFile(rows), lastDay(rows), command(rows, warehouse()));
 }
 
 function throttledCell({ throttled_minutes: minutes, minutes: active, throttled_share: share }, td) {
@@ -64,7 +68,9 @@ function lastDay(rows) {
 }
 
 function command(rows, { warehouse }) {
-  return `weir pipeline what-if advice.json --from ${lastDay(rows)} --warehouse ${quoted(warehouse)}`;
+  const [{ cluster }] = rows;
+  const only = cluster === null ? "" : ` --cluster ${quoted(cluster)}`;
+  return `weir pipeline what-if advice.json --from ${lastDay(rows)}${only} --warehouse ${quoted(warehouse)}`;
 }
 
 function quoted(path) {

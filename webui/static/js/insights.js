@@ -1,13 +1,21 @@
-// Insights: the pipeline's tables over days, their freshness, and setup steps if there are none.
+// Insights: the pipeline's tables over days in views, their freshness, and setup steps if there are none.
 
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityText } from "./entity.js";
 import { adviceSection } from "./insight_advice.js";
-import { Drawing } from "./insight_section.js";
-import { clientMetricsSection, latencySection, lostSection, micros, namesSection, complianceSection, offendersSection, shortDuration, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
-import { startLive, UrlState } from "./shell.js";
+import { micros, money, shortDuration, shown, software } from "./insight_cells.js";
+import { complianceSection } from "./insight_compliance.js";
+import { costSection } from "./insight_cost.js";
+import { Needs } from "./insight_needs.js";
+import { Proposal } from "./insight_proposal.js";
+import { Drawing, GroupedDrawing } from "./insight_section.js";
+import { softwareSection } from "./insight_software.js";
+import { clientMetricsSection, latencySection, lostSection, namesSection, offendersSection, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
+import { Views } from "./insight_views.js";
+import { WrittenTables } from "./insight_written.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { ago, bytes, duration, group } from "./units.js";
 
 const DAYS = { 1: "1 day", 7: "7 days", 30: "30 days", 90: "90 days" };
@@ -15,47 +23,75 @@ const DAY_MS = 86400_000;
 const AGAIN_MS = 60_000;
 const PHASES = { total: "whole requests", queue: "queue", local: "handling", remote: "waiting", response_queue: "response queue", response_send: "sending" };
 const BYTES = [{ key: "produce_bytes", label: "Produced", tone: "in" }, { key: "fetch_bytes", label: "Fetched", tone: "out" }];
+const COSTS = [{ key: "produced_cost", label: "Produced", tone: "in" }, { key: "fetched_cost", label: "Fetched", tone: "out" }];
 const TOOK = [{ key: "p99_us", label: "p99 of worst minute", tone: "throttled" }, { key: "p50_us", label: "Median", tone: "in" }];
 const THROTTLED = [{ key: "throttle_ms", label: "Throttled", tone: "throttled" }];
+const COMPLIED = [{ key: "waiting_ms", label: "Clients that wait", tone: "in" }, { key: "early_ms", label: "Clients that send early", tone: "throttled" }, { key: "unknown_ms", label: "Unknown", tone: "plain" }];
+/** The value of `cluster` in the URL for all clusters; "" stands for rows without a cluster. */
+const ALL = "*";
+const TABLES = ["usage", "offenders", "cost", "needs", "advice", "utilisation", "throttling", "throttle-compliance", "latency", "software", "storms", "names", "client-metrics", "lost"];
 
-const url = new UrlState({ days: "7", to: "", user: "", client: "", sort: "bytes", api: "", phase: "total" });
+const url = new UrlState({ view: "usage", days: "7", to: "", user: "", client: "", cluster: ALL, q: "", api: "", phase: "total", need: "", ...Object.fromEntries(TABLES.map((id) => [`${id}-sort`, ""])) });
 const stateBox = document.getElementById("state");
 const tables = document.getElementById("tables");
 const to = document.getElementById("to");
+const filter = document.getElementById("filter");
+const cluster = document.getElementById("cluster");
 let state = null;
 let asking = null;
 
-const chart = (id, label, format, series) => {
-  replace(document.getElementById(`${id}-legend`), series.length > 1 && series.map(({ label: name, tone }) => h("span", h(`i.${tone}`), name)));
-  return new LineChart(document.getElementById(`${id}-chart`), { label, format, series, height: 170 });
-};
-
+const chart = (id, label, format, series) => new LineChart(document.getElementById(`${id}-chart`), { label, format, series, height: 170 });
 const whose = () => ({ ...(url.values.user && { user: url.values.user }), ...(url.values.client && { "client-id": url.values.client }) });
+const tenants = () => ({ ...whose(), ...(url.values.user && { by: "client" }) });
 const which = () => (url.values.api ? { api: url.values.api } : {});
-const usage = usageSection({ query: () => ({ ...whose(), sort: url.values.sort, ...(url.values.user && { by: "client" }) }), onsort: sortBy, onwho: only });
-const throttling = throttlingSection();
-throttling.query = whose;
-const compliance = complianceSection();
-compliance.query = whose;
-const clientMetrics = clientMetricsSection();
-clientMetrics.query = whose;
+const scope = () => (url.values.cluster === ALL ? {} : { cluster: url.values.cluster });
+const needed = () => (url.values.client && !url.values.user ? { "client-id": url.values.client } : url.values.user ? { user: url.values.user } : {});
+
 const latency = latencySection({ query: which });
-const sections = [
-  usage,
-  new Drawing({ path: "/api/v1/insights/usage:series", query: whose, chart: chart("usage", "Bytes produced and fetched", bytes, BYTES) }),
-  throttling,
-  new Drawing({ path: "/api/v1/insights/throttling:series", query: whose, chart: chart("throttling", "Throttle time", shortDuration, THROTTLED) }),
-  latency,
-  new Drawing({ path: "/api/v1/insights/latency:series", query: () => ({ ...which(), phase: url.values.phase }), chart: chart("latency", "Request time", micros, TOOK) }),
-  adviceSection(() => state),
-  utilisationSection(),
-  compliance,
-  offendersSection(),
-  stormsSection(),
-  namesSection(),
-  clientMetrics,
-  lostSection(),
-];
+const bySoftware = softwareSection({ query: which, shown: showLatencyChoices });
+const needs = new Needs({ query: needed, selected: () => url.values.need, select: (id) => url.set({ need: id }) });
+const cost = costSection({ query: tenants, onwho: only });
+const writtenTables = new WrittenTables(() => state);
+
+/** What each view shows: sections and charts that load by themselves. */
+const SHOWN = {
+  usage: [
+    usageSection({ query: tenants, onwho: only }),
+    new Drawing({ id: "usage", path: "/api/v1/insights/usage:series", query: whose, chart: chart("usage", "Bytes produced and fetched", bytes, BYTES) }),
+    offendersSection(),
+  ],
+  cost: [
+    cost,
+    new Drawing({ id: "cost", path: "/api/v1/insights/cost:series", query: whose, chart: chart("cost", "Cost", (value) => money(value, cost.answer?.currency), COSTS), step: "day" }),
+  ],
+  quotas: [needs.section, utilisationSection()],
+  advice: [adviceSection({ warehouse: () => state, query: needed, scope })],
+  proposal: [new Proposal({ range, scope })],
+  throttling: [
+    throttlingSection({ query: whose }),
+    new Drawing({ id: "throttling", path: "/api/v1/insights/throttling:series", query: whose, chart: chart("throttling", "Throttle time", shortDuration, THROTTLED) }),
+    complianceSection({ query: whose }),
+    new Drawing({ id: "throttle-compliance", path: "/api/v1/insights/throttle-compliance:series", query: whose, chart: chart("throttle-compliance", "Throttle time by compliance", shortDuration, COMPLIED), step: null }),
+  ],
+  latency: [
+    latency,
+    new Drawing({ id: "latency", path: "/api/v1/insights/latency:series", query: () => ({ ...which(), phase: url.values.phase }), chart: chart("latency", "Request time", micros, TOOK) }),
+    bySoftware,
+    new GroupedDrawing({ id: "software", path: "/api/v1/insights/latency-by-software:series", query: which, chart: chart("software", "p95 of requests by client version", micros, []), step: null, groupOf: software, value: (item) => item.p95_us }),
+  ],
+  clients: [stormsSection(), namesSection(), clientMetricsSection({ query: whose })],
+  data: [lostSection(), writtenTables],
+};
+/** The parameters with which a view was loaded last. */
+const loaded = {};
+
+for (const section of Object.values(SHOWN).flat()) {
+  if (!section.sorting) continue;
+  const name = `${section.id}-sort`;
+  section.sorting = { read: () => url.values[name], write: (text) => choose({ [name]: text }, [section]) };
+}
+
+const views = new Views((view) => choose({ view }));
 
 function today() {
   return new Date().toISOString().slice(0, 10);
@@ -67,10 +103,22 @@ function range() {
   return { from: first, to: last };
 }
 
-function choose(changes) {
+function parameters() {
+  return { ...range(), ...scope(), ...(url.values.q && { search: url.values.q }) };
+}
+
+/** Everything on which a view depends, but the order of its tables. */
+function loadedWith() {
+  const { user, client, api, phase } = url.values;
+  return JSON.stringify([parameters(), user, client, api, phase, state?.written_at]);
+}
+
+/** Stores a choice in the URL and loads the view, or only those `sections` of it. */
+async function choose(changes, sections = null) {
   url.set(changes);
   showChoices();
-  return loadAll();
+  if (sections) await Promise.all(sections.map((section) => section.load(parameters())));
+  else await loadView();
 }
 
 function only({ user, client_id: clientId }) {
@@ -78,11 +126,8 @@ function only({ user, client_id: clientId }) {
   document.getElementById("only").querySelector("button")?.focus();
 }
 
-function sortBy(key) {
-  choose({ sort: url.values.sort === key ? "bytes" : key });
-}
-
 function showChoices() {
+  views.show(url.values.view);
   const days = document.getElementById("days");
   const focused = [...days.children].indexOf(document.activeElement);
   replace(days, Object.entries(DAYS).map(([key, text]) => h("button", { type: "button", "aria-pressed": String(key === url.values.days), onclick: () => choose({ days: key }) }, text)));
@@ -93,11 +138,10 @@ function showChoices() {
   setText(document.getElementById("range"), `${from} to ${last}, in UTC`);
   const entity = { ...(url.values.user && { user: url.values.user }), ...(url.values.client && { "client-id": url.values.client }) };
   replace(document.getElementById("only"), Object.keys(entity).length > 0 && h("button", { type: "button", "aria-label": `Stop filtering by ${entityText(entity)}`, onclick: () => choose({ user: "", client: "" }) }, "Only", entityChips(entity), "✕"));
-  usage.table.showSort(url.values.sort, "desc");
 }
 
 function showLatencyChoices() {
-  const apis = [...new Set([url.values.api, ...(latency.rows ?? []).map(({ api }) => api)].filter(Boolean))].sort();
+  const apis = [...new Set([url.values.api, ...(latency.rows ?? []).map(({ api }) => api), ...(bySoftware.rows ?? []).map(({ api }) => api)].filter(Boolean))].sort();
   const select = (label, options, key) => {
     const element = h("select", { onchange: () => choose({ [key]: element.value }).then(() => document.querySelector(`#latency-choices [data-key="${key}"]`)?.focus()), data: { key } },
       options.map(([value, text]) => h("option", { value }, text)));
@@ -109,13 +153,35 @@ function showLatencyChoices() {
     select("Chart", Object.entries(PHASES), "phase"));
 }
 
-async function loadAll() {
+async function loadView() {
+  const { view } = url.values;
+  const wanted = loadedWith();
+  if (loaded[view] === wanted) return;
   asking?.abort();
   asking = new AbortController();
   const { signal } = asking;
-  const parameters = range();
-  await Promise.all(sections.map((section) => section.load(parameters, signal)));
-  if (!signal.aborted) showLatencyChoices();
+  loaded[view] = wanted;
+  signal.addEventListener("abort", () => loaded[view] === wanted && delete loaded[view]);
+  await Promise.all(SHOWN[view].map((section) => section.load(parameters(), signal)));
+  if (asking.signal === signal) asking = null;
+  if (view === "latency" && !signal.aborted) showLatencyChoices();
+}
+
+/** Offers the clusters of the tables, where there are several. */
+async function loadClusters() {
+  let items = [];
+  try {
+    ({ items } = await get("/api/v1/insights/clusters?limit=1000"));
+  } catch {
+    // Each view shows the error.
+  }
+  const names = new Set(items.map((item) => item.cluster ?? ""));
+  const several = names.size > 1;
+  if (url.values.cluster !== ALL) names.add(url.values.cluster);
+  cluster.parentElement.hidden = !several && url.values.cluster === ALL;
+  replace(cluster, h("option", { value: ALL }, "All clusters"), [...names].map((name) => h("option", { value: name }, name || "Without a cluster id")));
+  cluster.value = url.values.cluster;
+  shown.severalClusters = several && url.values.cluster === ALL;
 }
 
 /** Setup steps for a broker without tables. */
@@ -149,7 +215,7 @@ function showFresh({ state: kind, newest_at: newest, written_at: written, usual_
     bad.map(({ problem }) => h("p.notice", { data: { kind: "bad" }, role: "alert" }, problem)));
 }
 
-function showState(answer) {
+async function showState(answer) {
   const before = state;
   state = answer;
   const readable = answer.state === "ready" || answer.state === "stale";
@@ -157,9 +223,10 @@ function showState(answer) {
   if (answer.state in STEPS) return showSteps(answer);
   if (!readable) return replace(stateBox, h("div.card", failed({ message: answer.problem }, start)));
   showFresh(answer);
-  if (before?.written_at === answer.written_at && !tables.hidden && before.state !== "none") return undefined;
+  if (before?.written_at === answer.written_at && before.state !== "none") return undefined;
   showChoices();
-  return loadAll();
+  await loadClusters();
+  return loadView();
 }
 
 async function start() {
@@ -174,7 +241,15 @@ async function start() {
 
 if (!(url.values.days in DAYS)) url.set({ days: "7" });
 if (!(url.values.phase in PHASES)) url.set({ phase: "total" });
+if (!(url.values.view in SHOWN)) url.set({ view: "usage" });
+filter.value = url.values.q;
+filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
 to.addEventListener("change", () => choose({ to: to.value === today() ? "" : to.value }));
+cluster.addEventListener("change", () => {
+  shown.severalClusters = cluster.options.length > 2 && cluster.value === ALL;
+  choose({ cluster: cluster.value });
+});
+onKeys({ "/": () => filter.focus() });
 startLive([], {}).open();
 start();
 setInterval(() => document.visibilityState === "visible" && start(), AGAIN_MS);

@@ -1,0 +1,140 @@
+"""Durations of requests by client software and version, per day.
+
+Requests do not tell the software of their client. Other events of the client do: its connections when they
+close, its throttles, and the metrics that it pushes. A client, a principal with a client id, has the software
+that such events named on the newest day, within a week, on which they named any.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+from pipeline import silver
+from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+from pipeline.gold.latency import QUANTILES
+from pipeline.gold.throttling import SOFTWARE
+from pipeline.gold.usage import CLIENT
+from pipeline.otlp import tables as otlp
+from pipeline.tables import CLUSTER, DATE, Table, Warehouse
+
+TABLE: Final = Table("gold/latency_by_software_per_day", (DATE, CLUSTER, *SOFTWARE, "attribution", "api"))
+
+ONE: Final = "one"
+SEVERAL: Final = "several"
+UNKNOWN: Final = "unknown"
+"""Values of `attribution`: the software versions that a client had."""
+
+LOOK_BACK: Final = timedelta(days=7)
+"""A connection names its software when it closes; so an earlier one may have to tell that of an open one."""
+
+_WHO: Final = (CLUSTER, *CLIENT)
+
+
+def latency_by_software_per_day(requests: DataFrame, named: Iterable[DataFrame], day: date) -> DataFrame:
+    """Return quantiles of whole requests, from silver.requests of one day; `clients` had such requests.
+
+    `named` are rows of silver that name a client's software, with their dates. A quantile is the upper edge
+    of its bucket. Rows of `several` have the name if all versions share it, else "", and no version.
+    """
+    by_client = _buckets(requests)
+    known = by_client.alias("of").join(
+        client_software(named, day).alias("by"),
+        [F.col(f"of.{name}").eqNullSafe(F.col(f"by.{name}")) for name in _WHO],
+        "left",
+    )
+    attributed = known.select(
+        F.lit(day).alias(DATE),
+        *(F.col(f"of.{name}") for name in (*_WHO, "api", "us", "count")),
+        *(F.coalesce(F.col(f"by.{name}"), F.lit("")).alias(name) for name in SOFTWARE),
+        F.coalesce("by.attribution", F.lit(UNKNOWN)).alias("attribution"),
+    )
+    of_software = (DATE, CLUSTER, *SOFTWARE, "attribution", "api")
+    clients = attributed.groupBy(*of_software).agg(F.countDistinct(*CLIENT).alias("clients"))
+    found = _quantiles(attributed, of_software).alias("found")
+    # A null cluster has to match itself.
+    is_same = [F.col(f"found.{name}").eqNullSafe(F.col(f"clients.{name}")) for name in of_software]
+    return found.join(clients.alias("clients"), is_same).select("found.*", "clients.clients")
+
+
+def _buckets(requests: DataFrame) -> DataFrame:
+    """Return each client's merged histograms of whole requests by API: the `count` of each bucket with the
+    upper edge `us`. Entries that are not a pair of numbers are ignored.
+    """
+    pairs = requests.where((F.col("source") == "client") & (F.col("timed") > 0)).select(
+        *_WHO, "api", F.explode("phases.total").alias("pair")
+    )
+    numbers = pairs.where(F.size("pair") == 2).select(
+        *_WHO, "api", F.get("pair", 0).alias("us"), F.get("pair", 1).alias("count")
+    )
+    is_pair = F.col("us").isNotNull() & F.col("count").isNotNull()
+    return numbers.where(is_pair).groupBy(*_WHO, "api", "us").agg(F.try_sum("count").alias("count"))
+
+
+def _quantiles(buckets: DataFrame, keys: Sequence[str]) -> DataFrame:
+    whole = Window.partitionBy(*keys)
+    merged = buckets.groupBy(*keys, "us").agg(F.try_sum("count").alias("count"))
+    ranked = merged.select(
+        "*",
+        F.try_sum("count").over(whole.orderBy("us")).alias("so_far"),
+        F.try_sum("count").over(whole).alias("timed"),
+    )
+    return ranked.groupBy(*keys).agg(
+        F.first("timed").alias("timed"),
+        *(
+            F.min(F.when(F.col("so_far") >= q * F.col("timed"), F.col("us"))).alias(name)
+            for name, q in QUANTILES.items()
+        ),
+        F.max("us").alias("max_us"),
+    )
+
+
+def client_software(named: Iterable[DataFrame], day: date) -> DataFrame:
+    """Return each client's `software_name`, `software_version` and `attribution` on the day."""
+    frames = [
+        frame.where(_is_near(day) & (F.coalesce("software_name", F.lit("")) != ""))
+        .select(
+            DATE, *_WHO, "software_name", F.coalesce("software_version", F.lit("")).alias("software_version")
+        )
+        .distinct()
+        for frame in named
+    ]
+    if not frames:
+        raise ValueError("named is empty, expected at least one frame")
+    per_day = (
+        reduce(DataFrame.unionByName, frames)
+        .groupBy(DATE, *_WHO)
+        .agg(F.array_sort(F.collect_set(F.struct(*SOFTWARE))).alias("versions"))
+    )
+    newest = per_day.groupBy(*_WHO).agg(F.max_by("versions", DATE).alias("versions"))
+    is_one = F.size("versions") == 1
+    names = F.array_distinct("versions.software_name")
+    return newest.select(
+        *_WHO,
+        F.when(F.size(names) == 1, F.get(names, 0)).otherwise(F.lit("")).alias("software_name"),
+        F.when(is_one, F.get("versions", 0)["software_version"])
+        .otherwise(F.lit(""))
+        .alias("software_version"),
+        F.when(is_one, F.lit(ONE)).otherwise(F.lit(SEVERAL)).alias("attribution"),
+    )
+
+
+def _is_near(day: date) -> Column:
+    return F.col(DATE).between(F.lit(day - LOOK_BACK), F.lit(day))
+
+
+def make_day(warehouse: Warehouse, day: str) -> None:
+    """Recompute the table for one day, if there are requests and rows that name software."""
+    sources = (silver.TABLES[CONNECTIONS], silver.TABLES[THROTTLES], *otlp.TABLES.values())
+    named = [warehouse.read(table) for table in sources if warehouse.exists(table)]
+    requests = silver.TABLES[REQUESTS]
+    if not named or not warehouse.exists(requests):
+        return
+    on_the_day = f"{DATE} = DATE '{day}'"
+    rows = latency_by_software_per_day(
+        warehouse.read(requests).where(on_the_day), named, date.fromisoformat(day)
+    )
+    warehouse.replace(TABLE, rows, on_the_day)
