@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pipeline import sources
+from pipeline.offsets import OffsetCheck, TopicMadeAnewError
 from pipeline.run import ADDED, Pipeline
 from pipeline.tables import Warehouse
 
@@ -36,6 +37,7 @@ class Stream:
         self._frame = sources.stream(warehouse.spark, bootstrap, options, max_per_batch)
         self._taken = 0
         self._days_made = time.monotonic()
+        self._made_anew: TopicMadeAnewError | None = None
 
     def once(self) -> Iterator[str]:
         """Process everything present, yielding progress lines; then recompute the tables of whole days."""
@@ -55,6 +57,8 @@ class Stream:
         try:
             yield from _progress_of(self._start(days_every_s, trigger))
         except StreamingQueryException:
+            if self._made_anew is not None:
+                raise self._made_anew from None
             if not self._taken:
                 raise
             yield from _progress_of(self._start(days_every_s, trigger))
@@ -62,8 +66,14 @@ class Stream:
     def _start(self, days_every_s: float, trigger: dict[str, Any]) -> Any:
         is_only_writer, root = self._is_only_writer(), self._warehouse.root
         query_id: Future[str] = Future()
+        offsets = OffsetCheck(self._warehouse.spark, f"{root}/{CHECKPOINT}")
 
         def take(frame: DataFrame, batch: int) -> None:
+            try:
+                offsets.check(batch)
+            except TopicMadeAnewError as error:
+                self._made_anew = error
+                raise
             pipeline = Pipeline(Warehouse(frame.sparkSession, root))
             if is_only_writer:
                 pipeline.take(frame, batch, query_id.result())

@@ -21,7 +21,7 @@ REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
 
 
 class WhatIf:
-    """The simulation process. `warehouse` is a directory, empty for none; `command` is run with it as last
+    """The simulation process. `warehouse` is a directory or URL, empty for none; `command` is run with it as last
     argument.
     """
 
@@ -59,7 +59,7 @@ class WhatIf:
                 capture_stdout=True,
                 stderr=DEVNULL,
                 check=False,
-                env=environment(),
+                env=environment(self._warehouse),
             )
         except OSError:
             return b""

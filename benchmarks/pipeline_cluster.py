@@ -1,0 +1,64 @@
+"""What a second worker brings: `python -m benchmarks.pipeline_cluster`.
+
+The same events are read from files to gold by a cluster of Spark with one worker of one core, and by one with
+two. The driver shares the two cores with them, as does nothing else: keep the machine silent. Needs what
+benchmarks.pipeline needs.
+"""
+
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from benchmarks.pipeline import WEIR
+from benchmarks.pipeline_day import write_day
+from benchmarks.spark_cluster import spark_cluster
+
+
+@click.command()
+@click.option("--events", default=2_000_000, show_default=True, type=click.IntRange(1))
+@click.option("--clients", default=1_000, show_default=True, type=click.IntRange(1))
+@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--keep", type=click.Path(path_type=Path), help="Folder of events, made when it is not there.")
+def main(events: int, clients: int, rounds: int, keep: Path | None) -> None:
+    """Measure one worker and two, one after the other."""
+    with tempfile.TemporaryDirectory(prefix="weir-cluster-") as name:
+        scratch = Path(name)
+        day = keep or scratch / "day"
+        if not day.exists():
+            write_day(day, clients, events)
+        for number in range(rounds):
+            seconds = [_measure(scratch / f"{number}-{workers}", day, workers) for workers in (1, 2)]
+            print(f"two workers take {seconds[0] / seconds[1]:.2f} times the events of one", flush=True)
+
+
+def _measure(scratch: Path, day: Path, workers: int) -> float:
+    """Return the seconds that the backfill itself reports, without the start of Spark."""
+    scratch.mkdir()
+    with spark_cluster(scratch, workers) as cluster:
+        began = time.perf_counter()
+        done = subprocess.run(
+            [
+                *(WEIR, "pipeline", "backfill", day, "--master", cluster.master),
+                *("--warehouse", scratch / "warehouse"),
+                *(f"--spark={each}" for each in cluster.settings),
+                f"--spark=spark.sql.shuffle.partitions={2 * workers}",
+            ],
+            env=cluster.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        whole = time.perf_counter() - began
+    last = done.stdout.splitlines()[-1]
+    print(f"{workers} workers, {whole:.1f} s with the start of Spark: {last}", flush=True)
+    found = re.search(r"read in ([\d.]+) s", last)
+    assert found is not None
+    return float(found[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Repeats a write that another process has overtaken. For `tables`.
+
+Maintenance and a stream write the same tables. Delta lets one of two conflicting commits fail, before it
+has changed anything; what is repeated here is idempotent.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from delta.exceptions import DeltaConcurrentModificationException
+
+TRIES: Final = 5
+"""Maintenance commits at most a few times in a minute to one table; more conflicts are an error."""
+
+
+def repeated(write: Callable[[], None]) -> None:
+    """Write until no other commit is in the way. Raises the last conflict after `TRIES`."""
+    for _ in range(TRIES - 1):
+        try:
+            return write()
+        except DeltaConcurrentModificationException:
+            continue
+    return write()
