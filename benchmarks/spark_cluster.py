@@ -66,8 +66,7 @@ def _daemon(name: str, ready: re.Pattern[str], arguments: tuple[str, ...], scrat
         stderr=subprocess.PIPE,
         text=True,
         cwd=scratch,
-        env=os.environ
-        | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"},
+        env=os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m"},
     )
     try:
         assert process.stderr is not None

@@ -348,7 +348,9 @@ def _open_warehouse(
     if uses_s3:
         _check_endpoint(spark_settings.get(S3_ENDPOINT) or os.environ.get("AWS_ENDPOINT_URL", ""))
         if not session.s3_jars():
-            click.echo("The jars for S3 (make jars-s3) are not on this machine; Spark needs its own.", err=True)
+            click.echo(
+                "The jars for S3 (make jars-s3) are not on this machine; Spark needs its own.", err=True
+            )
     if not session.jars():
         click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
     try:

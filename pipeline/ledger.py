@@ -35,7 +35,11 @@ def notes(warehouse: Warehouse) -> Notes:
     """Return the last note of each task and subject."""
     if not warehouse.exists(LEDGER):
         return {}
-    last = warehouse.read(LEDGER).groupBy("task", "subject").agg(F.max("at").alias("at"), F.max("day").alias("day"))
+    last = (
+        warehouse.read(LEDGER)
+        .groupBy("task", "subject")
+        .agg(F.max("at").alias("at"), F.max("day").alias("day"))
+    )
     seconds = last.select("task", "subject", F.unix_millis("at").alias("ms"), "day").collect()
     return {
         (row["task"], row["subject"]): Note(datetime.fromtimestamp(row["ms"] / 1000, UTC), row["day"])

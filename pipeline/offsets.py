@@ -66,7 +66,7 @@ class OffsetCheck:
 
 
 def parsed(text: str) -> Offsets:
-    """Return the offsets of a checkpoint's file: a version, a line about the batch, a line for each source."""
+    """Return the offsets of a checkpoint's file: a version, the batch, and a line for each source."""
     lines = text.splitlines()
     topics = json.loads(lines[2]) if len(lines) > 2 and lines[2].startswith("{") else {}
     return {

@@ -42,7 +42,7 @@ def check_tables(warehouse: Warehouse, *, is_written: bool) -> None:
         except (PySparkException, Py4JError) as error:
             raise UnusableTableError(
                 f"the table {table.name} in {warehouse.root} cannot be used, and nothing was written: "
-                f"{first_line(error)}"
+                f"its log is damaged, a newer Delta wrote it, or its store refuses it ({first_line(error)})"
             ) from error
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

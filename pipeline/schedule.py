@@ -160,5 +160,3 @@ class Schedule:
                 if not self._ended.is_set():
                     self._write(f"maintenance failed and is tried again: {first_line(error)}")
             self._wait_s = self._every.total_seconds()
-
-

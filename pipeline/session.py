@@ -93,8 +93,8 @@ def open_session(
 ) -> SparkSession:
     """Open a session in UTC with Spark's log off.
 
-    `settings` override ours; `memory` is the driver's; `master` local[*] uses two shuffle partitions a core. `uses_s3` loads the jars
-    for URLs that begin with s3a://; a platform that has its own needs none.
+    `settings` override ours; `memory` is the driver's; `master` local[*] uses two shuffle partitions a core.
+    `uses_s3` loads the jars for URLs that begin with s3a://; a platform that has its own needs none.
     """
     # Executors must use this interpreter, whatever python3 is on the machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -124,7 +124,7 @@ def open_session(
 
 
 def s3_settings() -> dict[str, str]:
-    """Return the settings for S3. Spark itself reads credentials and AWS_ENDPOINT_URL from the environment."""
+    """Return the settings for S3. Spark itself reads the credentials and AWS_ENDPOINT_URL."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     return (
         S3_SETTINGS

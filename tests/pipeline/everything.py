@@ -55,9 +55,7 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
 def contents(warehouse: str | Path) -> Contents:
     """Return every Delta table's rows in a fixed order."""
     logs = sorted(Path(warehouse).glob("*/*/_delta_log"))
-    return {
-        str(log.parent.relative_to(warehouse)): rows_of_table(DeltaTable(log.parent)) for log in logs
-    }
+    return {str(log.parent.relative_to(warehouse)): rows_of_table(DeltaTable(log.parent)) for log in logs}
 
 
 def rows_of_table(delta: DeltaTable) -> list[str]:

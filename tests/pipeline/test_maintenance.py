@@ -16,7 +16,7 @@ from pipeline.maintain import STATISTICS, is_clustered
 from pipeline.retention import Retention
 from pipeline.schedule import CLUSTERED, COMPACTED, REMOVED, VACUUMED, Maintenance, Schedule
 from pipeline.sources import EVENTS, dated
-from tests.pipeline.events import record, raw
+from tests.pipeline.events import raw, record
 
 TODAY = date(2026, 3, 31)
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)

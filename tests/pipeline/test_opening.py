@@ -36,6 +36,7 @@ def refused(warehouse: Warehouse, *, is_written: bool) -> str:
         check_tables(warehouse, is_written=is_written)
     assert files_of(warehouse) == before
     message = str(caught.value)
+    print(message)
     assert message.startswith(f"the table gold.usage_per_minute in {warehouse.root} cannot be used")
     assert "\n" not in message
     return message
@@ -72,6 +73,7 @@ def protocol(warehouse: Warehouse, **changes: object) -> None:
     "newer",
     [
         {"minReaderVersion": 4},
+        {"minWriterVersion": 8},
         {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["x"], "writerFeatures": ["x"]},
     ],
 )
@@ -81,10 +83,7 @@ def test_a_table_that_only_a_newer_delta_can_read_is_reported(copied, newer, is_
     refused(copied, is_written=is_written)
 
 
-@pytest.mark.parametrize(
-    "newer", [{"minWriterVersion": 8}, {"minWriterVersion": 7, "writerFeatures": ["tomorrow"]}]
-)
-def test_a_table_that_only_a_newer_delta_can_write_may_be_read(copied, newer):
-    protocol(copied, **newer)
+def test_a_table_that_only_a_newer_delta_can_write_may_be_read(copied):
+    protocol(copied, minWriterVersion=7, writerFeatures=["tomorrow"])
     check_tables(copied, is_written=False)
     refused(copied, is_written=True)

@@ -21,8 +21,8 @@ REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
 
 
 class WhatIf:
-    """The simulation process. `warehouse` is a directory or URL, empty for none; `command` is run with it as last
-    argument.
+    """The simulation process. `warehouse` is a directory or a URL, empty for none; `command` is run with it
+    as last argument.
     """
 
     def __init__(
