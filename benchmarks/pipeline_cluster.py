@@ -1,8 +1,8 @@
 """What a second worker brings: `python -m benchmarks.pipeline_cluster`.
 
 The same events are read from files to gold by a cluster of Spark with one worker of one core, and by one with
-two. The driver shares the two cores with them, as does nothing else: keep the machine silent. Needs what
-benchmarks.pipeline needs.
+two. Each worker keeps to a core; the driver shares them, and nothing else may: keep the machine silent. Needs
+what benchmarks.pipeline needs.
 """
 
 import re
@@ -38,7 +38,7 @@ def main(events: int, clients: int, rounds: int, keep: Path | None) -> None:
 def _measure(scratch: Path, day: Path, workers: int) -> float:
     """Return the seconds that the backfill itself reports, without the start of Spark."""
     scratch.mkdir()
-    with spark_cluster(scratch, workers) as cluster:
+    with spark_cluster(scratch, workers, are_pinned=True) as cluster:
         began = time.perf_counter()
         done = subprocess.run(
             [

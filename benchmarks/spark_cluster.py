@@ -41,27 +41,39 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def spark_cluster(scratch: Path, workers: int) -> Iterator[Cluster]:
-    """Run a cluster until the block ends; ready once all workers are registered."""
+def spark_cluster(scratch: Path, workers: int, *, are_pinned: bool = False) -> Iterator[Cluster]:
+    """Run a cluster until the block ends; ready once all workers are registered.
+
+    A worker of one core runs one task at a time; `are_pinned` lets its compiler and its collector have no
+    other core either.
+    """
     with contextlib.ExitStack() as running:
         where = ("--host", LOOPBACK, "--port", "0", "--webui-port", "0")
         master = running.enter_context(_daemon("master.Master", MASTER, where, scratch))
         folders = tuple(scratch / f"worker-{number}" for number in range(workers))
-        for folder in folders:
+        for number, folder in enumerate(folders):
             folder.mkdir(parents=True)
             size = ("--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(folder))
-            running.enter_context(_daemon("worker.Worker", REGISTERED, (*where, *size, master), scratch))
+            core = number if are_pinned else None
+            running.enter_context(
+                _daemon("worker.Worker", REGISTERED, (*where, *size, master), scratch, core)
+            )
         yield Cluster(master, folders)
 
 
 @contextlib.contextmanager
-def _daemon(name: str, ready: re.Pattern[str], arguments: tuple[str, ...], scratch: Path) -> Iterator[str]:
-    """Run a daemon of Spark; yield the master's URL once it has logged that it is ready."""
+def _daemon(
+    name: str, ready: re.Pattern[str], arguments: tuple[str, ...], scratch: Path, core: int | None = None
+) -> Iterator[str]:
+    """Run a daemon of Spark, on one core if it is given; yield the master's URL once it has logged that it
+    is ready.
+    """
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None, "pyspark is not installed"
     home = Path(spec.origin).parent
+    pinned = () if core is None else ("taskset", "--cpu-list", str(core))
     process = subprocess.Popen(
-        [home / "bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+        [*pinned, home / "bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
