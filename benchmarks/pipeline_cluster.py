@@ -21,18 +21,19 @@ from benchmarks.spark_cluster import spark_cluster
 @click.command()
 @click.option("--events", default=2_000_000, show_default=True, type=click.IntRange(1))
 @click.option("--clients", default=1_000, show_default=True, type=click.IntRange(1))
-@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--workers", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1))
 @click.option("--keep", type=click.Path(path_type=Path), help="Folder of events, made when it is not there.")
-def main(events: int, clients: int, rounds: int, keep: Path | None) -> None:
-    """Measure one worker and two, one after the other."""
+def main(events: int, clients: int, workers: tuple[int, ...], keep: Path | None) -> None:
+    """Measure clusters of so many workers, one after the other."""
     with tempfile.TemporaryDirectory(prefix="weir-cluster-") as name:
         scratch = Path(name)
         day = keep or scratch / "day"
         if not day.exists():
             write_day(day, clients, events)
-        for number in range(rounds):
-            seconds = [_measure(scratch / f"{number}-{workers}", day, workers) for workers in (1, 2)]
-            print(f"two workers take {seconds[0] / seconds[1]:.2f} times the events of one", flush=True)
+        first, *others = [(count, _measure(scratch / str(count), day, count)) for count in workers]
+        for count, seconds in others:
+            more = first[1] / seconds
+            print(f"{count} workers take {more:.2f} times the events of {first[0]}", flush=True)
 
 
 def _measure(scratch: Path, day: Path, workers: int) -> float:

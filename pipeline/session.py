@@ -38,6 +38,10 @@ SETTINGS: Final = {
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # Memory of a file's writer before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),
+    # What compaction makes, and what it leaves alone: files that a query for one client can leave out, and
+    # that are not written again each hour. (Delta: 1 GiB both)
+    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
+    "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
     # A batch has few days and topics: keeping their files open is cheaper than sorting its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
