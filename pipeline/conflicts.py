@@ -7,7 +7,29 @@ has changed anything; what is repeated here is idempotent.
 from collections.abc import Callable
 from typing import Final
 
-from delta.exceptions import DeltaConcurrentModificationException
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+    captured,  # noqa: F401 - its import lets PySpark raise these classes; otherwise py4j's only one comes
+)
+
+CONFLICTS: Final = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+"""Delta's Python classes have no common base, as its Java classes have."""
 
 TRIES: Final = 5
 """Maintenance commits at most a few times in a minute to one table; more conflicts are an error."""
@@ -18,6 +40,6 @@ def repeated(write: Callable[[], None]) -> None:
     for _ in range(TRIES - 1):
         try:
             return write()
-        except DeltaConcurrentModificationException:
+        except CONFLICTS:
             continue
     return write()

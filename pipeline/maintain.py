@@ -1,8 +1,7 @@
 """The steps of maintenance: each is one commit to one table, may be repeated, and may run beside a stream.
 
-For `schedule` and `command`. A step that another writer overtakes raises Delta's
-DeltaConcurrentModificationException and changes nothing; writers of the stream repeat their own write
-(`conflicts`).
+For `schedule` and `command`. A step that another writer overtakes raises one of `conflicts.CONFLICTS` and
+changes nothing; writers of the stream repeat their own write.
 
 A table is clustered by Z-order within each day, not by liquid clustering: with a day as a partition,
 retention and `replaceWhere` take whole files out of the log, and liquid clustering allows no partitions.

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from delta.exceptions import DeltaConcurrentModificationException
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from pipeline import maintain
+from pipeline.conflicts import CONFLICTS
 from pipeline.errors import first_line
 from pipeline.ledger import LEDGER, REMOVING, Notes, note, notes
 from pipeline.retention import LAYERS, Retention
@@ -87,7 +87,7 @@ class Maintenance:
                 try:
                     if not maintain.is_clustered(self.warehouse, table, last):
                         maintain.cluster(self.warehouse, table, first, last)
-                except DeltaConcurrentModificationException:
+                except CONFLICTS:
                     yield f"{table.name} is written by another process; it is clustered later"
                 else:
                     note(self.warehouse, CLUSTERED, table.path, self.clock(), last)
@@ -98,7 +98,8 @@ class Maintenance:
 
         def compact(table: Table) -> None:
             nonlocal files
-            files += maintain.compact(self.warehouse, table)
+            compacted = maintain.compact(self.warehouse, table)
+            files += 0 if table is LEDGER else compacted
 
         yield from self._each(COMPACTED, compact, None)
         if files:
@@ -114,7 +115,7 @@ class Maintenance:
             if self.warehouse.exists(table):
                 try:
                     act(table)
-                except DeltaConcurrentModificationException:
+                except CONFLICTS:
                     is_whole = False
                     yield f"{table.name} is written by another process; it is {task} later"
         if is_whole:

@@ -1,5 +1,9 @@
 """What maintenance does, when, and that it does it once; the steps run on tables with rows of four days."""
 
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -8,14 +12,17 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 
 from delta.exceptions import ConcurrentAppendException
 from delta.tables import DeltaTable
+from pyspark.sql import functions as F
 
-from pipeline import conflicts, maintain, schedule
+from pipeline import conflicts, maintain, schedule, silver
+from pipeline.formats import REQUESTS
 from pipeline.gold.usage import USAGE
 from pipeline.ledger import LEDGER, REMOVING, Note, addable, first_addable, note, notes
 from pipeline.maintain import STATISTICS, is_clustered
 from pipeline.retention import Retention
 from pipeline.schedule import CLUSTERED, COMPACTED, REMOVED, VACUUMED, Maintenance, Schedule
 from pipeline.sources import EVENTS, dated
+from pipeline.tables import Warehouse
 from tests.pipeline.events import raw, record
 
 TODAY = date(2026, 3, 31)
@@ -31,16 +38,23 @@ def used(spark, day, client):
     )
 
 
-@pytest.fixture
-def used_for_days(spark, warehouse):
+@pytest.fixture(scope="module")
+def as_written(spark, tmp_path_factory):
     """Two files for each day in gold, and a record for each in bronze."""
+    warehouse = Warehouse(spark, str(tmp_path_factory.mktemp("as-written")))
     for day in DAYS:
         for client in ("a", "b"):
             warehouse.append_once(USAGE, used(spark, day, client), f"test-{day}-{client}", 0)
         at_ms = int(datetime(day.year, day.month, day.day, 12, tzinfo=UTC).timestamp() * 1000)
         records = raw(spark, [record("t", day.day, b"", at_ms)])
         warehouse.append_once(EVENTS, dated(records), f"test-{day}", 0)
-    return warehouse
+    return warehouse.root
+
+
+@pytest.fixture
+def used_for_days(as_written, spark, tmp_path):
+    shutil.copytree(as_written, tmp_path / "copy")
+    return Warehouse(spark, str(tmp_path / "copy"))
 
 
 def days_of(warehouse, table):
@@ -107,12 +121,6 @@ def test_a_clustering_whose_process_was_killed_before_its_note_is_not_repeated(u
 
 
 def test_the_log_keeps_the_extremes_of_the_columns_by_which_a_table_is_clustered(taken, spark, tmp_path):
-    import shutil
-
-    from pipeline import silver
-    from pipeline.formats import REQUESTS
-    from pipeline.tables import Warehouse
-
     shutil.copytree(taken.root, tmp_path / "copy")
     warehouse, table = Warehouse(spark, str(tmp_path / "copy")), silver.TABLES[REQUESTS]
     rows = sorted(map(repr, warehouse.read(table).collect()))
@@ -126,7 +134,7 @@ def test_records_of_days_that_were_removed_are_not_added_again(used_for_days):
     list(Maintenance(used_for_days, Retention(bronze=7), clock=lambda: NOON).remove(TODAY))
     spark = used_for_days.spark
     times = [datetime(2026, 3, day, 12, tzinfo=UTC) for day in (23, 24, 25)]
-    records = raw(spark, [record("t", 1, b"", int(time.timestamp() * 1000)) for time in times])
+    records = raw(spark, [record("t", 1, b"", int(at.timestamp() * 1000)) for at in times])
     kept = addable(used_for_days, dated(records)).select("date").collect()
     assert [row["date"].day for row in kept] == [24, 25]
 
@@ -185,27 +193,31 @@ def test_a_write_is_repeated_until_no_other_is_in_its_way(conflicting):
         assert len(tries) == conflicts.TRIES
 
 
-def test_a_replacement_comes_through_beside_a_compaction(used_for_days, monkeypatch):
-    """Compaction commits after the replacement has read the table: the first try fails, the second counts."""
-    from pipeline import tables
+def test_a_replacement_comes_through_beside_a_compaction(used_for_days, tmp_path):
+    """Compaction commits while the rows of the replacement are computed: its first try fails."""
+    warehouse, started, go = used_for_days, tmp_path / "started", tmp_path / "go"
 
-    warehouse, real = used_for_days, tables._writer
-    compacted = []
+    def held(client):
+        started.touch()
+        while not go.exists():
+            time.sleep(0.01)
+        return client
 
-    def compact_meanwhile(rows, table):
-        if not compacted:
-            compacted.append(maintain.compact(warehouse, table))
-        return real(rows, table)
-
-    monkeypatch.setattr(tables, "_writer", compact_meanwhile)
-    warehouse.replace(USAGE, used(warehouse.spark, TODAY, "new"), f"date = DATE '{TODAY}'")
-    found = warehouse.read(USAGE).where(f"date = DATE '{TODAY}'").collect()
-    assert [row["client_id"] for row in found] == ["new"]
+    rows = used(warehouse.spark, TODAY, "new").withColumn("client_id", F.udf(held, "string")("client_id"))
+    where = f"date = DATE '{TODAY}'"
+    with ThreadPoolExecutor(1) as pool:
+        replaced = pool.submit(warehouse.replace, USAGE, rows, where)
+        while not started.exists():
+            assert not replaced.done(), replaced.exception()
+            time.sleep(0.01)
+        assert maintain.compact(warehouse, USAGE)
+        go.touch()
+        replaced.result(60)
+    assert [row["client_id"] for row in warehouse.read(USAGE).where(where).collect()] == ["new"]
+    assert operations(warehouse, USAGE)[-2:] == ["OPTIMIZE", "WRITE"]
 
 
 def test_the_schedule_goes_on_after_an_error_and_ends_with_its_block():
-    import threading
-
     rounds, lines, twice = [], [], threading.Event()
 
     def due(every):
