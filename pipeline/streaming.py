@@ -28,7 +28,11 @@ LOOKS_EVERY_S: Final = 1
 
 
 class Stream:
-    """The stream of a warehouse. Of two streams on one warehouse, Spark ends one."""
+    """The stream of a warehouse. Of two streams on one warehouse, Spark ends one. `once` and `continuous`
+    raise TopicMadeAnewError, before anything of the topic is written.
+    """
+
+    _made_anew: TopicMadeAnewError | None = None
 
     def __init__(
         self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], max_per_batch: int
@@ -37,7 +41,6 @@ class Stream:
         self._frame = sources.stream(warehouse.spark, bootstrap, options, max_per_batch)
         self._taken = 0
         self._days_made = time.monotonic()
-        self._made_anew: TopicMadeAnewError | None = None
 
     def once(self) -> Iterator[str]:
         """Process everything present, yielding progress lines; then recompute the tables of whole days."""

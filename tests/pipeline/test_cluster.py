@@ -97,13 +97,15 @@ def test_a_cluster_and_an_object_store_make_the_tables_of_one_machine(store, exp
 WRITER: Final = """
 import sys
 from pipeline import session
+from pipeline.conflicts import repeated
 url, first = sys.argv[1], int(sys.argv[2])
 settings = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 spark = session.open_session("local[1]", settings=settings, uses_s3=True)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(first, first + 10):
-    spark.range(number, number + 1).write.format("delta").mode("append").save(url)
+    frame = spark.range(number, number + 1).write.format("delta").mode("append")
+    repeated(lambda: frame.save(url))
 """
 
 

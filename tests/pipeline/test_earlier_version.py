@@ -4,6 +4,7 @@ warehouses/2026-11.tar.xz has the tables that the version of November 2026 made 
 `Pipeline.add` and `make_days`. Another such file is due when a release changes the columns of a table.
 """
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -51,8 +52,6 @@ def test_its_tables_are_known_and_read(earlier):
     assert set(contents(earlier.root)) <= known
     before = rows_by_table(earlier)
     assert all(before.values()) and before["silver/requests"] == 89
-    import json
-
     states = {row["name"]: row["state"] for row in json.loads(look(Insights(earlier.root), {})[1])}
     there = {path.removeprefix("gold/") for path in before if path.startswith("gold/")}
     assert {name for name, state in states.items() if state == "there"} >= there
