@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
 import click
+import pyarrow.parquet as pq
 
 from benchmarks.pipeline import WEIR
 from benchmarks.pipeline_day import write_day
 from benchmarks.spark_cluster import spark_cluster
+
+TASK_ROWS: Final = 25_000
 
 
 @click.command()
@@ -30,10 +34,17 @@ def main(events: int, clients: int, workers: tuple[int, ...], keep: Path | None)
         day = keep or scratch / "day"
         if not day.exists():
             write_day(day, clients, events)
+            _split(day)
         first, *others = [(count, _measure(scratch / str(count), day, count)) for count in workers]
         for count, seconds in others:
             more = first[1] / seconds
             print(f"{count} workers take {more:.2f} times the events of {first[0]}", flush=True)
+
+
+def _split(day: Path) -> None:
+    """Give each file several row groups, of which each can be a task of its own."""
+    for path in day.glob("*.parquet"):
+        pq.write_table(pq.read_table(path), path, row_group_size=TASK_ROWS)
 
 
 def _measure(scratch: Path, day: Path, workers: int) -> float:
