@@ -1,12 +1,12 @@
 """What a second worker brings: `python -m benchmarks.pipeline_cluster`.
 
 The same events are read from files to gold by a cluster of Spark with one worker of one core, and by one with
-two. Each worker keeps to a core; the driver shares them, and nothing else may: keep the machine silent. Needs
-what benchmarks.pipeline needs.
+two; each first reads some, until it is warm. A worker keeps to a core; the driver shares the cores with the
+workers, and nothing else may: keep the machine silent. Needs what benchmarks.pipeline needs.
 """
 
-import re
-import subprocess
+import multiprocessing
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Final
 import click
 import pyarrow.parquet as pq
 
-from benchmarks.pipeline import WEIR
 from benchmarks.pipeline_day import write_day
-from benchmarks.spark_cluster import spark_cluster
+from benchmarks.spark_cluster import Cluster, spark_cluster
 
 TASK_ROWS: Final = 25_000
+WARM_ROWS: Final = 50_000
+"""Of each topic."""
 
 
 @click.command()
@@ -36,9 +37,8 @@ def main(events: int, clients: int, workers: tuple[int, ...], keep: Path | None)
             write_day(day, clients, events)
             _split(day)
         first, *others = [(count, _measure(scratch / str(count), day, count)) for count in workers]
-        for count, seconds in others:
-            more = first[1] / seconds
-            print(f"{count} workers take {more:.2f} times the events of {first[0]}", flush=True)
+        for count, rate in others:
+            print(f"{count} workers take {rate / first[1]:.2f} times the events of {first[0]}", flush=True)
 
 
 def _split(day: Path) -> None:
@@ -48,28 +48,40 @@ def _split(day: Path) -> None:
 
 
 def _measure(scratch: Path, day: Path, workers: int) -> float:
-    """Return the seconds that the backfill itself reports, without the start of Spark."""
+    """Return events per second; the driver is a process of its own."""
     scratch.mkdir()
-    with spark_cluster(scratch, workers, are_pinned=True) as cluster:
-        began = time.perf_counter()
-        done = subprocess.run(
-            [
-                *(WEIR, "pipeline", "backfill", day, "--master", cluster.master),
-                *("--warehouse", scratch / "warehouse"),
-                *(f"--spark={each}" for each in cluster.settings),
-                f"--spark=spark.sql.shuffle.partitions={2 * workers}",
-            ],
-            env=cluster.environment,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        whole = time.perf_counter() - began
-    last = done.stdout.splitlines()[-1]
-    print(f"{workers} workers, {whole:.1f} s with the start of Spark: {last}", flush=True)
-    found = re.search(r"read in ([\d.]+) s", last)
-    assert found is not None
-    return float(found[1])
+    with (
+        spark_cluster(scratch, workers, are_pinned=True) as cluster,
+        multiprocessing.get_context("spawn").Pool(1) as driver,
+    ):
+        return driver.apply(_drive, (cluster, scratch, day))
+
+
+def _drive(cluster: Cluster, scratch: Path, day: Path) -> float:
+    from pipeline import session, sources
+    from pipeline.run import Pipeline
+    from pipeline.tables import Warehouse
+
+    os.environ.update(cluster.environment)
+    workers = len(cluster.workers)
+    settings = dict(each.split("=", 1) for each in cluster.settings)
+    settings["spark.sql.shuffle.partitions"] = str(2 * workers)
+    spark = session.open_session(cluster.master, settings=settings)
+    events = sources.files(spark, str(day))
+    spent = []
+    for name, raw in (("warm", events.where(f"offset < {WARM_ROWS}")), ("measured", events)):
+        began, pipeline = time.perf_counter(), Pipeline(Warehouse(spark, str(scratch / name)))
+        pipeline.add(raw)
+        pipeline.make_days()
+        spent.append((pipeline.rows, time.perf_counter() - began))
+    (warm_rows, warm_s), (rows, seconds) = spent
+    print(
+        f"{workers} workers: {rows:,} events in {seconds:.1f} s ({rows / seconds:,.0f}/s), after "
+        f"{warm_rows:,} in {warm_s:.1f} s",
+        flush=True,
+    )
+    spark.stop()
+    return rows / seconds
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def backfill(path: str, **where: Any) -> None:
     if _is_local(path, where["master"]):
         _check_readable(path)
     with _open_warehouse(use=Use.WRITE, other=path, **where) as warehouse:
-        from pipeline import sources
+        from pipeline import ledger, sources
         from pipeline.run import Pipeline
 
         began, pipeline = time.monotonic(), Pipeline(warehouse)
@@ -183,6 +183,11 @@ def backfill(path: str, **where: Any) -> None:
             raise click.ClickException(
                 f"{path} has no records; in a folder, backfill reads the files whose names end in .parquet "
                 "and do not begin with _ or a dot"
+            )
+        left_out, first = ledger.left_out(warehouse, raw)
+        if left_out:
+            click.echo(
+                f"{left_out:,} records from before {first} are left out: retention has removed those days"
             )
         with _status(f"Adding {rows:,} records of {path}"):
             pipeline.add(raw)

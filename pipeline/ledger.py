@@ -76,3 +76,11 @@ def addable(warehouse: Warehouse, dated: DataFrame) -> DataFrame:
     """Return the records without those of days that retention has removed."""
     first = first_addable(notes(warehouse))
     return dated if first is None else dated.where(F.col(DATE) >= F.lit(first))
+
+
+def left_out(warehouse: Warehouse, raw: DataFrame) -> tuple[int, date | None]:
+    """Return how many records `addable` leaves out, and the first day that it does not."""
+    first = first_addable(notes(warehouse))
+    if first is None:
+        return 0, None
+    return raw.where(F.to_date("timestamp") < F.lit(first)).count(), first

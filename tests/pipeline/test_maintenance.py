@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pipeline import conflicts, maintain, schedule, silver
 from pipeline.formats import REQUESTS
 from pipeline.gold.usage import USAGE
-from pipeline.ledger import LEDGER, REMOVING, Note, addable, first_addable, note, notes
+from pipeline.ledger import LEDGER, REMOVING, Note, addable, first_addable, left_out, note, notes
 from pipeline.maintain import STATISTICS, is_clustered
 from pipeline.retention import Retention
 from pipeline.schedule import CLUSTERED, COMPACTED, REMOVED, VACUUMED, Maintenance, Schedule
@@ -106,7 +106,7 @@ def test_without_retention_all_rows_stay(used_for_days):
     maintenance = Maintenance(used_for_days, Retention(-1, -1, 0), clock=lambda: NOON)
     list(maintenance.remove(TODAY))
     assert days_of(used_for_days, EVENTS) == days_of(used_for_days, USAGE) == DAYS
-    assert first_addable(notes(used_for_days)) is None
+    assert left_out(used_for_days, raw(used_for_days.spark, [record("t", 1, b"", 0)])) == (0, None)
 
 
 def test_a_clustering_whose_process_was_killed_before_its_note_is_not_repeated(used_for_days):
@@ -137,6 +137,7 @@ def test_records_of_days_that_were_removed_are_not_added_again(used_for_days):
     records = raw(spark, [record("t", 1, b"", int(at.timestamp() * 1000)) for at in times])
     kept = addable(used_for_days, dated(records)).select("date").collect()
     assert [row["date"].day for row in kept] == [24, 25]
+    assert left_out(used_for_days, records) == (1, date(2026, 3, 24))
 
 
 @pytest.mark.parametrize(
