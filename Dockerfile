@@ -38,14 +38,17 @@ COPY pipeline pipeline
 RUN WEIR_COMPILED=1 /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl
 
-# Spark's jars, as pipeline/pom.xml names them.
+# Spark's jars, as pipeline/pom.xml names them, and those for a warehouse on S3.
 FROM ${BASE} AS jars
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends maven \
+    && apt-get install --yes --no-install-recommends maven openjdk-17-jdk-headless \
     && rm -rf /var/lib/apt/lists/*
 COPY pipeline/pom.xml /src/pom.xml
-RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars
+COPY pipeline/s3 /src/s3
+RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars \
+    && mvn --quiet --batch-mode --file /src/s3/pom.xml -Djars=/jars/s3 package \
+    && rm -r /jars/s3/build
 
 FROM build AS build-pipeline
 # PySpark comes as source: it is built with the setuptools of requirements/build.txt, and with no other.

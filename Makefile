@@ -20,7 +20,7 @@ PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 TIMEOUT  := --timeout 300
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check conventions format compiled interpreted wheel test-compiled lock audit bench bench-quick demo demo-gateway soak image-test test-clients test-gateway test-pipeline jars test-all clean
+.PHONY: help run test check conventions format compiled interpreted wheel test-compiled lock audit bench bench-quick demo demo-gateway soak image-test test-clients test-gateway test-pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -34,6 +34,7 @@ help:
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven)"
+	@echo "make jars-s3           what a warehouse on S3 needs beside them, into pipeline/jars/s3 (needs Maven and a JDK)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make demo-gateway      the same tenants on two gateways before three Kafka brokers (needs Java 17, Maven)"
@@ -133,7 +134,14 @@ pipeline/jars: pipeline/pom.xml
 
 jars: pipeline/jars
 
-test-pipeline: $(VENV)/pipeline pipeline/jars
+# The folder is older than its stamp, which is written when Maven has ended well.
+pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java | pipeline/jars
+	mvn --quiet --batch-mode --file $< package
+	@touch $@
+
+jars-s3: pipeline/jars/s3/stamp
+
+test-pipeline: $(VENV)/pipeline pipeline/jars pipeline/jars/s3/stamp
 	$(BIN)/pytest -m "spark and not slow" tests/pipeline $(ARGS)
 
 test-all: check

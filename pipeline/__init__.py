@@ -10,8 +10,15 @@
     run           one batch after the other, from the sources to gold
     what_if       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress messages
-    maintain      compacts files and removes old ones
+    offsets       topics that were deleted and made anew
+    opening       whether every table can be read and written, before anything is
+    maintain      the steps of maintenance: compaction, clustering, removal
+    retention     how long the rows of each table are kept
+    ledger        what maintenance has done
+    schedule      maintenance beside the stream, when it is due
+    conflicts     writes that another process has overtaken
     session       Spark, with Delta Lake and its Kafka connector
+    s3            what a warehouse on S3 needs beside Spark
     command       `weir pipeline`
 
 A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files,

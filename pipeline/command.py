@@ -11,13 +11,17 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import click
+
+from pipeline.errors import first_line
 
 if TYPE_CHECKING:
     from pipeline.tables import Warehouse
@@ -26,8 +30,16 @@ CONNECT_TIMEOUT_S: Final = 5.0
 INTERRUPTED: Final = 130
 SHOW_CURSOR: Final = b"\x1b[?25h"
 """`_status` hides it."""
-PY4J_ERROR: Final = "An error occurred while calling "
+S3_ENDPOINT: Final = "spark.hadoop.fs.s3a.endpoint"
 NO_TABLES: Final = "no tables at {}; run `weir pipeline run` or `backfill` first"
+
+
+class Use(Enum):
+    """What a command does with the tables."""
+
+    READ = auto()
+    WRITE = auto()
+    NO_TABLE = auto()
 
 
 @click.group()
@@ -41,7 +53,12 @@ def _warehouse_options(command: Callable[..., None]) -> Callable[..., None]:
             "--warehouse", default="warehouse", show_default=True, help="Folder or URL of the tables."
         ),
         click.option("--master", default="local[*]", show_default=True, help="Spark's master URL."),
-        click.option("--memory", default="1g", show_default=True, help="Spark's memory, if it runs locally."),
+        click.option(
+            "--memory",
+            default="1g",
+            show_default=True,
+            help="Memory of the driver, which is all of Spark's if it runs locally.",
+        ),
         click.option(
             "--spark", "settings", multiple=True, metavar="KEY=VALUE", help="Spark setting. Repeatable."
         ),
@@ -62,6 +79,18 @@ def _cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
     ):
         command = option(command)
+    return command
+
+
+def _retention_options(command: Callable[..., None]) -> Callable[..., None]:
+    for layer, days in (("gold", 400), ("silver", 30), ("bronze", 7)):
+        command = click.option(
+            f"--keep-{layer}",
+            default=days,
+            show_default=True,
+            type=click.IntRange(-1),
+            help=f"Days to keep the rows of {layer}; 0 or -1: for ever.",
+        )(command)
     return command
 
 
@@ -89,22 +118,49 @@ def _cluster_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.IntRange(1),
     help="Maximum records of a batch.",
 )
+@click.option(
+    "--maintain-every",
+    default=60,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Minutes between rounds of maintenance, with --continuous; 0: never.",
+)
+@_retention_options
 @_cluster_options
 @_warehouse_options
 def run(
-    is_once: bool, every: int, max_records: int, bootstrap: str, options: tuple[str, ...], **where: Any
+    is_once: bool,
+    every: int,
+    max_records: int,
+    maintain_every: int,
+    keep_bronze: int,
+    keep_silver: int,
+    keep_gold: int,
+    bootstrap: str,
+    options: tuple[str, ...],
+    **where: Any,
 ) -> None:
     """Read the event topics into the tables. Continues where the last run stopped."""
     client = _key_values(options, "--option")
     _check_reachable(bootstrap)
-    with _open_warehouse(**where) as warehouse:
+    with _open_warehouse(use=Use.WRITE, **where) as warehouse:
+        from pipeline.offsets import TopicMadeAnewError
+        from pipeline.retention import Retention
+        from pipeline.schedule import Maintenance, Schedule
         from pipeline.streaming import Stream
 
         stream = Stream(warehouse, bootstrap, client, max_records)
+        maintenance = Maintenance(warehouse, Retention(keep_bronze, keep_silver, keep_gold))
         click.echo(f"From {bootstrap} into {warehouse.root}")
         with _status("Reading events") as write:
-            for progress in stream.once() if is_once else stream.continuous(every):
-                write(progress)
+            is_maintained = bool(maintain_every) and not is_once
+            schedule = Schedule(maintenance.due, timedelta(minutes=maintain_every), write)
+            with schedule if is_maintained else nullcontext():
+                try:
+                    for progress in stream.once() if is_once else stream.continuous(every):
+                        write(progress)
+                except TopicMadeAnewError as error:
+                    raise click.ClickException(str(error)) from error
         click.echo("No records are left.")
 
 
@@ -115,8 +171,8 @@ def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; skip those that the tables already have."""
     if _is_local(path, where["master"]):
         _check_readable(path)
-    with _open_warehouse(**where) as warehouse:
-        from pipeline import sources
+    with _open_warehouse(use=Use.WRITE, other=path, **where) as warehouse:
+        from pipeline import ledger, sources
         from pipeline.run import Pipeline
 
         began, pipeline = time.monotonic(), Pipeline(warehouse)
@@ -127,6 +183,11 @@ def backfill(path: str, **where: Any) -> None:
             raise click.ClickException(
                 f"{path} has no records; in a folder, backfill reads the files whose names end in .parquet "
                 "and do not begin with _ or a dot"
+            )
+        left_out, first = ledger.left_out(warehouse, raw)
+        if left_out:
+            click.echo(
+                f"{left_out:,} records from before {first} are left out: retention has removed those days"
             )
         with _status(f"Adding {rows:,} records of {path}"):
             pipeline.add(raw)
@@ -150,7 +211,7 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
             raise click.ClickException(f"{folder} already exists; export needs a new folder")
         _check_creatable(folder)
     _check_reachable(bootstrap)
-    with _open_warehouse(**where) as warehouse:
+    with _open_warehouse(use=Use.NO_TABLE, other=folder, **where) as warehouse:
         from pipeline import sources
 
         with _status(f"Writing to {folder}"):
@@ -182,7 +243,7 @@ def what_if(
         limits = read_limits(quotas)
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
-    with _open_warehouse(must_exist=True, **where) as warehouse:
+    with _open_warehouse(use=Use.READ, must_exist=True, **where) as warehouse:
         from pipeline.formats import REQUESTS
         from pipeline.silver import TABLES
         from pipeline.what_if import clusters_of, recorded, simulate
@@ -221,7 +282,7 @@ def tables(is_schema: bool, **where: Any) -> None:
         for line in lines():
             click.echo(line)
         return
-    with _open_warehouse(must_exist=True, **where) as warehouse:
+    with _open_warehouse(use=Use.READ, must_exist=True, **where) as warehouse:
         from pipeline.loss import lost
         from pipeline.maintain import quarantined, table_descriptions
 
@@ -244,22 +305,41 @@ def tables(is_schema: bool, **where: Any) -> None:
     type=click.IntRange(168),
     help="Hours to keep old versions.",
 )
+@_retention_options
 @_warehouse_options
-def maintain(keep_hours: int, **where: Any) -> None:
-    """Compact small files and remove files that no version of the last hours needs."""
-    with _open_warehouse(must_exist=True, **where) as warehouse:
+def maintain(keep_hours: int, keep_bronze: int, keep_silver: int, keep_gold: int, **where: Any) -> None:
+    """Remove rows beyond their retention, cluster past days, compact small files, and remove files that no
+    version of the last hours needs. `run --continuous` does the same by itself.
+    """
+    with _open_warehouse(use=Use.WRITE, must_exist=True, **where) as warehouse:
+        from pipeline.ledger import notes
         from pipeline.maintain import maintain as each_table
+        from pipeline.retention import Retention
+        from pipeline.schedule import Maintenance
 
+        maintenance = Maintenance(warehouse, Retention(keep_bronze, keep_silver, keep_gold), keep_hours)
+        today = datetime.now(UTC).date()
         with _status("Maintaining the tables") as write:
+            for line in (*maintenance.remove(today), *maintenance.cluster(today, notes(warehouse))):
+                write(line)
             for table, joined, left in each_table(warehouse, keep_hours):
                 write(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
 
 
 @contextmanager
 def _open_warehouse(
-    warehouse: str, master: str, memory: str, settings: tuple[str, ...], must_exist: bool = False
+    warehouse: str,
+    master: str,
+    memory: str,
+    settings: tuple[str, ...],
+    use: Use,
+    must_exist: bool = False,
+    other: str = "",
 ) -> Iterator["Warehouse"]:
-    """Open a warehouse and end the session with the block. Errors of Spark become one-line messages."""
+    """Open a warehouse and end the session with the block. `other` is a further path or URL that is used.
+    Errors of Spark become one-line messages, and a table that cannot be used in this way ends the command
+    before it writes.
+    """
     try:
         import delta  # noqa: F401 - only tests for the package
         from py4j.protocol import Py4JError
@@ -280,26 +360,39 @@ def _open_warehouse(
             raise click.ClickException(NO_TABLES.format(warehouse))
     from pipeline import session
     from pipeline.jvm import jvm_process
+    from pipeline.opening import UnusableTableError, check_tables
     from pipeline.tables import Warehouse
 
     spark_settings = _key_values(settings, "--spark")
+    uses_s3 = any(each.startswith(session.S3_SCHEME) for each in (warehouse, other))
+    if uses_s3:
+        _check_endpoint(spark_settings.get(S3_ENDPOINT) or os.environ.get("AWS_ENDPOINT_URL", ""))
+        if not session.s3_jars():
+            click.echo(
+                "The jars for S3 (make jars-s3) are not on this machine; Spark needs its own.", err=True
+            )
     if not session.jars():
         click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
     try:
         with _status("Starting Spark"):
-            spark = session.open_session(master, memory=memory, settings=spark_settings)
+            spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
     except Exception as error:
         # Spark's JVM has logged the reason above; PySpark only reports that the JVM ended.
-        raise click.ClickException(f"Spark did not start: {_first_line(error)}") from error
+        raise click.ClickException(f"Spark did not start: {first_line(error)}") from error
     # PySpark's own handler calls Spark in the middle of another call, and both hang.
     signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
         opened = Warehouse(spark, warehouse)
         if must_exist and not opened.files.exists("bronze"):
             raise click.ClickException(NO_TABLES.format(warehouse))
+        if use is not Use.NO_TABLE:
+            with _status("Checking the tables"):
+                check_tables(opened, is_written=use is Use.WRITE)
         yield opened
+    except UnusableTableError as error:
+        raise click.ClickException(str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise click.ClickException(_first_line(error)) from error
+        raise click.ClickException(first_line(error)) from error
     finally:
         spark.stop()
 
@@ -358,21 +451,24 @@ def _check_creatable(folder: str) -> None:
         raise click.ClickException(f"{nearest} is not writable")
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ").strip() for line in lines if line.startswith("Caused by")]
-    if len(lines) > 1 and lines[0].startswith(PY4J_ERROR):
-        # The position in the bridge between Python and the JVM does not help the user.
-        lines = [causes[-1] if causes else lines[1].removeprefix(": ")]
-    return "; ".join(dict.fromkeys([lines[0] if lines else type(error).__name__, *causes[-1:]]))
-
-
 def _key_values(texts: tuple[str, ...], name: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for key, equals, _ in pairs:
         if not key or not equals:
             raise click.UsageError(f"{name}: expected KEY=VALUE, got {key}")
     return {key: value for key, _, value in pairs}
+
+
+def _check_endpoint(url: str) -> None:
+    """Fail fast if an object store that has an address does not answer; S3A would try for minutes."""
+    if not url:
+        return
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    try:
+        port = parts.port or (80 if parts.scheme == "http" else 443)
+        socket.create_connection((parts.hostname or "", port), CONNECT_TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"no object store is reachable ({url}: {error})") from error
 
 
 def _check_reachable(bootstrap: str) -> None:

@@ -23,6 +23,7 @@ from pipeline import loss, silver
 from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, connections, latency, limits, software, throttling, usage
+from pipeline.ledger import addable
 from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, EVENTS_SCHEMA, dated
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
@@ -89,7 +90,7 @@ class Pipeline:
         if not warehouse.files.names(ADDED):
             warehouse.files.create(f"{ADDED}/{warehouse.version(EVENTS)}")
         self._take_added()
-        warehouse.add(EVENTS, dated(raw))
+        warehouse.add(EVENTS, addable(warehouse, dated(raw)))
         self._take_added()
 
     def _take_added(self) -> None:

@@ -1,7 +1,10 @@
 """A Spark session with Delta Lake and the Kafka connector. For `command` and the tests.
 
 pom.xml names the jars. The session takes them from the disk if `make jars` or the image has installed them;
-otherwise Spark downloads them itself (spark.jars.packages).
+otherwise Spark downloads them itself (spark.jars.packages). Those for S3, which `make jars-s3` installs, are
+in the folder `s3` beside them and only loaded for a warehouse on S3.
+
+Settings of a cluster's size (executors, their cores and memory) are the user's; see docs/pipeline.md.
 """
 
 import os
@@ -16,6 +19,9 @@ HERE: Final = Path(__file__).parent
 POM: Final = HERE / "pom.xml"
 JARS_VARIABLE: Final = "WEIR_PIPELINE_JARS"
 NAMESPACE: Final = {"": "http://maven.apache.org/POM/4.0.0"}
+
+S3_JARS: Final = "s3"
+S3_SCHEME: Final = "s3a://"
 
 LOG_LEVEL: Final = "spark.log.level"
 
@@ -32,6 +38,10 @@ SETTINGS: Final = {
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # Memory of a file's writer before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),
+    # What compaction makes, and what it leaves alone: files that a query for one client can leave out, and
+    # that are not written again each hour. (Delta: 1 GiB both)
+    "spark.databricks.delta.optimize.maxFileSize": str(128 << 20),
+    "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
     # A batch has few days and topics: keeping their files open is cheaper than sorting its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -43,7 +53,21 @@ SETTINGS: Final = {
     "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Jobs of the stream and of its maintenance share the cores; first come, first served would let one wait
+    # for all tasks of the other.
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": (HERE / "fair_scheduler.xml").as_uri(),
 }
+
+S3_SETTINGS: Final = {
+    # An object is put whole; S3A's defaults would try a closed port for minutes. (Hadoop: 5 and 7)
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "4",
+}
+"""Credentials and a region come from AWS_* or from the user's settings."""
+
+CONDITIONAL_LOG_STORE: Final = {"spark.delta.logStore.s3a.impl": "weir.ConditionalLogStore"}
+"""Lets several processes write one table: ConditionalLogStore.java."""
 
 
 def coordinates() -> list[str]:
@@ -62,26 +86,36 @@ def jars() -> list[Path]:
     return found if all(each.exists() for each in found) else []
 
 
-def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | None = None) -> SparkSession:
+def s3_jars() -> list[Path]:
+    """Return the jars for S3 on the disk; none if `make jars-s3` has not installed them."""
+    folder = Path(os.environ.get(JARS_VARIABLE) or HERE / "jars")
+    return sorted((folder / S3_JARS).glob("*.jar"))
+
+
+def open_session(
+    master: str, *, memory: str = "1g", settings: dict[str, str] | None = None, uses_s3: bool = False
+) -> SparkSession:
     """Open a session in UTC with Spark's log off.
 
-    `settings` override ours; `master` local[*] uses two shuffle partitions a core.
+    `settings` override ours; `memory` is the driver's; `master` local[*] uses two shuffle partitions a core.
+    `uses_s3` loads the jars for URLs that begin with s3a://; a platform that has its own needs none.
     """
     # Executors must use this interpreter, whatever python3 is on the machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("weir-pipeline")
-    config = dict(SETTINGS)
+    config = SETTINGS | {"spark.driver.memory": memory}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        config["spark.driver.memory"] = memory
         # With a heap this small G1 costs a third of an event's time.
         config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
         config["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
         config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
     on_disk = jars()
+    if uses_s3:
+        config |= s3_settings()
     if on_disk:
-        config["spark.jars"] = ",".join(map(str, on_disk))
+        config["spark.jars"] = ",".join(map(str, [*on_disk, *(s3_jars() if uses_s3 else ())]))
     else:
         config["spark.jars.packages"] = ",".join(coordinates())
     for key, value in (config | (settings or {})).items():
@@ -91,6 +125,18 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
         # The caller reports errors in one sentence; a task's stack trace adds nothing.
         session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def s3_settings() -> dict[str, str]:
+    """Return the settings for S3. Spark itself reads the credentials and AWS_ENDPOINT_URL."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return (
+        S3_SETTINGS
+        | (CONDITIONAL_LOG_STORE if s3_jars() else {})
+        | ({"spark.hadoop.fs.s3a.endpoint.region": region} if region else {})
+        # Other services than Amazon's have no host name for each bucket.
+        | ({"spark.hadoop.fs.s3a.path.style.access": "true"} if "AWS_ENDPOINT_URL" in os.environ else {})
+    )
 
 
 def _cores(master: str) -> int:

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pipeline import sources
+from pipeline.offsets import OffsetCheck, TopicMadeAnewError
 from pipeline.run import ADDED, Pipeline
 from pipeline.tables import Warehouse
 
@@ -27,7 +28,11 @@ LOOKS_EVERY_S: Final = 1
 
 
 class Stream:
-    """The stream of a warehouse. Of two streams on one warehouse, Spark ends one."""
+    """The stream of a warehouse. Of two streams on one warehouse, Spark ends one. `once` and `continuous`
+    raise TopicMadeAnewError, before anything of the topic is written.
+    """
+
+    _made_anew: TopicMadeAnewError | None = None
 
     def __init__(
         self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], max_per_batch: int
@@ -55,6 +60,8 @@ class Stream:
         try:
             yield from _progress_of(self._start(days_every_s, trigger))
         except StreamingQueryException:
+            if self._made_anew is not None:
+                raise self._made_anew from None
             if not self._taken:
                 raise
             yield from _progress_of(self._start(days_every_s, trigger))
@@ -62,8 +69,14 @@ class Stream:
     def _start(self, days_every_s: float, trigger: dict[str, Any]) -> Any:
         is_only_writer, root = self._is_only_writer(), self._warehouse.root
         query_id: Future[str] = Future()
+        offsets = OffsetCheck(self._warehouse.spark, f"{root}/{CHECKPOINT}")
 
         def take(frame: DataFrame, batch: int) -> None:
+            try:
+                offsets.check(batch)
+            except TopicMadeAnewError as error:
+                self._made_anew = error
+                raise
             pipeline = Pipeline(Warehouse(frame.sparkSession, root))
             if is_only_writer:
                 pipeline.take(frame, batch, query_id.result())

@@ -7,6 +7,7 @@ write are safe to repeat after a kill at any point: `append_once` marks a transa
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructType
 
 from pipeline.commits import Commit, File, file_of, parsed, with_batch
+from pipeline.conflicts import repeated
 from pipeline.jvm import HadoopFiles, newest_version
 
 DATE: Final = "date"
@@ -81,14 +83,14 @@ class Warehouse:
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Append rows, unless `writer` has already appended this batch or a later one."""
-        (
+        marked = (
             _writer(rows, table)
             .mode("append")
             .option("mergeSchema", "true")
             .option("txnAppId", _transaction_id(table, writer))
             .option("txnVersion", batch)
-            .save(self.path(table))
         )
+        repeated(partial(marked.save, self.path(table)))
 
     def appended(self, table: Table, writer: str, batch: int) -> Commit | None:
         """Return the rows that `append_once` wrote, now or when the batch first arrived.
@@ -124,6 +126,9 @@ class Warehouse:
 
     def add(self, table: Table, rows: DataFrame) -> None:
         """Add the rows whose keys are new; their keys must be unique."""
+        repeated(partial(self._add, table, rows))
+
+    def _add(self, table: Table, rows: DataFrame) -> None:
         if not self.exists(table):
             _writer(rows, table).mode("append").save(self.path(table))
             return
@@ -137,6 +142,9 @@ class Warehouse:
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Replace all rows that satisfy `where` by `rows`, which must satisfy it too."""
+        repeated(partial(self._replace, table, rows, where))
+
+    def _replace(self, table: Table, rows: DataFrame, where: str) -> None:
         writer = _writer(rows, table).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
@@ -145,7 +153,7 @@ class Warehouse:
 
     def overwrite(self, table: Table, rows: DataFrame) -> None:
         """Replace all rows."""
-        _writer(rows, table).mode("overwrite").save(self.path(table))
+        repeated(partial(_writer(rows, table).mode("overwrite").save, self.path(table)))
 
 
 def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:

@@ -55,11 +55,12 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
 def contents(warehouse: str | Path) -> Contents:
     """Return every Delta table's rows in a fixed order."""
     logs = sorted(Path(warehouse).glob("*/*/_delta_log"))
-    return {str(log.parent.relative_to(warehouse)): _rows(log.parent) for log in logs}
+    return {str(log.parent.relative_to(warehouse)): rows_of_table(DeltaTable(log.parent)) for log in logs}
 
 
-def _rows(folder: Path) -> list[str]:
-    table = DeltaTable(folder).to_pyarrow_table()
+def rows_of_table(delta: DeltaTable) -> list[str]:
+    """Return a table's rows in a fixed order."""
+    table = delta.to_pyarrow_table()
     columns = sorted(table.column_names)
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     return sorted(repr([_plain(each) for each in row]) for row in rows)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.__main__ import main
-from pipeline.command import _first_line
+from pipeline.errors import first_line
 
 
 def weir(*arguments):
@@ -170,7 +170,9 @@ def test_days_that_end_before_they_begin_are_refused(quotas):
     assert done.exit_code == 2 and "--to must not be before --from" in done.output
 
 
-@pytest.mark.parametrize("wrong", [("--most", 0), ("--every", -1)])
+@pytest.mark.parametrize(
+    "wrong", [("--most", 0), ("--every", -1), ("--maintain-every", -1), ("--keep-gold", -2)]
+)
 def test_numbers_that_cannot_be_meant_are_refused(closed_port, wrong):
     assert weir("run", "--bootstrap", closed_port, *wrong).exit_code == 2
 
@@ -193,4 +195,4 @@ def test_a_machine_without_the_packages_is_reported(monkeypatch, tmp_path):
     ],
 )
 def test_of_a_java_error_its_reason_is_reported(error, line):
-    assert _first_line(RuntimeError(error)) == line
+    assert first_line(RuntimeError(error)) == line

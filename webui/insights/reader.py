@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from webui.insights.location import inherited
 from webui.rest.problem import Problem
 
 LONGEST_S: Final = 60.0
@@ -55,8 +56,8 @@ class _CachedAnswer(msgspec.Struct):
 
 
 class Reader:
-    """The worker process and a cache of its answers. `warehouse` is a directory, empty for none; `command` is
-    run with it as last argument.
+    """The worker process and a cache of its answers. `warehouse` is a directory or a URL (`location`), empty
+    for none; `command` is run with it as last argument.
     """
 
     def __init__(
@@ -186,7 +187,11 @@ class Reader:
     async def _start(self) -> trio.Process:
         try:
             self._process = await trio.lowlevel.open_process(
-                [*self._command, self.warehouse], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
+                [*self._command, self.warehouse],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env=environment(self.warehouse),
             )
         except OSError as error:
             raise WorkerLost from error
@@ -225,11 +230,12 @@ def check_warehouse(warehouse: str) -> None:
         raise InsightsUnavailable(404, "insights.warehouse is not set.", code="INSIGHTS_OFF")
 
 
-def environment() -> dict[str, str]:
+def environment(warehouse: str) -> dict[str, str]:
     """Return the environment of the worker process."""
     ours = str(Path(__file__).parents[2])
     theirs = os.environ.get("PYTHONPATH")
     return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | {
+        **inherited(warehouse, os.environ),
         "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
         # One thread suffices for one question at a time and leaves the other cores to the broker.
         "TOKIO_WORKER_THREADS": "1",

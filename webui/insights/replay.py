@@ -1,6 +1,6 @@
 """A program that simulates recorded days with the current rules and with proposed ones, without Spark.
 
-webui.insights.what_if starts it as `python -m webui.insights.replay FOLDER`: one question on standard
+webui.insights.what_if starts it as `python -m webui.insights.replay WAREHOUSE`: one question on standard
 input, one answer on standard output, both JSON. `weir pipeline what-if` gives the same result for the same
 warehouse. The broker's own quota code decides the throttles (broker.simulation).
 """
@@ -25,6 +25,7 @@ from broker.simulation.scenario import Limit
 from broker.simulation.scenario_file import read_limits, read_scenario
 from broker.simulation.summary import GroupRow, groups, limits_without_effect, rules
 from broker.strict_yaml import BadFileError
+from webui.insights.location import of_table, storage_options
 from webui.insights.worker import ENGINE, MAX_MEMORY
 
 REQUESTS: Final = "__weir_requests"
@@ -94,7 +95,9 @@ def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int
     return json.dumps(event | {"client_id": client_id} | counts)
 
 
-def recorded(root: Path, first: date, last: date, node: int | None, cluster: str | None = None) -> Load:
+def recorded(
+    root: Path | str, first: date, last: date, node: int | None, cluster: str | None = None
+) -> Load:
     """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
     selects the only broker, `cluster` None the only cluster, "" records without a cluster. Raises NoResult.
     """
@@ -148,14 +151,15 @@ def recorded(root: Path, first: date, last: date, node: int | None, cluster: str
 
 
 def _rows(
-    root: Path, table: str, columns: str, where: str, *, must_be: bool = False
+    root: Path | str, table: str, columns: str, where: str, *, must_be: bool = False
 ) -> Iterator[tuple[Any, ...]]:
     """Raises NoResult."""
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        found = DeltaTable(root / table)
+        place = of_table(str(root), table)
+        found = DeltaTable(place, storage_options=storage_options(str(root), os.environ))
     except TableNotFoundError:
         if must_be:
             raise NoResult("none", f"There is no table {table} yet.") from None
@@ -288,7 +292,7 @@ def _file(question: Mapping[str, Any]) -> str:
     return json.dumps({"quotas": question["proposed"]}) if lines is None else "\n".join(lines)
 
 
-def answer(root: Path, question: Mapping[str, Any]) -> JsonObject:
+def answer(root: Path | str, question: Mapping[str, Any]) -> JsonObject:
     days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
     try:
         load = recorded(root, *days, question["node"], question["cluster"])
@@ -318,7 +322,7 @@ def main() -> None:
     # The parent has gone: raise an exception, so that the temporary directory is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
-    json.dump(answer(Path(sys.argv[1]), json.load(sys.stdin)), sys.stdout)
+    json.dump(answer(sys.argv[1], json.load(sys.stdin)), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
 
 
 class WhatIf:
-    """The simulation process. `warehouse` is a directory, empty for none; `command` is run with it as last
-    argument.
+    """The simulation process. `warehouse` is a directory or a URL, empty for none; `command` is run with it
+    as last argument.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class WhatIf:
                 capture_stdout=True,
                 stderr=DEVNULL,
                 check=False,
-                env=environment(),
+                env=environment(self._warehouse),
             )
         except OSError:
             return b""

@@ -1,6 +1,6 @@
 """The process that reads the warehouse: one question per line on standard input, answers on standard output.
 
-webui.insights.reader starts it as `python -m webui.insights.worker FOLDER`; it ends with its input. An
+webui.insights.reader starts it as `python -m webui.insights.worker WAREHOUSE`; it ends with its input. An
 answer is a line of JSON, followed by a body of `size` bytes: the JSON for the REST client, which the broker
 passes on without parsing. Independent of trio and of the broker.
 """
@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from webui.insights.location import is_remote, of_table, storage_options
 from webui.insights.tables import KINDS, OPTIONAL, TABLES, TEXTS
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class Unreadable(Exception):  # noqa: N818 - describes a table
 class Warehouse:
     """The open tables. They stay open, so that the next question reads only new log entries."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path | str) -> None:
+        self.root = str(root)
+        self._options = storage_options(self.root, os.environ)
         self._open: dict[str, DeltaTable] = {}
 
     def table(self, name: str, version: int | None = None) -> "DeltaTable":
@@ -55,18 +57,18 @@ class Warehouse:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
-        folder = self.root / "gold" / name
-        if not (folder / "_delta_log").is_dir():
+        folder = of_table(self.root, f"gold/{name}")
+        if not is_remote(self.root) and not (Path(folder) / "_delta_log").is_dir():
             self._open.pop(name, None)
             raise Unreadable("none", f"There is no table {name} yet.")
         try:
             if version is not None:
-                found = DeltaTable(folder, version=version)
+                found = DeltaTable(folder, version=version, storage_options=self._options)
             elif name in self._open:
                 found = self._open[name]
                 found.update_incremental()
             else:
-                found = DeltaTable(folder)
+                found = DeltaTable(folder, storage_options=self._options)
         except TableNotFoundError as error:
             raise Unreadable("none", f"There is no table {name} yet.") from error
         except (DeltaError, OSError, ValueError) as error:
@@ -259,7 +261,7 @@ def answer(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
 def main() -> None:
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
-    warehouse = Warehouse(Path(sys.argv[1]))
+    warehouse = Warehouse(sys.argv[1])
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
         head, body = answer(warehouse, json.loads(line))

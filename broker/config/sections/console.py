@@ -153,8 +153,10 @@ class ConsoleConfig:
         "insights.warehouse",
         "",
         TEXT,
-        "The folder of the tables that `weir pipeline` writes, for the Insights page; empty: none. A "
-        "separate process, which runs while requests arrive, reads it with the package deltalake.",
+        "The folder of the tables that `weir pipeline` writes, or their URL (s3a://bucket/path), for the "
+        "Insights page; empty: none. A separate process, which runs while requests arrive, reads it with the "
+        "package deltalake. For a URL, credentials, region and endpoint come from the standard variables of "
+        "the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL.",
         ours=True,
     )
     price_per_gb_produced: float = setting(

@@ -1,0 +1,38 @@
+"""How long the rows of each table are kept, in whole UTC days.
+
+A pure rule for `maintenance` and `command`. A day is removed whole, which only takes files out of a table's
+log. Tables without days are small and kept for ever.
+"""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+from pipeline import silver
+from pipeline.formats import QUOTA_CHANGES
+from pipeline.tables import DATE, Table
+
+LAYERS: Final = ("bronze", "silver", "gold")
+
+RULES: Final = (silver.TABLES[QUOTA_CHANGES], silver.SNAPSHOTS)
+"""Kept as long as gold: they tell which limit was in force on a day of gold, and are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The days before today that each layer keeps; 0 or less keeps all."""
+
+    bronze: int = 7
+    silver: int = 30
+    gold: int = 400
+
+    def first_kept(self, table: Table, today: date) -> date | None:
+        """Return the first day whose rows stay; None if all stay."""
+        if DATE not in table.partitions:
+            return None
+        return self.first_kept_of("gold" if table in RULES else table.path.partition("/")[0], today)
+
+    def first_kept_of(self, layer: str, today: date) -> date | None:
+        """Return the first day whose rows stay in a layer; None if all stay."""
+        days = {"bronze": self.bronze, "silver": self.silver, "gold": self.gold}[layer]
+        return today - timedelta(days=days) if days > 0 else None

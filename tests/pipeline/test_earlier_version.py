@@ -1,0 +1,71 @@
+"""A warehouse that an earlier version wrote is read, and written on, without a step of migration.
+
+warehouses/2026-11.tar.xz has the tables that the version of November 2026 made of `some_of_everything` by
+`Pipeline.add` and `make_days`. Another such file is due when a release changes the columns of a table.
+"""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
+from pipeline.formats import REQUESTS
+from pipeline.gold.advice import Policy
+from pipeline.maintain import ALL, cluster, table_descriptions
+from pipeline.opening import check_tables
+from pipeline.run import Pipeline
+from pipeline.silver import TABLES
+from pipeline.tables import Warehouse
+from tests.pipeline.events import NOON_MS, raw, record, request
+from tests.pipeline.everything import contents, some_of_everything
+from webui.insights.worker import Warehouse as Insights
+from webui.insights.worker import look
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(params=["2026-11"])
+def earlier(spark, tmp_path, request):
+    with tarfile.open(HERE / f"warehouses/{request.param}.tar.xz") as file:
+        file.extractall(tmp_path, filter="data")
+    return Warehouse(spark, str(tmp_path))
+
+
+def later():
+    """Return what the earlier version had, and a request of the next minute after it."""
+    rows = some_of_everything()
+    offset = max(row[2] for row in rows if row[0] == REQUESTS) + 1
+    event = request(600, client_id="new", bytes_in=7)
+    return [*rows, record(REQUESTS, offset, event, NOON_MS + 600_000)]
+
+
+def rows_by_table(warehouse):
+    return {each.table.path: each.rows for each in table_descriptions(warehouse)}
+
+
+def test_its_tables_are_known_and_read(earlier):
+    check_tables(earlier, is_written=True)
+    known = {table.path for table in ALL}
+    assert set(contents(earlier.root)) <= known
+    before = rows_by_table(earlier)
+    assert all(before.values()) and before["silver/requests"] == 89
+    states = {row["name"]: row["state"] for row in json.loads(look(Insights(earlier.root), {})[1])}
+    there = {path.removeprefix("gold/") for path in before if path.startswith("gold/")}
+    assert {name for name, state in states.items() if state == "there"} >= there
+    assert not {"foreign", "damaged"} & set(states.values())
+
+
+def test_it_is_written_on_as_if_this_version_had_begun_it(earlier, spark, tmp_path):
+    policy = Policy(least_minutes=2)
+    for warehouse in (earlier, fresh := Warehouse(spark, str(tmp_path / "fresh"))):
+        pipeline = Pipeline(warehouse, policy)
+        pipeline.add(raw(spark, later()))
+        pipeline.make_days()
+    counts = rows_by_table(fresh)
+    assert rows_by_table(earlier) == counts and counts["silver/requests"] == 90
+    table = TABLES[REQUESTS]
+    cluster(earlier, table, None, earlier.read(table).first()["date"])
+    assert earlier.read(table).where("client_id = 'new'").count() == 1

@@ -1,0 +1,89 @@
+"""A table that cannot be read or written is reported before anything is written to any."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
+from pipeline.gold.usage import USAGE
+from pipeline.opening import UnusableTableError, check_tables
+from pipeline.tables import Warehouse
+
+
+@pytest.fixture
+def copied(spark, taken, tmp_path):
+    """Return a warehouse with all tables, which may be damaged."""
+    root = tmp_path / "copied"
+    shutil.copytree(taken.root, root)
+    return Warehouse(spark, str(root))
+
+
+def log_of(warehouse: Warehouse) -> list[Path]:
+    return sorted((Path(warehouse.path(USAGE)) / "_delta_log").glob("*.json"))
+
+
+def files_of(warehouse: Warehouse) -> set[Path]:
+    return set(Path(warehouse.root).rglob("*"))
+
+
+def refused(warehouse: Warehouse, *, is_written: bool) -> str:
+    """Check the tables, whose files must stay as they are; return the error's only line."""
+    before = files_of(warehouse)
+    with pytest.raises(UnusableTableError) as caught:
+        check_tables(warehouse, is_written=is_written)
+    assert files_of(warehouse) == before
+    message = str(caught.value)
+    print(message)
+    assert message.startswith(f"the table gold.usage_per_minute in {warehouse.root} cannot be used")
+    assert "\n" not in message
+    return message
+
+
+def test_whole_tables_pass_and_stay_as_they_are(copied):
+    before = files_of(copied)
+    check_tables(copied, is_written=True)
+    assert files_of(copied) == before
+
+
+def test_a_warehouse_without_tables_passes(warehouse):
+    check_tables(warehouse, is_written=True)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"add":', b"\x00\xff\x00"])
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_damaged_log_is_reported(copied, content, is_written):
+    log_of(copied)[0].write_bytes(content)
+    for crc in (Path(copied.path(USAGE)) / "_delta_log").glob(".*crc"):
+        crc.unlink()
+    refused(copied, is_written=is_written)
+
+
+def protocol(warehouse: Warehouse, **changes: object) -> None:
+    """Append a version of the table that only changes the protocol."""
+    new = {"minReaderVersion": 1, "minWriterVersion": 2} | changes
+    last = log_of(warehouse)[-1]
+    later = last.with_name(f"{int(last.stem) + 1:020}.json")
+    later.write_text(json.dumps({"protocol": new}) + "\n")
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"minReaderVersion": 4},
+        {"minWriterVersion": 8},
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["x"], "writerFeatures": ["x"]},
+    ],
+)
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_table_that_only_a_newer_delta_can_read_is_reported(copied, newer, is_written):
+    protocol(copied, **newer)
+    refused(copied, is_written=is_written)
+
+
+def test_a_table_that_only_a_newer_delta_can_write_may_be_read(copied):
+    protocol(copied, minWriterVersion=7, writerFeatures=["tomorrow"])
+    check_tables(copied, is_written=False)
+    refused(copied, is_written=True)
