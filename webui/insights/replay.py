@@ -95,9 +95,7 @@ def _line(time_ms: int, stream: tuple[str, str, str], requests: int, nbytes: int
     return json.dumps(event | {"client_id": client_id} | counts)
 
 
-def recorded(
-    root: Path | str, first: date, last: date, node: int | None, cluster: str | None = None
-) -> Load:
+def recorded(root: Path | str, first: date, last: date, node: int | None, cluster: str | None = None) -> Load:
     """Return the traffic of one broker's clients from `first` to `last`, inclusive, in UTC; `node` None
     selects the only broker, `cluster` None the only cluster, "" records without a cluster. Raises NoResult.
     """
