@@ -89,8 +89,12 @@ ROWS = {
     ],
     "latency-by-software": [
         {"software_name": "", "software_version": "", "attribution": "unknown", "api": "Produce"}
-        | {"clients": 3, "days": 1}
         | took(30)
+        | {"clients": 2, "days": 1, "timed": 118},
+        # Its pushes tell the software of client a.
+        {"software_name": "confluent-kafka-python", "software_version": "2.16.1", "attribution": "one"}
+        | took(30)
+        | {"api": "Produce", "clients": 1, "days": 1, "timed": 60},
     ],
     "clusters": [NO_CLUSTER | {"first_day": DAY, "last_day": DAY}],
     "client-metrics": [

@@ -3,7 +3,7 @@
 
 import { LineChart, Sparkline } from "./chart.js";
 import { h, setText } from "./dom.js";
-import { entityChips, entityKey, entityText, ruleLink } from "./entity.js";
+import { entityChips, entityKey, entityText } from "./entity.js";
 import { entityOf, placed } from "./insight_cells.js";
 import { Section, showLegend } from "./insight_section.js";
 import { once } from "./table.js";
@@ -44,7 +44,7 @@ export class Needs {
         figure("Needed", "newest"),
         { label: "Change", sort: "growth", size: "small", num: true, cell: ({ growth }, td) => setText(td, changeText(growth)) },
         figure("Highest", "highest"),
-        figure("Recommended", "recommended_now"),
+        figure("Advice", "recommended_now"),
         { label: "Limit now", size: "small", num: true, cell: limitCell },
       ],
     });
@@ -112,6 +112,7 @@ function limitCell({ key, limit, rule, newest }, td) {
     if (limit === null) return h("span.quiet", "none");
     const short = newest !== null && newest > limit;
     const figure = h(short ? "b.short" : "span", { title: short ? `Less than needed: ${rawRate(key, limit)}` : rawRate(key, limit) }, rate(key, limit));
-    return Object.keys(rule).length ? h("span.two", figure, ruleLink(rule)) : figure;
+    if (Object.keys(rule).length === 0) return figure;
+    return h("a.limit-now", { href: `/quotas?${new URLSearchParams({ rule: JSON.stringify(rule) })}`, "aria-label": `${rate(key, limit)}, by the rule for ${entityText(rule)}` }, figure);
   });
 }
