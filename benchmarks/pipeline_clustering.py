@@ -1,68 +1,72 @@
 """What clustering saves a query for one client: `python -m benchmarks.pipeline_clustering`.
 
 A day of `gold/usage_per_minute` is written in the order of time, as a stream writes it; then compacted, and
-clustered. After each the bytes of one client are added up with deltalake, as the console does. Files are as
-small against this day as 128 MB are against one of a large cluster. Needs what benchmarks.pipeline needs.
+clustered by Z-order. After each the bytes of one client are added up, as the console does. Files are as small
+against this day as 128 MB are against one of a large cluster. Everything is done by deltalake: its Z-order is
+not Spark's, but of the same columns.
 """
 
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 import click
-from deltalake import DeltaTable, QueryBuilder
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from pipeline import maintain, session
-from pipeline.gold.usage import USAGE
-from pipeline.tables import Warehouse
-
-MINUTES: Final = 1_440
-WRITES: Final = 24
-TIMES: Final = 7
-SIZES: Final = {
-    "spark.databricks.delta.optimize.maxFileSize": str(1 << 20),
-    "spark.databricks.delta.optimize.minFileSize": str(1 << 20),
-}
+DAY: Final = date(2026, 3, 2)
+HOURS: Final = 24
+FILE_BYTES: Final = 1 << 20
+TIMES: Final = 9
 
 
 @click.command()
 @click.option("--clients", default=1_000, show_default=True, type=click.IntRange(1))
 def main(clients: int) -> None:
     """Measure a table as it was written, compacted, and clustered."""
-    with tempfile.TemporaryDirectory(prefix="weir-clustering-") as scratch:
-        spark = session.open_session("local[2]", settings=SIZES)
-        warehouse = Warehouse(spark, scratch)
-        for part in range(WRITES):
-            first, rows = part * MINUTES // WRITES, clients * MINUTES // WRITES
-            made = spark.range(rows).selectExpr(
-                "DATE '2026-03-02' AS date",
-                "TIMESTAMP '2026-03-02 00:00:00' + "
-                f"make_interval(0, 0, 0, 0, 0, {first} + id DIV {clients}) AS minute",
-                f"concat('user-', id % {clients} DIV 10) AS principal",
-                f"concat('client-', id % {clients}) AS client_id",
-                "CAST(rand(7) * 1e9 AS BIGINT) AS produce_bytes",
-                "CAST(rand(8) * 1e9 AS BIGINT) AS fetch_bytes",
-            )
-            warehouse.append_once(USAGE, made.coalesce(1), "benchmark", part)
-        steps: dict[str, Callable[[], object]] = {
-            "written": lambda: None,
-            "compacted": lambda: maintain.compact(warehouse, USAGE),
-            "clustered": lambda: maintain.cluster(warehouse, USAGE, None, date.max),
+    with tempfile.TemporaryDirectory(prefix="weir-clustering-") as folder:
+        dice = np.random.default_rng(7)
+        for hour in range(HOURS):
+            write_deltalake(folder, _usage(dice, hour, clients), partition_by=["date"], mode="append")
+        steps: dict[str, Callable[[DeltaTable], object]] = {
+            "written": lambda table: None,
+            "compacted": lambda table: table.optimize.compact(target_size=FILE_BYTES),
+            "clustered": lambda table: table.optimize.z_order(
+                ["principal", "client_id"], target_size=FILE_BYTES
+            ),
         }
         for step, act in steps.items():
             began = time.perf_counter()
-            act()
+            act(DeltaTable(folder))
             seconds = time.perf_counter() - began
-            print(f"{step} in {seconds:.1f} s; {_look(warehouse, f'client-{clients // 2}')}", flush=True)
-        spark.stop()
+            print(f"{step} in {seconds:.1f} s; {_look(folder, f'client-{clients // 2}')}", flush=True)
 
 
-def _look(warehouse: Warehouse, client: str) -> str:
+def _usage(dice: np.random.Generator, hour: int, clients: int) -> pa.Table:
+    """Return an hour: a row for each minute and client, ten clients a principal."""
+    began = datetime(DAY.year, DAY.month, DAY.day, hour, tzinfo=UTC)
+    minutes = [began + timedelta(minutes=minute) for minute in range(60)]
+    rows = 60 * clients
+    names = [f"client-{client}" for client in range(clients)]
+    return pa.table(
+        {
+            "date": pa.array([DAY] * rows, pa.date32()),
+            "minute": pa.array([each for each in minutes for _ in range(clients)], pa.timestamp("us", "UTC")),
+            "principal": pa.array([f"user-{client // 10}" for client in range(clients)] * 60),
+            "client_id": pa.array(names * 60),
+            "produce_bytes": pa.array(dice.integers(0, 10**9, rows)),
+            "fetch_bytes": pa.array(dice.integers(0, 10**9, rows)),
+        }
+    )
+
+
+def _look(folder: str, client: str) -> str:
     """Return the files that may have the client by the log's extremes, and the median time of the query."""
-    table = DeltaTable(warehouse.path(USAGE))
+    table = DeltaTable(folder)
     columns = ("min.client_id", "max.client_id", "size_bytes")
     actions = table.get_add_actions(flatten=True)
     files = list(zip(*(actions.column(name).to_pylist() for name in columns), strict=True))
@@ -73,9 +77,11 @@ def _look(warehouse: Warehouse, client: str) -> str:
         began = time.perf_counter()
         engine.execute(sql).read_all()
         spent.append(time.perf_counter() - began)
+    whole = sum(size for *_, size in files) / 1e6
+    part = sum(opened) / 1e6
     return (
-        f"{len(opened)} of {len(files)} files, {sum(opened) / 1e6:.1f} of "
-        f"{sum(size for *_, size in files) / 1e6:.1f} MB, {statistics.median(spent) * 1000:.0f} ms"
+        f"{len(opened)} of {len(files)} files, {part:.1f} of {whole:.1f} MB, "
+        f"{statistics.median(spent) * 1000:.0f} ms"
     )
 
 
