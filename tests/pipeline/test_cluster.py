@@ -109,6 +109,7 @@ for number in range(first, first + 10):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_write_one_table_at_once_lose_nothing(store, monkeypatch):
     url, refused = store.warehouse("written/twice"), store.refused_puts()
     processes = [
@@ -139,6 +140,7 @@ def test_two_processes_that_write_one_table_at_once_lose_nothing(store, monkeypa
     assert store.refused_puts() > refused, "the writers were never in each other's way"
 
 
+@pytest.mark.slow
 def test_a_store_that_refuses_is_reported_in_a_line(store, exported):
     runs = {
         "403": ("backfill", exported.path, "--warehouse", store.warehouse("refused")),
@@ -156,6 +158,7 @@ def test_a_store_that_refuses_is_reported_in_a_line(store, exported):
     assert not DeltaTable.is_deltatable(events, storage_options=options)
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_reported_before_spark_starts(store, exported):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

@@ -36,7 +36,6 @@ def refused(warehouse: Warehouse, *, is_written: bool) -> str:
         check_tables(warehouse, is_written=is_written)
     assert files_of(warehouse) == before
     message = str(caught.value)
-    print(message)
     assert message.startswith(f"the table gold.usage_per_minute in {warehouse.root} cannot be used")
     assert "\n" not in message
     return message
