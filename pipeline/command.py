@@ -265,6 +265,7 @@ def _open_warehouse(
             raise click.ClickException(NO_TABLES.format(warehouse))
     from pipeline import session
     from pipeline.jvm import jvm_process
+    from pipeline.sources import EVENTS
     from pipeline.tables import Warehouse
 
     spark_settings = _key_values(settings, "--spark")
@@ -280,7 +281,7 @@ def _open_warehouse(
     signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
         opened = Warehouse(spark, warehouse)
-        if must_exist and not opened.files.exists("bronze"):
+        if must_exist and not opened.exists(EVENTS):
             raise click.ClickException(NO_TABLES.format(warehouse))
         yield opened
     except (PySparkException, Py4JError) as error:
