@@ -1,8 +1,9 @@
 """The pipeline's throughput, latency and memory: `python -m benchmarks.pipeline`.
 
-Three parts, each with `weir pipeline` as users start it, with Spark in local[2]: a day of 1,000 clients
-from files; busy minutes of such clients from the topics of a broker; and the time from a client's request
-to its row in gold while the pipeline runs. Memory is the sum of all processes of a run, including Python's.
+Three parts run `weir pipeline` as users start it, with Spark in local[2]: a day of 1,000 clients from files;
+busy minutes of such clients from the topics of a broker; and the time from a client's request to its row in
+gold while the pipeline runs. The fourth compares a batch on a full day with one on an empty day. Memory is
+the sum of all processes of a run, including Python's.
 Needs requirements/pipeline.txt (make test-pipeline installs it), Java 17, and the jars (make jars).
 """
 
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +25,13 @@ import click
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from benchmarks import pipeline_full_day
+from benchmarks.descendants import Watched
 from benchmarks.pipeline_day import write_day
 from benchmarks.process import busy_s
 
 WEIR: Final = Path(sys.executable).with_name("weir")
 LOOKS_EVERY_S: Final = 0.25
-TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 OPEN_BROKER: Final = """
 from broker.metadata import image
@@ -40,59 +42,6 @@ main()
 """A broker that lets clients write to the event topics, so that they can have more events than a broker
 writes.
 """
-
-
-@dataclass(slots=True)
-class Watched:
-    """A process and its descendants: their peak memory in total (proportional set, bytes) and their
-    processor seconds.
-    """
-
-    pid: int
-    peak: int = 0
-    peaks: dict[str, int] = field(default_factory=dict)
-    cpu_s: float = 0.0
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _cpu: dict[int, float] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator["Watched"]:
-        thread = threading.Thread(target=self._watch, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._ended.set()
-            thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(LOOKS_EVERY_S):
-            told: dict[str, int] = {}
-            for pid in _family(self.pid):
-                with contextlib.suppress(OSError, IndexError):
-                    name, memory, self._cpu[pid] = _looked_at(pid)
-                    told[name] = told.get(name, 0) + memory
-            if sum(told.values()) > self.peak:
-                self.peak, self.peaks = sum(told.values()), told
-            self.cpu_s = sum(self._cpu.values())
-
-
-def _family(pid: int) -> list[int]:
-    found = [pid]
-    for each in found:
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{each}/task").iterdir():
-                found += [int(child) for child in (task / "children").read_text().split()]
-    return found
-
-
-def _looked_at(pid: int) -> tuple[str, int, float]:
-    """Return name, resident bytes with shared pages counted once, and processor seconds."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-    memory = int(re.findall(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)[0]) * 1024
-    head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")
-    fields = rest.split()
-    return head.partition("(")[2], memory, (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +227,12 @@ def _ask(address: str, name: str) -> None:
 @click.option("--streamed", default=1_000_000, show_default=True, help="Events through topics.")
 @click.option("--tries", default=4, show_default=True, help="Timed requests from client to gold.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of Spark's JVM.")
-@click.option("--parts", default="day,stream,wait", show_default=True)
-def main(clients: int, events: int, streamed: int, tries: int, memory: str, parts: str) -> None:
+@click.option("--batch", default=1_000_000, show_default=True, help="Events of a batch on a full day.")
+@click.option("--held", default=50_000_000, show_default=True, help="Events that the full day holds.")
+@click.option("--parts", default="day,stream,wait,full", show_default=True)
+def main(
+    clients: int, events: int, streamed: int, tries: int, memory: str, batch: int, held: int, parts: str
+) -> None:
     """Measure the pipeline."""
     wanted = parts.split(",")
     with tempfile.TemporaryDirectory(prefix="weir-pipeline-") as folder:
@@ -290,6 +243,9 @@ def main(clients: int, events: int, streamed: int, tries: int, memory: str, part
             a_stream(scratch, clients, streamed, memory)
         if "wait" in wanted:
             a_wait(scratch, tries, memory)
+        if "full" in wanted:
+            for line in pipeline_full_day.measure(scratch / "full", clients, batch, held, memory):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -361,6 +361,7 @@ def _open_warehouse(
     from pipeline import session
     from pipeline.jvm import jvm_process
     from pipeline.opening import UnusableTableError, check_tables
+    from pipeline.sources import EVENTS
     from pipeline.tables import Warehouse
 
     spark_settings = _key_values(settings, "--spark")
@@ -383,7 +384,7 @@ def _open_warehouse(
     signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
         opened = Warehouse(spark, warehouse)
-        if must_exist and not opened.files.exists("bronze"):
+        if must_exist and not opened.exists(EVENTS):
             raise click.ClickException(NO_TABLES.format(warehouse))
         if use is not Use.NO_TABLE:
             with _status("Checking the tables"):

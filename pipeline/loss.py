@@ -11,11 +11,13 @@ last: a repeated batch finds the same gaps until then, and nothing afterwards.
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline.conflicts import repeated
 from pipeline.sources import EVENTS
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
 
@@ -57,27 +59,48 @@ class Span:
         return Span(self.cluster, self.place, early.first, last, rows, early.time)
 
 
-def take(warehouse: Warehouse, rows: DataFrame, write: Write) -> None:
-    """Note the gaps before and between the rows, which bronze has."""
+def take(warehouse: Warehouse, rows: DataFrame, write: Write, known: Positions | None = None) -> Positions:
+    """Note the gaps before and between the rows, which bronze has; return the positions after them.
+
+    `known` are the positions that this process returned last: while rows follow on them without a gap, they
+    are not read again.
+    """
+    found = _spans(rows)
+    if known is not None and _follow(known, found):
+        _write_positions(warehouse, known, named(found, known))
+        return advanced(known, named(found, known))
     before = _positions(warehouse)
-    spans = named(_spans(rows), before)
+    spans = named(found, before)
     # Bronze has each record once: rows that end at the position were noted before a kill.
     unread = [span for span in spans if span.last + 1 != position_of(span, before)]
     late = [span for span in unread if span.first < position_of(span, before)]
     new = [span for span in unread if span not in late]
     gaps = [gap for span in new if (gap := gap_before(span, before)) is not None]
     if gaps:
-        write(LOST, warehouse.spark.createDataFrame(gaps, _LOST_SCHEMA), "before")
+        write(warehouse, LOST, warehouse.spark.createDataFrame(gaps, _LOST_SCHEMA), "before")
     torn = [span for span in new if not span.is_whole]
     if torn:
-        write(LOST, _gaps(rows, torn), "between")
+        write(warehouse, LOST, _gaps(rows, torn), "between")
     if late:
-        _search_again(warehouse, late)
+        repeated(partial(_search_again, warehouse, late))
+    _write_positions(warehouse, before, spans)
+    return advanced(before, spans)
+
+
+def _follow(positions: Positions, spans: list[Span]) -> bool:
+    """Return whether each span begins at its position and has no gap."""
+    return all(span.is_whole and positions.get((span.cluster, span.place)) == span.first for span in spans)
+
+
+def _write_positions(warehouse: Warehouse, before: Positions, spans: list[Span]) -> None:
+    """Write the positions that the spans have changed. Of two writers at once the larger position counts."""
     after = advanced(before, spans)
-    if after != before:
-        state = [(cluster, *place, offset) for (cluster, place), offset in after.items()]
-        positions = warehouse.spark.createDataFrame(state, _POSITIONS_SCHEMA).coalesce(1)
-        warehouse.overwrite(POSITIONS, positions)
+    changed = [key for key, at in after.items() if before.get(key) != at]
+    removed = before.keys() - after.keys()
+    if changed or removed:
+        state = [(cluster, *place, after.get((cluster, place))) for cluster, place in (*changed, *removed)]
+        rows = warehouse.spark.createDataFrame(state, _POSITIONS_SCHEMA).coalesce(1)
+        repeated(partial(warehouse.merge, POSITIONS, rows, "new.next > known.next", "new.next IS NULL"))
 
 
 def named(spans: list[Span], positions: Positions) -> list[Span]:

@@ -1,43 +1,53 @@
 """Processes batches from the sources to gold.
 
 A batch may be repeated after a kill at any point: its number identifies the rows that it has appended, and
-gold is recomputed from silver for the minutes that the batch touched. So the tables equal those of an
+gold is recomputed from silver for the minutes that the batch changed. So the tables equal those of an
 undisturbed run, and late events change the minutes to which they belong. Rows that are added, not appended
 under a batch number, use the version of bronze that they created as their number.
 
-Records are requested once: later steps read the files that bronze has written, kind by kind, and the number
-of rows and their times come from Delta's log of each commit. Events are not kept in memory between steps
-(points of pushes are: `otlp.tables`).
+Records are requested once: later steps read what bronze's version has added. The kinds of events are
+processed at the same time, each in a session of its own. The number of rows and the changed minutes are
+observed while silver is written; only a repeated batch, which writes nothing, counts them by itself.
 """
 
 from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import date
-from functools import reduce
-from typing import Final
+from functools import partial
+from threading import Lock
+from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark import inheritable_thread_target
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import loss, silver
-from pipeline.commits import Commit
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
-from pipeline.gold import advice, connections, latency, limits, software, throttling, usage
+from pipeline.conflicts import repeated
+from pipeline.days import Days
+from pipeline.formats import CONNECTIONS, REQUESTS, TELEMETRY, THROTTLES
+from pipeline.gold import advice, connections, latency, throttling, usage
 from pipeline.ledger import addable
 from pipeline.otlp import tables as pushes
-from pipeline.sources import EVENTS, EVENTS_SCHEMA, dated
-from pipeline.tables import CLUSTER, DATE, Table, Warehouse, Write
-from pipeline.times import MINUTE, Touched, from_to, in_minutes, minute_of, near, touched
+from pipeline.sources import EVENTS, dated
+from pipeline.tables import Table, Warehouse, Write
+from pipeline.times import Minutes, changes_in, changes_of, days_of, minute_of
 
 STREAM: Final = "stream"
 """The name under which tables count the stream's batches."""
 
-DUE: Final = "_due"
-"""The folder of notes for days that were touched and not yet recomputed."""
-
-ADDED: Final = "_added"
-"""The folder of the version of bronze up to which added rows are processed; empty if none were ever added.
+ADDED: Final = Table("_added_rows", ("version",), ())
+"""The version of bronze up to which added rows are processed; no table if none were ever added. It is no
+table for readers.
 """
+
+LOSS: Final = "loss"
+"""The step beside the topics that counts what the source lost."""
+
+UNKNOWN: Final = "unknown topics"
+
+TOPICS: Final = (*silver.TABLES, TELEMETRY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,155 +66,197 @@ BY_MINUTE: Final = (
     ByMinute(connections.STORMS, CONNECTIONS, connections.connection_storms),
 )
 
-
-RENAMED: Final = {
-    "gold/borrowed_names_per_day": connections.SHARED_CLIENT_IDS,
-    "gold/obedience_per_day": throttling.COMPLIANCE,
-}
-"""Tables by the paths that earlier versions wrote."""
+Records = Callable[[Warehouse], DataFrame]
+"""Returns the records of a batch for a session of its own."""
 
 
 class Pipeline:
-    """Brings rows of `sources.RAW` into the tables of one warehouse."""
+    """Brings rows of `sources.RAW` into the tables of one warehouse.
 
-    def __init__(self, warehouse: Warehouse, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
+    `days` are told which days a batch has changed. `rows` counts the records that were processed.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        policy: advice.Policy = advice.Policy(),  # noqa: B008
+        days: Days | None = None,
+    ) -> None:
         self.warehouse = warehouse
-        self.policy = policy
+        self.days = Days(policy) if days is None else days
         self.rows = 0
-        for old_path, table in RENAMED.items():
-            warehouse.move(old_path, table)
+        self._beside: dict[str, Warehouse] = {}
+        self._positions: loss.Positions | None = None
+        self._quarantine = Lock()
+        warehouse.keep_changes(EVENTS)
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """Process a batch of a stream; the same `batch` must have the same rows when repeated."""
-
-        write, raw = self._appending(writer, batch), dated(raw)
-        commit = write(EVENTS, raw, "all")
-        if commit is None:
-            self._process(_by_topic(raw), lambda *topics: raw.where(F.col("topic").isin(*topics)), write)
+        rows, seen, origin = dated(raw), Observation(), f"{writer}:all"
+        counts = [F.count_if(F.col("topic") == topic).alias(topic) for topic in TOPICS]
+        observed = rows.observe(seen, F.count("*").alias("all"), *counts)
+        version = self.warehouse.append_once(EVENTS, observed, origin, batch)
+        if version is not None:
+            known = seen.get
+            known[UNKNOWN] = known.pop("all") - sum(known.values())
+            self._process(known, partial(_added_by, version=version), writer, batch)
+            return
+        version = self.warehouse.version_of(EVENTS, origin, batch)
+        if version is None:
+            # The raw rows belong to the session of the batch, so nothing runs beside it.
+            self._process_in_order(_by_topic(rows), rows, writer, batch)
         else:
-            self._take_commit(commit, write)
+            self._take_version(version, writer, batch)
 
     def add(self, raw: DataFrame) -> None:
         """Add rows of any source, each record once; skip existing ones."""
         warehouse = self.warehouse
-        if not warehouse.files.names(ADDED):
-            warehouse.files.create(f"{ADDED}/{warehouse.version(EVENTS)}")
+        if was_added_up_to(warehouse) is None:
+            self._note_added(warehouse.newest_version(EVENTS))
         self._take_added()
         warehouse.add(EVENTS, addable(warehouse, dated(raw)))
         self._take_added()
 
+    def make_days(self) -> None:
+        """Recompute the tables of whole days for the changed days, of any process."""
+        self._take_added()
+        self.days.make(self.warehouse)
+
     def _take_added(self) -> None:
         """Process rows that were added and not processed yet, by any process."""
-        noted = self.warehouse.files.names(ADDED)
-        if not noted:
+        known = was_added_up_to(self.warehouse)
+        if known is None:
             return
-        for version, commit in self.warehouse.added_since(EVENTS, max(map(int, noted))):
-            self._take_commit(commit, self._appending("added", version))
-            self.warehouse.files.create(f"{ADDED}/{version}")
-            for older in noted:
-                self.warehouse.files.delete(f"{ADDED}/{older}")
-            noted = [str(version)]
+        for version in self.warehouse.added_since(EVENTS, known):
+            self._take_version(version, "added", version)
+            self._note_added(version)
 
-    def _appending(self, writer: str, batch: int) -> Write:
-        def append(table: Table, rows: DataFrame, part: str) -> Commit | None:
-            self.warehouse.append_once(table, rows, f"{writer}:{part}", batch)
-            return self.warehouse.appended(table, f"{writer}:{part}", batch)
+    def _note_added(self, version: int) -> None:
+        rows = self.warehouse.spark.createDataFrame([(version,)], "version bigint")
+        self.warehouse.overwrite(ADDED, rows.coalesce(1))
 
-        return append
-
-    def _take_commit(self, commit: Commit, write: Write) -> None:
+    def _take_version(self, version: int, writer: str, batch: int) -> None:
         """Process rows that were written to bronze."""
+        counts = _by_topic(self.warehouse.changes(EVENTS, version))
+        self._process(counts, partial(_added_by, version=version), writer, batch)
 
-        def records(*topics: str) -> DataFrame:
-            return self.warehouse.read_files(EVENTS, commit.of("topic", topics), EVENTS_SCHEMA)
+    def _steps(self, counts: dict[str, int], writer: str, batch: int) -> dict[str, Callable[..., None]]:
+        """Return the steps of a batch; each takes its warehouse and the batch's records."""
+        write = partial(self._append, writer, batch)
+        steps: dict[str, Callable[..., None]] = {LOSS: partial(self._count_lost, write)}
+        for topic in silver.TABLES:
+            steps[topic] = partial(self._take_topic, topic, counts[topic], write)
+        steps[TELEMETRY] = partial(self._take_pushes, write)
+        steps[UNKNOWN] = partial(_take_unknown, write)
+        return {name: step for name, step in steps.items() if name == LOSS or counts[name]}
 
-        self._process(commit.rows_by("topic"), records, write)
-
-    def _process(self, counts: dict[str, int], records: Callable[..., DataFrame], write: Write) -> None:
+    def _process(self, counts: dict[str, int], records: Records, writer: str, batch: int) -> None:
+        """Run the steps at the same time. The first error cancels the others' jobs and is raised."""
+        if not sum(counts.values()):
+            return
         self.rows += sum(counts.values())
-        if counts:
-            loss.take(self.warehouse, records(*counts), write)
-        for topic in sorted(counts.keys() & silver.TABLES.keys()):
-            self._take_topic(topic, counts[topic], records(topic), write)
-        if TELEMETRY in counts:
-            pushes.take(self.warehouse, records(TELEMETRY), write)
-        if unknown_topics := counts.keys() - {*silver.TABLES, TELEMETRY}:
-            write(silver.QUARANTINE, silver.unknown_topics(records(*unknown_topics)), "strangers")
+        steps, spark = self._steps(counts, writer, batch), self.warehouse.spark
+        tag = f"weir-{writer}-{batch}"
 
-    def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
+        def run(name: str, step: Callable[..., None]) -> None:
+            warehouse = self._beside.get(name) or self._beside.setdefault(name, self.warehouse.beside())
+            warehouse.spark.addTag(tag)
+            try:
+                step(warehouse, records(warehouse))
+            finally:
+                warehouse.spark.removeTag(tag)
+
+        with ThreadPoolExecutor(len(steps)) as threads:
+            futures: list[Future[Any]] = [
+                threads.submit(inheritable_thread_target(spark)(partial(run, name, step)))
+                for name, step in steps.items()
+            ]
+            done, running = wait(futures, return_when=FIRST_EXCEPTION)
+            if running:
+                for warehouse in self._beside.values():
+                    warehouse.spark.interruptTag(tag)
+        for future in done:
+            future.result()
+
+    def _append(
+        self, writer: str, batch: int, warehouse: Warehouse, table: Table, rows: DataFrame, part: str
+    ) -> bool:
+        # Delta refuses one of two writers that make or change a table at once; only this table has several.
+        with self._quarantine if table is silver.QUARANTINE else nullcontext():
+            return warehouse.append_once(table, rows, f"{writer}:{part}", batch) is not None
+
+    def _process_in_order(self, counts: dict[str, int], rows: DataFrame, writer: str, batch: int) -> None:
+        if sum(counts.values()):
+            self.rows += sum(counts.values())
+            for step in self._steps(counts, writer, batch).values():
+                step(self.warehouse, rows)
+
+    def _count_lost(self, write: Write, warehouse: Warehouse, records: DataFrame) -> None:
+        self._positions = loss.take(warehouse, records, write, self._positions)
+
+    def _take_pushes(self, write: Write, warehouse: Warehouse, records: DataFrame) -> None:
+        pushes.take(warehouse, records, write)
+
+    def _take_topic(
+        self, topic: str, count: int, write: Write, warehouse: Warehouse, records: DataFrame
+    ) -> None:
         events = silver.parse_events(records, topic)
         valid = silver.valid_rows(events)
-        rows_written, ranges = 0, []
+        rows_written, changed = 0, set[int]()
         for table, rows in silver.by_table(topic, valid):
-            commit = write(table, rows, topic)
-            if commit is None:
-                written, minutes = touched(rows, minute_of())
+            seen = Observation()
+            if write(warehouse, table, rows.observe(seen, *changes_of(minute_of())), topic):
+                changes = seen.get
             else:
-                written, minutes = commit.rows, Touched.by_times(commit.edges("time"))
-            rows_written += written
-            ranges += [] if minutes is None else [minutes]
+                changes = changes_in(rows, minute_of())
+            rows_written += changes["rows"]
+            changed.update(changes["minutes"])
         if rows_written < count:
-            write(silver.QUARANTINE, silver.quarantine_rows(events), topic)
-        for minutes in ranges:
-            for day in sorted(minutes.days):
-                self.warehouse.files.create(f"{DUE}/{day}")
-            self._make_minutes(topic, minutes.first, minutes.last)
-
-    def _make_minutes(self, topic: str, first: str, last: str) -> None:
-        """Recompute the gold tables of one topic for the minutes from `first` to `last`, both included."""
-        dates = from_to(DATE, "DATE", first[:10], last[:10])
-        where = f"{dates} AND {from_to(MINUTE, 'TIMESTAMP', first, last)}"
+            write(warehouse, silver.QUARANTINE, silver.quarantine_rows(events), topic)
+        minutes = Minutes.of(changed)
         for each in BY_MINUTE:
-            if each.source == topic:
-                events = self.warehouse.read(silver.TABLES[topic]).where(near(DATE, first, last))
-                made = each.make(events.where(in_minutes("time", first, last)))
-                self.warehouse.replace(each.table, made, where)
-
-    def make_days(self) -> None:
-        """Recompute the tables of whole days for the touched days, of any process."""
-        self._take_added()
-        for day in self.warehouse.files.names(DUE):
-            self._make_day(day)
-            self.warehouse.files.delete(f"{DUE}/{day}")
-
-    def _make_day(self, day: str) -> None:
-        warehouse = self.warehouse
-        on_the_day = f"{DATE} = DATE '{day}'"
-        if warehouse.exists(silver.TABLES[CONNECTIONS]):
-            events = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
-            warehouse.replace(
-                connections.SHARED_CLIENT_IDS,
-                connections.shared_client_ids_per_day(events),
-                on_the_day,
-            )
-        if warehouse.exists(silver.TABLES[THROTTLES]):
-            throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
-            warehouse.replace(
-                throttling.COMPLIANCE,
-                throttling.throttle_compliance_per_day(throttles),
-                on_the_day,
-            )
-        software.make_day(warehouse, day)
-        if not warehouse.exists(usage.USAGE):
-            return
-        used = warehouse.read(usage.USAGE).where(on_the_day)
-        warehouse.replace(usage.OFFENDERS, usage.top_offenders_per_day(used), on_the_day)
-        advised = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
-        warehouse.replace(advice.TABLE, advised, on_the_day)
-        if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
-            changes = warehouse.read(silver.TABLES[QUOTA_CHANGES])
-            parts = warehouse.read(silver.SNAPSHOTS) if warehouse.exists(silver.SNAPSHOTS) else None
-
-            def of_cluster(cluster: str | None) -> DataFrame:
-                is_of = F.col(CLUSTER).eqNullSafe(cluster)
-                known_parts = None if parts is None else parts.where(is_of)
-                held = limits.limits_over_time(changes.where(is_of), known_parts, date.fromisoformat(day))
-                return limits.utilisation_per_minute(used.where(is_of), held)
-
-            clusters = [row[CLUSTER] for row in used.select(CLUSTER).distinct().collect()]
-            each = [of_cluster(cluster) for cluster in sorted(clusters, key=str)] or [of_cluster(None)]
-            warehouse.replace(limits.UTILISATION, reduce(DataFrame.unionByName, each), on_the_day)
+            if minutes and each.source == topic:
+                repeated(partial(_make_minutes, warehouse, each, minutes))
+        # Afterwards: the days may be made at any time from now on.
+        self.days.note(warehouse, days_of(changed))
 
 
-def _by_topic(raw: DataFrame) -> dict[str, int]:
-    return {row["topic"]: row["count"] for row in raw.groupBy("topic").count().collect()}
+def was_added_up_to(warehouse: Warehouse) -> int | None:
+    """Return the version of bronze up to which added rows are processed; None if none were ever added."""
+    if warehouse.exists(ADDED):
+        (row,) = warehouse.read(ADDED).collect()
+        return int(row["version"])
+    return _noted_by_earlier_versions(warehouse)
+
+
+def _noted_by_earlier_versions(warehouse: Warehouse) -> int | None:
+    """Return the same from the file whose name earlier versions of Weir used as their note."""
+    try:
+        notes = warehouse.spark.read.format("binaryFile").load(f"{warehouse.root}/_added/*")
+        paths = [row["path"] for row in notes.select("path").collect()]
+        return max((int(path.rpartition("/")[2]) for path in paths), default=None)
+    except AnalysisException:  # There is no such folder.
+        return None
+
+
+def _added_by(warehouse: Warehouse, version: int) -> DataFrame:
+    return warehouse.changes(EVENTS, version)
+
+
+def _by_topic(rows: DataFrame) -> dict[str, int]:
+    """Return the number of rows of each known topic, and that of the others as `UNKNOWN`."""
+    counts = dict.fromkeys((*TOPICS, UNKNOWN), 0)
+    for row in rows.groupBy("topic").count().collect():
+        counts[row["topic"] if row["topic"] in TOPICS else UNKNOWN] += row["count"]
+    return counts
+
+
+def _make_minutes(warehouse: Warehouse, each: ByMinute, minutes: Minutes) -> None:
+    """Recompute the changed minutes of one gold table."""
+    events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
+    warehouse.replace(each.table, each.make(events), minutes.of_rows())
+
+
+def _take_unknown(write: Write, warehouse: Warehouse, records: DataFrame) -> None:
+    strangers = records.where(~F.col("topic").isin(*TOPICS))
+    write(warehouse, silver.QUARANTINE, silver.unknown_topics(strangers), "strangers")

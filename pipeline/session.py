@@ -109,6 +109,8 @@ def open_session(
         # With a heap this small G1 costs a third of an event's time.
         config["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
         config["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
+        # Frames of a batch are small after their first stage, and this runs a job for each stage.
+        config["spark.sql.adaptive.enabled"] = "false"
         # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
         config["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
     on_disk = jars()

@@ -85,7 +85,7 @@ def valid_rows(events: DataFrame) -> DataFrame:
     return events.where(F.col("reason").isNull()).select(
         F.to_date(time).alias(DATE),
         time.alias("time"),
-        *origin(),
+        *_origin_of(events),
         *(_field(name) for name in fields),
         *([_handler_us().alias("handler_us")] if "phases" in fields else []),
         *PLACE,
@@ -130,8 +130,19 @@ def _product(pair: Column) -> Column:
 def quarantine_rows(events: DataFrame) -> DataFrame:
     """Return rows of the quarantine, from `parse_events`."""
     return events.where(F.col("reason").isNotNull()).select(
-        F.to_date("timestamp").alias(DATE), *origin(), *PLACE, "timestamp", "reason", "value", "headers"
+        F.to_date("timestamp").alias(DATE),
+        *_origin_of(events),
+        *PLACE,
+        "timestamp",
+        "reason",
+        "value",
+        "headers",
     )
+
+
+def _origin_of(events: DataFrame) -> list[Column]:
+    """Return the columns of `ORIGIN`; bronze has them already."""
+    return [F.col(name) for name in ORIGIN] if set(ORIGIN) <= set(events.columns) else origin()
 
 
 def unknown_topics(raw: DataFrame) -> DataFrame:

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    DateType,
     IntegerType,
     LongType,
     MapType,
@@ -26,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.formats import TELEMETRY, VALUES
-from pipeline.headers import NODE, cluster_of, origin
+from pipeline.headers import cluster_of, origin
 from pipeline.tables import CLUSTER, DATE, Table
 
 EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
@@ -50,14 +49,10 @@ RAW: Final = StructType(
     ]
 )
 
-_ORIGIN_FIELDS: Final = (StructField(CLUSTER, StringType()), StructField(NODE, IntegerType()))
-
 PLACE: Final = ("topic", "partition", "offset")
 
-EVENTS: Final = Table("bronze/events", (CLUSTER, *PLACE), (DATE, "topic"), "timestamp")
+EVENTS: Final = Table("bronze/events", (CLUSTER, *PLACE), (DATE, "topic"), "timestamp", has_changes=True)
 """Partitioned by topic, because each kind of event is read separately."""
-
-EVENTS_SCHEMA: Final = StructType([*RAW.fields, *_ORIGIN_FIELDS, StructField(DATE, DateType())])
 
 _LINE: Final = StructType(
     [

@@ -5,18 +5,17 @@ appended under the stream's own id. A stream that finds tables with rows of othe
 removed checkpoint) adds only missing rows instead, which takes longer and never duplicates a row.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from math import inf
 from typing import Any, Final
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pipeline import sources
+from pipeline.days import DayJob, Days
 from pipeline.offsets import OffsetCheck, TopicMadeAnewError
-from pipeline.run import ADDED, Pipeline
+from pipeline.run import Pipeline, was_added_up_to
 from pipeline.tables import Warehouse
 
 CHECKPOINT: Final = "_checkpoint"
@@ -40,36 +39,45 @@ class Stream:
         self._warehouse = warehouse
         self._frame = sources.stream(warehouse.spark, bootstrap, options, max_per_batch)
         self._taken = 0
-        self._days_made = time.monotonic()
+        self._days = Days()
 
     def once(self) -> Iterator[str]:
         """Process everything present, yielding progress lines; then recompute the tables of whole days."""
-        yield from self._run(inf, {"availableNow": True})
-        Pipeline(self._warehouse).make_days()
+        yield from self._run({"availableNow": True}, _nothing)
+        self._make_days()
 
-    def continuous(self, every_s: int) -> Iterator[str]:
-        """Process until the process is stopped. New topics are read once they are discovered."""
-        yield from self._run(DAYS_EVERY_S, {"processingTime": f"{every_s} seconds"})
+    def continuous(self, every_s: int, days_every_s: float = DAYS_EVERY_S) -> Iterator[str]:
+        """Process until the process is stopped. New topics are read once they are discovered.
 
-    def _run(self, days_every_s: float, trigger: dict[str, Any]) -> Iterator[str]:
+        The tables of whole days are made beside the stream, which does not wait for them. Raises an error of
+        theirs too.
+        """
+        with DayJob(self._days, self._warehouse, days_every_s) as job:
+            yield from self._run({"processingTime": f"{every_s} seconds"}, job.check)
+
+    def _make_days(self) -> None:
+        Pipeline(self._warehouse, days=self._days).make_days()
+
+    def _run(self, trigger: dict[str, Any], check: Callable[[], None]) -> Iterator[str]:
         """Run the query, and start it once more after a known error of the connector 4.1.1.
 
         The connector ends a query that repeated the batch of a killed one when it reports its progress,
         after the batch is done.
         """
         try:
-            yield from _progress_of(self._start(days_every_s, trigger))
+            yield from _progress_of(self._start(trigger), check)
         except StreamingQueryException:
             if self._made_anew is not None:
                 raise self._made_anew from None
             if not self._taken:
                 raise
-            yield from _progress_of(self._start(days_every_s, trigger))
+            yield from _progress_of(self._start(trigger), check)
 
-    def _start(self, days_every_s: float, trigger: dict[str, Any]) -> Any:
+    def _start(self, trigger: dict[str, Any]) -> Any:
         is_only_writer, root = self._is_only_writer(), self._warehouse.root
         query_id: Future[str] = Future()
         offsets = OffsetCheck(self._warehouse.spark, f"{root}/{CHECKPOINT}")
+        pipelines: list[Pipeline] = []
 
         def take(frame: DataFrame, batch: int) -> None:
             try:
@@ -77,14 +85,13 @@ class Stream:
             except TopicMadeAnewError as error:
                 self._made_anew = error
                 raise
-            pipeline = Pipeline(Warehouse(frame.sparkSession, root))
+            if not pipelines:
+                # The query has a session of its own.
+                pipelines.append(Pipeline(Warehouse(frame.sparkSession, root), days=self._days))
             if is_only_writer:
-                pipeline.take(frame, batch, query_id.result())
+                pipelines[0].take(frame, batch, query_id.result())
             else:
-                pipeline.add(frame)
-            if time.monotonic() - self._days_made >= days_every_s:
-                pipeline.make_days()
-                self._days_made = time.monotonic()
+                pipelines[0].add(frame)
             self._taken += 1
 
         writer = self._frame.writeStream.foreachBatch(take).trigger(**trigger)
@@ -97,16 +104,28 @@ class Stream:
         warehouse = self._warehouse
         if not warehouse.exists(sources.EVENTS):
             return True
-        return warehouse.files.exists(CHECKPOINT) and not warehouse.files.names(ADDED)
+        return self._has_checkpoint() and was_added_up_to(warehouse) is None
+
+    def _has_checkpoint(self) -> bool:
+        try:
+            self._warehouse.spark.read.text(f"{self._warehouse.root}/{CHECKPOINT}/metadata")
+        except AnalysisException:
+            return False
+        return True
 
 
-def _progress_of(query: Any) -> Iterator[str]:
-    """Yield a line for each batch that had rows, until the query ends. Raises the query's error."""
+def _nothing() -> None:
+    """Check nothing."""
+
+
+def _progress_of(query: Any, check: Callable[[], None]) -> Iterator[str]:
+    """Yield a line for each batch that had rows, until the query ends. Raises its error, and `check`'s."""
     reported = -1
     try:
         has_ended = False
         while not has_ended:
             has_ended = query.awaitTermination(LOOKS_EVERY_S)
+            check()
             for each in query.recentProgress:
                 if each["batchId"] > reported and each["numInputRows"]:
                     reported = each["batchId"]

@@ -1,24 +1,24 @@
 """The tables' places, and writes that can be repeated.
 
-A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Three kinds of
+A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Four kinds of
 write are safe to repeat after a kill at any point: `append_once` marks a transaction with its batch number,
-`add` identifies rows by their keys, and `replace` overwrites a range of time.
+`add` and `merge` identify rows by their keys, and `replace` overwrites a range of time.
+
+What one write has added is read by Delta's change data feed, by the version that the write created. So a
+batch costs what is new, however many files the table has.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from pathlib import Path
 from typing import Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
-from pyspark.sql.types import StructType
 
-from pipeline.commits import Commit, File, file_of, parsed, with_batch
 from pipeline.conflicts import repeated
-from pipeline.jvm import HadoopFiles, newest_version
 
 DATE: Final = "date"
 """The partition column of every table: the UTC day of the event."""
@@ -26,44 +26,62 @@ DATE: Final = "date"
 CLUSTER: Final = "cluster"
 """The id of the cluster that an event comes from; null in rows of earlier versions."""
 
+LAST_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Delta's setting with the version of the last commit in this session."""
+
+CHANGE_FEED: Final = "delta.enableChangeDataFeed"
+_OF_CHANGES: Final = ("_change_type", "_commit_version", "_commit_timestamp")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table at `path` within the warehouse, with unique `keys`, partitioned by `partitions`.
 
-    `time` is the column for data skipping: the log keeps the extremes of that column only.
+    `time` is the column for data skipping, or several: the log keeps the extremes of these only.
+    `has_changes`: Delta keeps the changes of each version, for `Warehouse.changes`.
     """
 
     path: str
     keys: tuple[str, ...]
     partitions: tuple[str, ...] = (DATE,)
     time: str | None = None
+    has_changes: bool = False
 
     @property
     def name(self) -> str:
         return self.path.replace("/", ".")
 
 
-Write = Callable[[Table, DataFrame, str], Commit | None]
-"""Writes rows into a table and returns the commit if known.
+Write = Callable[["Warehouse", Table, DataFrame, str], bool]
+"""Appends rows of a batch to a table; returns False if they were appended before.
 
 The text distinguishes several writes of one batch to the same table.
 """
 
 
 class Warehouse:
-    """The tables under `root`, a path or a URL."""
+    """The tables under `root`, a path or a URL. For one thread at a time: see `beside`."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
         self.root = root.rstrip("/")
-        self.files = HadoopFiles(spark, self.root)
+        self._existing: set[str] = set()
+
+    def beside(self) -> "Warehouse":
+        """Return the warehouse for another thread, with a session of its own on the same Spark.
+
+        The version of the last commit is a setting of the session.
+        """
+        return type(self)(self.spark.newSession(), self.root)
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"
 
     def exists(self, table: Table) -> bool:
-        return bool(DeltaTable.isDeltaTable(self.spark, self.path(table)))
+        """Return whether a table was written. It is asked for until it was: no table is ever removed."""
+        if table.path not in self._existing and DeltaTable.isDeltaTable(self.spark, self.path(table)):
+            self._existing.add(table.path)
+        return table.path in self._existing
 
     def read(self, table: Table) -> DataFrame:
         """Read a table, one of an earlier version with a null cluster. Raises AnalysisException if it was
@@ -74,55 +92,64 @@ class Warehouse:
             return rows.withColumn(CLUSTER, F.lit(None).cast("string"))
         return rows
 
-    def move(self, old_path: str, table: Table) -> None:
-        """Rename the folder of a table that was written under an older name. Nothing happens when there is no
-        such folder, or when the table exists.
+    def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> int | None:
+        """Append rows, unless `writer` has already appended this batch or a later one. Return the version
+        that has them, None if nothing was appended.
         """
-        if self.files.exists(old_path) and not self.files.exists(table.path):
-            self.files.rename(old_path, table.path)
-
-    def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
-        """Append rows, unless `writer` has already appended this batch or a later one."""
+        conf = rows.sparkSession.conf
+        conf.unset(LAST_VERSION)
         marked = (
             _writer(rows, table)
             .mode("append")
             .option("mergeSchema", "true")
-            .option("txnAppId", _transaction_id(table, writer))
+            .option("txnAppId", f"{writer}:{table.path}")
             .option("txnVersion", batch)
+            .option("userMetadata", _name_of(writer, batch))
         )
         repeated(partial(marked.save, self.path(table)))
+        version = conf.get(LAST_VERSION, None)
+        return None if version is None else int(version)
 
-    def appended(self, table: Table, writer: str, batch: int) -> Commit | None:
-        """Return the rows that `append_once` wrote, now or when the batch first arrived.
-
-        None if the log of that time is deleted (Delta keeps a month).
+    def version_of(self, table: Table, writer: str, batch: int) -> int | None:
+        """Return the version in which `append_once` appended a batch; None if the log of that time is
+        deleted (Delta keeps a month).
         """
-        versions = range(self.version(table), -1, -1)
-        newest_first = takewhile(bool, (self._log(table, version) for version in versions))
-        return with_batch(newest_first, _transaction_id(table, writer), batch)
+        is_its = F.col("userMetadata") == _name_of(writer, batch)
+        found = self._delta(table).history().where(is_its).select("version").first()
+        return None if found is None else int(found["version"])
 
-    def version(self, table: Table) -> int:
+    def newest_version(self, table: Table) -> int:
         """Return the newest version; -1 if the table was never written."""
-        return newest_version(self.spark, self.path(table))
+        if not self.exists(table):
+            return -1
+        newest = self._delta(table).history(1).select("version").first()
+        assert newest is not None
+        return int(newest["version"])
 
-    def added_since(self, table: Table, version: int) -> Iterator[tuple[int, Commit]]:
-        """Yield what `add` wrote after that version, the oldest first."""
-        for later in range(version + 1, self.version(table) + 1):
-            commit = parsed(self._log(table, later))
-            if commit.is_added:
-                yield later, commit
+    def added_since(self, table: Table, version: int) -> list[int]:
+        """Return the versions after that one in which `add` has added rows, the oldest first."""
+        if not self.exists(table):
+            return []
+        is_added = F.col("operation").isin("MERGE", "WRITE") & F.col("userMetadata").isNull()
+        versions = self._delta(table).history().where((F.col("version") > version) & is_added)
+        return sorted(int(row["version"]) for row in versions.select("version").collect())
 
-    def _log(self, table: Table, version: int) -> str:
-        """Return the log of one version, empty if it is deleted.
+    def changes(self, table: Table, version: int) -> DataFrame:
+        """Return the rows that one version has added to a table with `has_changes`."""
+        feed = self.spark.read.format("delta").option("readChangeFeed", "true")
+        of_version = feed.option("startingVersion", version).option("endingVersion", version)
+        return of_version.load(self.path(table)).drop(*_OF_CHANGES)
 
-        Read by number: the log of a month of batches is too long to list.
-        """
-        return self.files.read_text(f"{table.path}/_delta_log/{file_of(version)}") or ""
-
-    def read_files(self, table: Table, files: Sequence[File], schema: StructType) -> DataFrame:
-        """Read only those files, independent of later changes of the table."""
-        reader = self.spark.read.schema(schema).option("basePath", self.path(table))
-        return reader.parquet(*(f"{self.path(table)}/{file.path}" for file in files))
+    def keep_changes(self, table: Table) -> None:
+        """Let Delta keep the changes of a table that an earlier version of Weir made."""
+        if not table.has_changes or not self.exists(table):
+            return
+        path = self.path(table)
+        name = path if ":" in path else str(Path(path).absolute())
+        named = f"delta.`{name.replace('`', '``')}`"
+        (row,) = self.spark.sql(f"SHOW TBLPROPERTIES {named} ('{CHANGE_FEED}')").collect()
+        if row["value"] != "true":
+            self.spark.sql(f"ALTER TABLE {named} SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')")
 
     def add(self, table: Table, rows: DataFrame) -> None:
         """Add the rows whose keys are new; their keys must be unique."""
@@ -132,39 +159,68 @@ class Warehouse:
         if not self.exists(table):
             _writer(rows, table).mode("append").save(self.path(table))
             return
-        delta = DeltaTable.forPath(self.spark, self.path(table))
-        if not set(rows.columns) <= set(delta.toDF().columns):
-            # The condition below needs the new columns.
-            _writer(rows.limit(0), table).mode("append").option("mergeSchema", "true").save(self.path(table))
-            delta = DeltaTable.forPath(self.spark, self.path(table))
-        known = delta.alias("known")
-        known.merge(rows.alias("new"), _same_keys(table.keys)).whenNotMatchedInsertAll().execute()
+        self._add_columns(table, rows)
+        same = _same_keys((DATE, *table.keys))
+        merged = self._delta(table).alias("known").merge(rows.alias("new"), same)
+        merged.whenNotMatchedInsertAll().execute()
+
+    def merge(self, table: Table, rows: DataFrame, newer: str, obsolete: str) -> None:
+        """Update the rows of the same keys where `newer` is true, remove them where `obsolete` is, and add
+        the others; both are conditions on `known` and `new`. Two writers at once lose nothing: Delta refuses
+        the later one.
+        """
+        if not self.exists(table):
+            _writer(rows.alias("new").where(f"NOT {obsolete}"), table).mode("append").save(self.path(table))
+            return
+        self._add_columns(table, rows)
+        merged = self._delta(table).alias("known").merge(rows.alias("new"), _same_keys(table.keys))
+        merged = merged.whenMatchedDelete(obsolete).whenMatchedUpdateAll(newer)
+        merged.whenNotMatchedInsertAll(f"NOT {obsolete}").execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
-        """Replace all rows that satisfy `where` by `rows`, which must satisfy it too."""
-        repeated(partial(self._replace, table, rows, where))
+        """Replace all rows that satisfy `where` by `rows`, which must satisfy it too.
 
-    def _replace(self, table: Table, rows: DataFrame, where: str) -> None:
+        Raises one of `CONFLICTS` if another process has written such rows; `rows` that were read from the
+        warehouse must then be read again, so the caller repeats both.
+        """
         writer = _writer(rows, table).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
 
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Append rows; a repetition appends them again."""
+        repeated(partial(_writer(rows, table).mode("append").save, self.path(table)))
+
     def overwrite(self, table: Table, rows: DataFrame) -> None:
         """Replace all rows."""
         repeated(partial(_writer(rows, table).mode("overwrite").save, self.path(table)))
 
+    def delete(self, table: Table, where: str) -> None:
+        """Delete the rows that satisfy a condition."""
+        self._delta(table).delete(where)
+
+    def _add_columns(self, table: Table, rows: DataFrame) -> None:
+        """Add the columns that a table of an earlier version lacks: the condition of a merge needs them."""
+        if not set(rows.columns) <= set(self._delta(table).toDF().columns):
+            _writer(rows.limit(0), table).mode("append").option("mergeSchema", "true").save(self.path(table))
+
+    def _delta(self, table: Table) -> DeltaTable:
+        return DeltaTable.forPath(self.spark, self.path(table))
+
 
 def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:
     writer = rows.write.format("delta").partitionBy(*table.partitions)
+    if table.has_changes:
+        writer = writer.option(CHANGE_FEED, "true")
     return writer if table.time is None else writer.option("delta.dataSkippingStatsColumns", table.time)
 
 
-def _transaction_id(table: Table, writer: str) -> str:
-    return f"{writer}:{table.path}"
+def _name_of(writer: str, batch: int) -> str:
+    return f"{writer} {batch}"
 
 
 def _same_keys(keys: Sequence[str]) -> str:
     same = {CLUSTER: "<=>"}
-    return " AND ".join(f"known.`{key}` {same.get(key, '=')} new.`{key}`" for key in (DATE, *keys))
+    return " AND ".join(f"known.`{key}` {same.get(key, '=')} new.`{key}`" for key in keys)

@@ -1,77 +1,117 @@
-"""Minutes of events, and ranges of minutes and days as conditions of Spark and Delta."""
+"""Minutes of events, and sets of minutes as conditions of Spark and Delta.
 
-from collections.abc import Collection
+A minute is a number: the minutes since 1970, UTC.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 MINUTE: Final = "minute"
 
+MINUTES_OF_A_DAY: Final = 1440
+
+MAX_RUNS: Final = 32
+"""The most runs of a condition: a longer one costs more to plan than the minutes between two runs."""
+
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """The first and the last changed minute, and the days of all changed minutes; as text, in UTC."""
+class Minutes:
+    """Changed minutes as runs of consecutive ones: the first and the last of each, in order."""
 
-    first: str
-    last: str
-    days: frozenset[str]
+    runs: tuple[tuple[int, int], ...]
 
     @classmethod
-    def by_times(cls, least_and_most: Collection[tuple[str, str]]) -> "Touched | None":
-        """Return the touched minutes of ranges of rows, each at most a day long; None without ranges."""
-        minutes = [minute_text(time) for both in least_and_most for time in both]
-        if not minutes:
-            return None
-        return cls(min(minutes), max(minutes), frozenset(minute[:10] for minute in minutes))
+    def of(cls, minutes: Iterable[int], max_runs: int = MAX_RUNS) -> "Minutes":
+        """Join the nearest runs while there are more than `max_runs`."""
+        ordered = sorted(set(minutes))
+        gaps = sorted(
+            ((later - earlier, later) for earlier, later in pairwise(ordered)),
+            reverse=True,
+        )
+        begins = sorted(later for gap, later in gaps[: max_runs - 1] if gap > 1)
+        runs, first = [], ordered[0] if ordered else 0
+        for begin in begins:
+            at = ordered.index(begin)
+            runs.append((first, ordered[at - 1]))
+            first = begin
+        return cls((*runs, (first, ordered[-1])) if ordered else ())
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.runs:
+            yield from range(first, last + 1)
+
+    def of_rows(self) -> str:
+        """Return a condition on the columns `date` and `minute` of a table with a row for each minute."""
+        each = " OR ".join(
+            # Delta 4.1.0 cannot skip files for a BETWEEN.
+            f"({MINUTE} >= {_timestamp(first)} AND {MINUTE} <= {_timestamp(last)})"
+            for first, last in self.runs
+        )
+        return f"{_dates(days_of(self))} AND ({each})"
+
+    def of_events(self, time: str = "time", *, before: timedelta = timedelta()) -> str:
+        """Return a condition on `date` and the time of events that belong to the minutes, or to the time
+        `before` one of their runs.
+
+        An event at midnight belongs to the last minute of the day before. The form lets Delta skip files of
+        other times.
+        """
+        minutes_before = int(before / timedelta(minutes=1))
+        runs = Minutes.of(
+            at for first, last in self.runs for at in range(first - minutes_before, last + 1)
+        ).runs
+        each = " OR ".join(
+            f"({time} > {_timestamp(first)} AND {time} <= {_timestamp(last + 1)})" for first, last in runs
+        )
+        days = {*days_of(at for run in runs for at in range(run[0], run[1] + 2))}
+        return f"{_dates(sorted(days))} AND ({each})"
 
 
-def minute_of(time: str = "time") -> Column:
-    """Return the minute of an event. An event's time is the end of the second that it covers."""
-    return F.date_trunc("minute", F.col(time) - F.expr("INTERVAL 1 MILLISECOND"))
-
-
-def touched(rows: DataFrame, minute: Column) -> tuple[int, Touched | None]:
-    """Return the number of rows with a minute, and the touched minutes."""
-    day = F.date_format(minute, "yyyy-MM-dd")
-    edges = (_as_text(edge(minute)) for edge in (F.min, F.max))
-    found = rows.agg(F.count(minute), *edges, F.collect_set(day)).first()
-    assert found is not None
-    return found[0], Touched(found[1], found[2], frozenset(found[3])) if found[0] else None
-
-
-def minute_text(time: str) -> str:
-    """Return the minute that ends at or contains this time: `minute_of` for a time as text."""
-    before = datetime.fromisoformat(time) - timedelta(milliseconds=1)
-    return f"{before:%Y-%m-%d %H:%M}:00"
-
-
-def in_minutes(column: str, first: str, last: str) -> Column:
-    """Return whether a time is in one of the minutes from `first` to `last`, both included.
-
-    The form lets Delta skip files of other times.
+def minute_of(time: str | Column = "time") -> Column:
+    """Return the minute of an event as a timestamp. An event's time is the end of the second that it
+    covers.
     """
-    begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
-    return (F.col(column) > begin) & (F.col(column) <= end)
+    column = F.col(time) if isinstance(time, str) else time
+    return F.date_trunc("minute", column - F.expr("INTERVAL 1 MILLISECOND"))
 
 
-def from_to(column: str, kind: str, first: str, last: str) -> str:
-    """Return a condition with both ends included. (Delta 4.1.0 cannot skip files for a BETWEEN.)"""
-    return f"{column} >= {kind} '{first}' AND {column} <= {kind} '{last}'"
+def number_of(minute: Column) -> Column:
+    """Return a minute, a timestamp, as its number."""
+    return F.floor(F.unix_seconds(minute) / 60)
 
 
-def near(column: str, first: str, last: str, *, before: int = 0, after: int = 0) -> str:
-    """Return a condition for the days of events that belong to these minutes, extended by `before` and
-    `after` days.
-
-    An event at midnight belongs to the last minute of the day before.
-    """
-    begin = f"date_sub(DATE '{first[:10]}', {before})"
-    return f"{column} >= {begin} AND {column} <= date_add(DATE '{last[:10]}', {1 + after})"
+def changes_of(minute: Column) -> tuple[Column, Column]:
+    """Return aggregates of the rows with a minute: their number `rows`, and their `minutes`."""
+    return F.count(minute).alias("rows"), F.collect_set(number_of(minute)).alias("minutes")
 
 
-def _as_text(time: Column) -> Column:
-    """Format a time in UTC, independent of the machine's time zone."""
-    return F.date_format(time, "yyyy-MM-dd HH:mm:ss")
+def changes_in(rows: DataFrame, minute: Column) -> dict[str, Any]:
+    """Return the values of `changes_of`."""
+    (found,) = rows.agg(*changes_of(minute)).collect()
+    return {"rows": found["rows"], "minutes": found["minutes"]}
+
+
+def days_of(minutes: Iterable[int]) -> list[str]:
+    """Return the days of minutes as text, in order."""
+    return [f"{date.fromordinal(_EPOCH + day)}" for day in sorted({at // MINUTES_OF_A_DAY for at in minutes})]
+
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+
+def _dates(days: Iterable[str]) -> str:
+    texts = [f"DATE '{day}'" for day in days]
+    return f"date IN ({', '.join(texts)})"
+
+
+def _timestamp(minute: int) -> str:
+    return f"TIMESTAMP '{datetime.fromtimestamp(minute * 60, UTC):%Y-%m-%d %H:%M:00}'"

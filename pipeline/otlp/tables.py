@@ -7,12 +7,14 @@ microseconds.
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from pipeline.conflicts import repeated
 from pipeline.formats import KNOWN_VERSION, TELEMETRY
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
@@ -22,15 +24,16 @@ from pipeline.otlp.points import CUMULATIVE
 from pipeline.silver import KEYS as PUSH_KEYS
 from pipeline.silver import PLACE, QUARANTINE
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import MINUTE, from_to, minute_of, near, touched
+from pipeline.times import Minutes, changes_in, minute_of, number_of
 
 KEYS: Final = (*PUSH_KEYS, "point")
 
 TABLES: Final = {
     "gauge": Table("silver/otel_metrics_gauge", KEYS, time="TimeUnix"),
-    "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix"),
-    "histogram": Table("silver/otel_metrics_histogram", KEYS, time="TimeUnix"),
+    "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix,AggregationTemporality"),
+    "histogram": Table("silver/otel_metrics_histogram", KEYS, time="TimeUnix,AggregationTemporality"),
 }
+"""Delta skips files without cumulative values when a batch needs those before its own."""
 
 _BEFORE: Final = (
     *("ResourceAttributes", "ResourceSchemaUrl", "ScopeName", "ScopeVersion", "ScopeAttributes"),
@@ -47,6 +50,11 @@ MEASURES: Final = {
     ),
 }
 """Columns of one kind, after the common ones."""
+
+_TOTALS: Final = ("sum", "histogram")
+"""The kinds that may be cumulative."""
+
+_LOOK_BACK: Final = int(LOOK_BACK / timedelta(minutes=1))
 
 _ROWS: Final = (
     "topic string, partition int, offset bigint, timestamp timestamp, cluster string, node int, "
@@ -69,16 +77,23 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
     """Process the pushes among the records: their points into silver, their minutes into gold."""
     rows = decode_pushes(raw).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
-        if None in counts:
-            write(QUARANTINE, quarantine_rows(rows), TELEMETRY)
+        minute = number_of(minute_of("TimeUnix"))
+        is_total = F.col("AggregationTemporality") == CUMULATIVE
+        found = rows.groupBy("kind").agg(
+            F.collect_set(minute).alias("minutes"),
+            F.count_if(is_total).alias("totals"),
+        )
+        kinds = {row["kind"]: row for row in found.collect()}
+        if None in kinds:
+            write(warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY)
         for kind, table in TABLES.items():
-            if kind in counts:
-                write(table, point_rows(rows, kind), kind)
-        _, minutes = touched(rows, minute_of("TimeUnix"))
-        if minutes is not None:
-            last = max(minutes.last, _last_dependent(warehouse, rows, minutes.last))
-            _make_minutes(warehouse, minutes.first, last)
+            if kind in kinds:
+                write(warehouse, table, point_rows(rows, kind), kind)
+        changed = {at for row in kinds.values() for at in row["minutes"]}
+        if any(row["totals"] for row in kinds.values()):
+            changed |= _following(warehouse, rows.where(is_total), max(changed))
+        if changed:
+            repeated(partial(_make_minutes, warehouse, Minutes.of(changed)))
     finally:
         rows.unpersist()
 
@@ -145,49 +160,35 @@ def _why() -> Column:
     )
 
 
-def _last_dependent(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
-    """Return the last minute whose increases depend on the new cumulative values; `last` if there is none."""
-    instances = (
-        rows.where(F.col("AggregationTemporality") == CUMULATIVE).select("client_instance_id").distinct()
-    )
-    if instances.isEmpty():
-        return last
-    end = F.to_timestamp(F.lit(last))
-    follows = (F.col("TimeUnix") > end) & (F.col("TimeUnix") <= end + (LOOK_BACK + timedelta(minutes=1)))
-    found = last
-    for kind in ("sum", "histogram"):
-        if not warehouse.exists(TABLES[kind]):
-            continue
-        totals = warehouse.read(TABLES[kind]).where(near(DATE, last, last, after=1))
-        totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
-        _, later = touched(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
-        found = found if later is None else max(found, later.last)
+def _following(warehouse: Warehouse, totals: DataFrame, last: int) -> set[int]:
+    """Return the minutes after `last` whose increases may depend on the new totals."""
+    instances = totals.select("client_instance_id").distinct()
+    later = Minutes(((last + 1, last + _LOOK_BACK),))
+    found = set[int]()
+    for kind in _TOTALS:
+        if warehouse.exists(TABLES[kind]):
+            points = warehouse.read(TABLES[kind]).where(later.of_events("TimeUnix"))
+            points = points.where(F.col("AggregationTemporality") == CUMULATIVE)
+            known = points.join(F.broadcast(instances), ["client_instance_id"])
+            found.update(changes_in(known, minute_of("TimeUnix"))["minutes"])
     return found
 
 
-def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
-    """Recompute gold for the minutes from `first` to `last`, both included."""
-    in_minutes = from_to(MINUTE, "TIMESTAMP", first, last)
-    dates = from_to(DATE, "DATE", first[:10], last[:10])
+def _make_minutes(warehouse: Warehouse, minutes: Minutes) -> None:
+    """Recompute gold for the changed minutes."""
     frames = {
-        kind: _of_minutes(warehouse.read(table), kind, first, last)
+        kind: _of_minutes(warehouse.read(table), kind, minutes)
         for kind, table in TABLES.items()
         if warehouse.exists(table)
     }
-    non_empty = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
-    made = client_metrics.client_metrics_per_minute(non_empty)
-    warehouse.replace(client_metrics.TABLE, made.where(in_minutes), f"{dates} AND {in_minutes}")
+    made = client_metrics.client_metrics_per_minute(frames)
+    warehouse.replace(client_metrics.TABLE, made.where(minutes.of_rows()), minutes.of_rows())
 
 
-def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:
-    """Return the rows that the minutes depend on: their points, and the preceding cumulative values.
-
-    Filters by the times in the files' statistics, so that Delta skips other files.
-    """
-    begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
-    is_wanted = F.col("TimeUnix") > begin
-    if kind != "gauge":
-        is_total = F.col("AggregationTemporality") == CUMULATIVE
-        is_wanted |= is_total & (F.col("TimeUnix") >= begin - LOOK_BACK)
-    on_days = rows.where(near(DATE, first, last, before=0 if kind == "gauge" else 1))
-    return on_days.where(is_wanted & (F.col("TimeUnix") <= end))
+def _of_minutes(rows: DataFrame, kind: str, minutes: Minutes) -> DataFrame:
+    """Return the rows that the minutes depend on: their points, and the preceding totals."""
+    if kind == "gauge":
+        return rows.where(minutes.of_events("TimeUnix"))
+    is_total = F.col("AggregationTemporality") == CUMULATIVE
+    wanted = F.expr(minutes.of_events("TimeUnix")) | is_total
+    return rows.where(minutes.of_events("TimeUnix", before=LOOK_BACK)).where(wanted)

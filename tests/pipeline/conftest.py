@@ -29,7 +29,6 @@ HERE: Final = Path(__file__).parent
 
 # These need pyspark for their import; the others report that they are skipped, and why.
 IMPORT_IT: Final = [
-    "test_commits.py",
     "test_gold_*.py",
     "test_insights.py",
     "test_otlp_tables.py",

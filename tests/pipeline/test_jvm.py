@@ -1,4 +1,4 @@
-"""One file calls Spark's JVM, for reasons that are checked again with each version of Spark and Delta."""
+"""One file calls Spark's JVM, for a reason that is checked again with each version of Spark."""
 
 import re
 from importlib.metadata import version
@@ -9,11 +9,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 import pipeline
-from pipeline.jvm import HadoopFiles, jvm_process, newest_version
+from pipeline.jvm import jvm_process
 
 PRIVATE = re.compile(r"\._(?:jvm|jsc|jsparkSession|gateway|jdf|jc|jdt|sc)\b")
 
@@ -23,41 +22,12 @@ def test_private_names_of_spark_are_in_one_file():
     assert [path.name for path in folder.rglob("*.py") if PRIVATE.search(path.read_text())] == ["jvm.py"]
 
 
-def test_the_reasons_were_checked_for_these_versions():
-    """With another version: has PySpark files now that can be renamed, listed and
-    deleted, or DeltaTable its version?
-    Then use that, and delete the call in pipeline/jvm.py; else change the number here.
+def test_the_reason_was_checked_for_this_version():
+    """With another version: does a session tell its process now? Then use that, and delete pipeline/jvm.py;
+    else change the number here.
     """
-    assert (version("pyspark"), version("delta-spark")) == ("4.1.1", "4.1.0")
-    # The first is for Spark Connect only, and copies.
-    files = [name for name in dir(SparkSession) if "file" in name.lower() or "fs" in name.lower()]
-    assert files == ["copyFromLocalToFs", "profile"]
-    versions = [name for name in dir(DeltaTable) if "version" in name.lower()]
-    assert versions == ["cloneAtVersion", "restoreToVersion"]
-
-
-def test_files_are_made_listed_renamed_read_and_deleted(spark, tmp_path):
-    files = HadoopFiles(spark, str(tmp_path))
-    assert files.names("notes") == [] and not files.exists("notes")
-    assert files.read_text("notes/b") is None
-    for name in ("notes/b", "notes/a"):
-        files.create(name)
-    assert files.names("notes") == ["a", "b"] and files.read_text("notes/b") == ""
-    (tmp_path / "text").write_text("äöü\n", encoding="utf-8")
-    assert files.read_text("text") == "äöü\n"
-    files.rename("notes", "others")
-    files.delete("others/a")
-    files.delete("others/none")
-    assert files.names("others") == ["b"]
-
-
-def test_the_newest_version_is_that_of_the_history(spark, tmp_path):
-    path = str(tmp_path / "table")
-    assert newest_version(spark, path) == -1
-    for number in range(2):
-        spark.range(1).write.format("delta").mode("append").save(path)
-        assert newest_version(spark, path) == number
-        assert DeltaTable.forPath(spark, path).history(1).first()["version"] == number
+    assert version("pyspark") == "4.1.1"
+    assert [name for name in dir(SparkSession) if "proc" in name.lower() or "pid" in name.lower()] == []
 
 
 def test_sparks_process_is_known(spark):

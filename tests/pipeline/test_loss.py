@@ -83,11 +83,19 @@ def test_a_batch_that_died_before_the_position_is_counted_once(spark, warehouse,
     pipeline = Pipeline(warehouse)
     pipeline.take(raw(spark, requests(0)), 0)
     with monkeypatch.context() as patch:
-        patch.setattr("pipeline.tables.Warehouse.overwrite", _die)
+        patch.setattr("pipeline.tables.Warehouse.merge", _die)
         with pytest.raises(KeyboardInterrupt):
             pipeline.take(raw(spark, requests(3, 5)), 1)
     Pipeline(warehouse).take(raw(spark, requests(3, 5)), 1)
     assert lost(warehouse) == [(REQUESTS, 3)]
+
+
+def test_of_two_writers_in_turn_neither_forgets_the_positions_of_the_other(spark, warehouse):
+    one, other = Pipeline(warehouse), Pipeline(warehouse)
+    one.take(raw(spark, requests(0)), 0)
+    other.take(raw(spark, [record(THROTTLES, 0, throttle(1)), *requests(1)]), 0, "other")
+    one.take(raw(spark, requests(1)), 1)
+    assert rows_of(warehouse.read(POSITIONS), "topic", "next") == [(REQUESTS, 2), (THROTTLES, 1)]
 
 
 def test_files_that_have_what_was_lost_end_the_loss(spark, warehouse):

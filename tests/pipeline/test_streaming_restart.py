@@ -34,30 +34,18 @@ class Query:
         self.is_stopped = True
 
 
-class Nothing:
-    """A warehouse without due days, whose files are itself."""
-
-    @property
-    def files(self):
-        return self
-
-    def move(self, _old_path, _table):
-        """No table has an older name."""
-
-    def names(self, _folder):
-        return []
-
-
 class ScriptedStream(Stream):
     """A stream with given queries; `taken` says how many batches each had processed at its end."""
 
     def __init__(self, *script):
         self._script = list(script)
         self._taken = 0
-        self._warehouse = Nothing()
         self.started = 0
 
-    def _start(self, _days_every_s, _trigger):
+    def _make_days(self):
+        """No days are due."""
+
+    def _start(self, _trigger):
         query, taken = self._script[self.started]
         self.started += 1
         self._taken += taken

@@ -1,0 +1,135 @@
+"""Recomputes the tables of whole days and the advice: a job of its own beside the stream.
+
+`run` notes the days that a batch has changed, after its minutes are in gold; `make` recomputes the noted days
+and removes their notes afterwards. A kill leaves notes, which the next process finds, and a day that is made
+twice is the same. A day that changes while it is made is noted anew.
+"""
+
+import threading
+import uuid
+from collections.abc import Iterable
+from datetime import date
+from functools import partial, reduce
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+
+from pipeline import silver
+from pipeline.conflicts import repeated
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
+from pipeline.gold import advice, connections, limits, software, throttling, usage
+from pipeline.tables import CLUSTER, DATE, Table, Warehouse
+
+DUE: Final = Table("_due_days", ("day", "note"), ())
+"""Notes of days that were changed and not yet recomputed. It is no table for readers."""
+
+_DUE_SCHEMA: Final = "day string, note string"
+
+
+class Days:
+    """The days that are due; for the thread of the batches and the one that makes the days."""
+
+    def __init__(self, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
+        self._policy = policy
+        self._noted: set[str] = set()
+        self._lock = threading.Lock()
+
+    def note(self, warehouse: Warehouse, days: Iterable[str]) -> None:
+        """Note changed days; the change must be complete."""
+        with self._lock:
+            new = sorted(set(days) - self._noted)
+            if new:
+                note = uuid.uuid4().hex
+                rows = warehouse.spark.createDataFrame([(day, note) for day in new], _DUE_SCHEMA)
+                warehouse.append(DUE, rows.coalesce(1))
+                self._noted.update(new)
+
+    def make(self, warehouse: Warehouse) -> None:
+        """Recompute the due days, those of other processes too."""
+        with self._lock:
+            # A later change must be noted again: the tables below may be read before it.
+            self._noted.clear()
+            notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
+        for day in sorted({row["day"] for row in notes}):
+            repeated(partial(_make_day, warehouse, day, self._policy))
+            done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
+            repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
+
+
+def due_days(warehouse: Warehouse) -> list[str]:
+    """Return the days that are noted."""
+    notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
+    return sorted({row["day"] for row in notes})
+
+
+def _make_day(warehouse: Warehouse, day: str, policy: advice.Policy) -> None:
+    on_the_day = f"{DATE} = DATE '{day}'"
+    if warehouse.exists(silver.TABLES[CONNECTIONS]):
+        events = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
+        shared = connections.shared_client_ids_per_day(events)
+        warehouse.replace(connections.SHARED_CLIENT_IDS, shared, on_the_day)
+    if warehouse.exists(silver.TABLES[THROTTLES]):
+        throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
+        compliance = throttling.throttle_compliance_per_day(throttles)
+        warehouse.replace(throttling.COMPLIANCE, compliance, on_the_day)
+    software.make_day(warehouse, day)
+    if not warehouse.exists(usage.USAGE):
+        return
+    used = warehouse.read(usage.USAGE).where(on_the_day)
+    warehouse.replace(usage.OFFENDERS, usage.top_offenders_per_day(used), on_the_day)
+    advised = advice.quota_advice(used, F.lit(day).cast("date"), policy)
+    warehouse.replace(advice.TABLE, advised, on_the_day)
+    if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
+        warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), on_the_day)
+
+
+def _utilisation(warehouse: Warehouse, used: DataFrame, day: str) -> DataFrame:
+    changes = warehouse.read(silver.TABLES[QUOTA_CHANGES])
+    parts = warehouse.read(silver.SNAPSHOTS) if warehouse.exists(silver.SNAPSHOTS) else None
+
+    def of_cluster(cluster: str | None) -> DataFrame:
+        is_of = F.col(CLUSTER).eqNullSafe(cluster)
+        known_parts = None if parts is None else parts.where(is_of)
+        held = limits.limits_over_time(changes.where(is_of), known_parts, date.fromisoformat(day))
+        return limits.utilisation_per_minute(used.where(is_of), held)
+
+    clusters = [row[CLUSTER] for row in used.select(CLUSTER).distinct().collect()]
+    each = [of_cluster(cluster) for cluster in sorted(clusters, key=str)] or [of_cluster(None)]
+    return reduce(DataFrame.unionByName, each)
+
+
+class DayJob:
+    """Makes the due days every `every_s` seconds, in a thread and a session of its own beside a stream.
+
+    Leaving the block waits for the day that is being made.
+    """
+
+    def __init__(self, days: Days, warehouse: Warehouse, every_s: float) -> None:
+        self._days = days
+        self._warehouse = warehouse
+        self._every_s = every_s
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="days", daemon=True)
+
+    def __enter__(self) -> "DayJob":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise the error that ended the job, if any."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            warehouse = self._warehouse.beside()
+            while not self._ended.wait(self._every_s):
+                self._days.make(warehouse)
+        except Exception as error:  # noqa: BLE001 - `check` raises it in the stream's thread.
+            self._error = error
