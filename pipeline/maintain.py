@@ -16,9 +16,12 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import loss, silver
+from pipeline.days import DUE
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
+from pipeline.ledger import LEDGER
 from pipeline.otlp import tables as otlp
+from pipeline.run import ADDED
 from pipeline.sources import EVENTS
 from pipeline.tables import DATE, Table, Warehouse
 
@@ -42,6 +45,9 @@ ALL: Final = (
     throttling.COMPLIANCE,
     advice.TABLE,
 )
+
+STATE: Final = (LEDGER, DUE, ADDED)
+"""Tables about the warehouse itself, which are not for readers."""
 
 CLIENT: Final = ("principal", "client_id")
 

@@ -12,8 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from pipeline.errors import first_line
-from pipeline.ledger import LEDGER
-from pipeline.maintain import ALL
+from pipeline.maintain import ALL, STATE
 from pipeline.tables import Table, Warehouse
 
 AT_ONCE: Final = 4
@@ -25,8 +24,8 @@ class UnusableTableError(Exception):
 
 
 def check_tables(warehouse: Warehouse, *, is_written: bool) -> None:
-    """Raises UnusableTableError for the first table in the order of `ALL` that cannot be read or, if
-    `is_written`, not be written. Writes nothing.
+    """Raises UnusableTableError for the first table in the order of `ALL` and `STATE` that cannot be read
+    or, if `is_written`, not be written. Writes nothing.
     """
 
     def check(table: Table) -> None:
@@ -46,5 +45,5 @@ def check_tables(warehouse: Warehouse, *, is_written: bool) -> None:
             ) from error
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in pool.map(check, (*ALL, LEDGER)):
+        for _ in pool.map(check, (*ALL, *STATE)):
             pass

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pipeline import maintain
 from pipeline.conflicts import CONFLICTS
 from pipeline.errors import first_line
-from pipeline.ledger import LEDGER, REMOVING, Notes, note, notes
+from pipeline.ledger import REMOVING, Notes, note, notes
 from pipeline.retention import LAYERS, Retention
 from pipeline.tables import Table, Warehouse
 
@@ -99,7 +99,7 @@ class Maintenance:
         def compact(table: Table) -> None:
             nonlocal files
             compacted = maintain.compact(self.warehouse, table)
-            files += 0 if table is LEDGER else compacted
+            files += 0 if table in maintain.STATE else compacted
 
         yield from self._each(COMPACTED, compact, None)
         if files:
@@ -111,7 +111,7 @@ class Maintenance:
     def _each(self, task: str, act: Callable[[Table], None], day: date | None) -> Iterator[str]:
         """Do a task for all tables and note it, unless another process was in the way of one."""
         is_whole = True
-        for table in (*maintain.ALL, LEDGER):
+        for table in (*maintain.ALL, *maintain.STATE):
             if self.warehouse.exists(table):
                 try:
                     act(table)
