@@ -5,7 +5,7 @@ gateways that share limits, with the current rules and with the rules after all 
 (control.views.resolve_all). The usage of clients that would share a limit is added up. Changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from itertools import chain
@@ -15,7 +15,7 @@ import msgspec
 
 from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.views import FirstWait, ResolvedLimit, Views
-from webui.tables.slices import collect, sliced
+from webui.tables.slices import collect, free_in_slices, run_in_slices, sliced, sort_in_slices
 
 MAX_CLIENTS: Final = 2_000
 """Maximum number of distinct clients; bounds the work of one keystroke."""
@@ -133,12 +133,12 @@ class _Count:
         if wait is not None and (reach.first_wait is None or wait.wait_ms > reach.first_wait.wait_ms):
             reach.first_wait = wait
 
-    def finish(self) -> Reach:
-        moves = self._reach.moves
-        self._reach.moves = dict(sorted(moves.items(), key=lambda each: -each[1].clients))
-        self._reach.emptied = [rule for rule in self._left if rule.entity not in self._kept]
-        self._reach.emptied.sort(key=str)
-        return self._reach
+    async def finish(self) -> Reach:
+        reach, left = self._reach, (rule for rule in self._left if rule.entity not in self._kept)
+        reach.moves = dict(await sort_in_slices(reach.moves.items(), lambda each: -each[1].clients))
+        reach.emptied = await sort_in_slices(left, str)
+        await free_in_slices(self._limits)
+        return reach
 
     def _note_rules(self, now: ResolvedLimit, then: ResolvedLimit) -> None:
         """Note the rule that limits the client then, and the one that it leaves if that still exists."""
@@ -181,7 +181,7 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
     """Return one Reach for each key, in the order of the operations, then one for each limit that only enters
     or leaves shadow mode. Evaluates all edits together. Yields to other tasks in between.
     """
-    wanted = _wanted(views, edits)
+    wanted = await run_in_slices(_wanted(views, edits))
     counts = {
         key: _Count(Reach(key, unlisted=connected.unlisted, unheard=connected.unheard), entities)
         for key, entities in wanted.items()
@@ -194,17 +194,20 @@ async def preview(views: Views, edits: Sequence[QuotaAlteration], connected: Con
                 client = next(clients)
                 for now, then in limits:
                     counts[now.key].add(client, now, then)
-    return [count.finish() for count in counts.values()]
+    return [await count.finish() for count in counts.values()]
 
 
-def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> Mapping[str, set[Named]]:
-    """Return the edited entities of each key."""
+def _wanted(
+    views: Views, edits: Sequence[QuotaAlteration]
+) -> Generator[None, None, Mapping[str, set[Named]]]:
+    """Return the edited entities of each key. A generator for `run_in_slices`."""
     wanted: dict[str, set[Named]] = {}
     for edit in edits:
         row = None if edit.shadow is None else views.quota(edit.entity)
         marked = () if row is None else (limit.key for limit in row.limits)
         for key in (*(op.key for op in edit.ops), *marked):
             wanted.setdefault(key, set()).add(frozenset(edit.entity))
+        yield
     return wanted
 
 

@@ -89,8 +89,8 @@ class Operator:
             rule=" ".join(shown["Rule that matched"].split()),
             observed=_rate(rates[0]),
             bound=_rate(rates[1]),
-            delay_ms=_number(shown["Delay"]),
-            left_ms=None if "released" in shown["Left"] else _number(shown["Left"]),
+            delay_ms=_milliseconds(shown["Throttle"]),
+            left_ms=None if "released" in shown["Left"] else _milliseconds(shown["Left"]),
             times=_number(shown["Times"]),
         )
 
@@ -144,3 +144,9 @@ def _rate(text: str) -> float:
 
 def _number(text: str) -> int:
     return int(re.sub(r"\D", "", text.splitlines()[0]))
+
+
+def _milliseconds(text: str) -> int:
+    """Return a time as the page rounds it: 340 ms, 6.7 s, 67 s, 4 min."""
+    number, unit = re.fullmatch(r"([\d.]+)\s*(ms|s|min)", text.splitlines()[0].strip()).groups()
+    return round(float(number) * {"ms": 1, "s": 1_000, "min": 60_000}[unit])

@@ -3,6 +3,7 @@
 Pages show the names that clients choose as text and never run them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
@@ -47,6 +48,13 @@ SHOWN: Final = {
     "/explain?" + f"user={quote(USER)}&client_id={quote(NAMES[0])}": (USER, NAMES[0]),
 }
 """Where the names of clients stand; every other page is opened all the same."""
+
+UNSEEN: Final = re.compile("[\u0085\u2028\u2029\u202e\u2066]")
+
+
+def visible(name: str) -> str:
+    """Return a name as pages show it: with its characters that cannot be seen written out."""
+    return UNSEEN.sub(lambda found: f"U+{ord(found[0]):04X}", name)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +116,9 @@ def test_no_page_runs_what_a_client_calls_itself(broker: BrokerProcess, browser:
     page.goto(f"http://{broker.console}{path}")
     page.get_by_text("Live", exact=True).wait_for(timeout=60_000)
     for name in SHOWN.get(path, ()):
-        page.wait_for_function("name => document.body.textContent.includes(name)", arg=name, timeout=60_000)
+        page.wait_for_function(
+            "name => document.body.textContent.includes(name)", arg=visible(name), timeout=60_000
+        )
     page.wait_for_timeout(300)
     assert page.evaluate("[window.ran ?? null, refused]") == [None, []]
     assert page.locator("main img, main script, main iframe, main [onclick], main [onload]").count() == 0

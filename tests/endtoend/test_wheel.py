@@ -12,7 +12,7 @@ from broker.version import VERSION
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("broker", "webui", "templates", "pipeline")
-FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "pom.xml")
+FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "*.xml", "*.java")
 
 
 @pytest.mark.endtoend

@@ -17,7 +17,7 @@ from webui.quota_preview import connected_clients, preview
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
 from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.reach import REACH, reach_json
+from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode
@@ -135,7 +135,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
     views = call.console.backend.views
     reaches = await preview(views, (edit,), await connected_clients(views))
-    return [reach_json(each) for each in reaches]
+    return await reaches_json(reaches)
 
 
 def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:

@@ -27,7 +27,7 @@ from webui.quotas import (
 )
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME
 from webui.rest.problem import Problem, problem_schema
-from webui.rest.reach import REACH, reach_json
+from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import (
     Call,
     Query,
@@ -330,7 +330,7 @@ async def _add_reach(
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
             reaches = await preview(views, (entry,), connected)
-            result["reach"] = [reach_json(reach) for reach in reaches]
+            result["reach"] = await reaches_json(reaches)
 
 
 async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
@@ -338,7 +338,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
     if views.quota_callback:
         return {}
     reaches = await preview(views, entries, await connected_clients(views))
-    return {"reach": [reach_json(reach) for reach in reaches]}
+    return {"reach": await reaches_json(reaches)}
 
 
 ROUTES: Final = (

@@ -19,7 +19,7 @@ from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
 from webui.rest.entity_schema import ENTITY
 from webui.rest.problem import Problem, problem_schema
-from webui.rest.reach import REACH, reach_json
+from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
 from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
@@ -238,7 +238,7 @@ async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, 
         return {}
     clients = [entry for entry in entries if entry.entity[0][0] != "ip"]
     reaches = await preview(views, clients, await connected_clients(views)) if clients else []
-    return {"reach": [reach_json(reach) for reach in reaches]}
+    return {"reach": await reaches_json(reaches)}
 
 
 def _problem(outcomes: Sequence[QuotaOutcome], answer: dict[str, Any]) -> Problem:

@@ -1,11 +1,14 @@
 """The JSON of a preview: the clients that an edit, a removal, an import or an undo reaches."""
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from webui.quota_preview import Move, Reach, Rule
 from webui.quotas import json_of
 from webui.rest.entity_schema import ENTITY
 from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Maybe, Record, Text
+from webui.tables.slices import collect, free_in_slices
 
 MAX_MOVES: Final = 20
 """Moves of one key; the others have fewer clients."""
@@ -46,7 +49,14 @@ that other gateways only count. `unheard` gateways have told nothing.
 """
 
 
-def reach_json(reach: Reach) -> dict[str, Any]:
+async def reaches_json(reaches: Sequence[Reach]) -> list[dict[str, Any]]:
+    """Return the JSON of a preview, in slices, and free its moves: a file of rules may have thousands."""
+    found = [await _reach_json(reach) for reach in reaches]
+    await free_in_slices(*(reach.moves for reach in reaches))
+    return found
+
+
+async def _reach_json(reach: Reach) -> dict[str, Any]:
     wait = reach.first_wait
     gentler = (
         None
@@ -60,11 +70,11 @@ def reach_json(reach: Reach) -> dict[str, Any]:
         "over": reach.over,
         "unmeasured": reach.unmeasured,
         "moved": sum(move.clients for move in reach.moves.values()),
-        "moves": [_move_json(*rules, move) for rules, move in list(reach.moves.items())[:MAX_MOVES]],
-        "outranked": [
+        "moves": [_move_json(*rules, move) for rules, move in islice(reach.moves.items(), MAX_MOVES)],
+        "outranked": await collect(
             {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
-        ],
-        "emptied": [_rule_json(rule) for rule in reach.emptied],
+        ),
+        "emptied": await collect(_rule_json(rule) for rule in reach.emptied),
         "first_wait_ms": 0 if wait is None else wait.wait_ms,
         "gentler": gentler,
         "shadow": reach.shadow,

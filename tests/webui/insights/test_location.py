@@ -10,11 +10,12 @@ from tests.support.object_store import ObjectStore, aws  # noqa: F401 - a fixtur
 from tests.webui.insights.warehouse import event, record, usage, write
 from webui.insights import queries, worker
 from webui.insights.location import inherited, is_remote, of_table, storage_options
-from webui.insights.queries import ClientFilter, Days
+from webui.insights.queries import ClientFilter
 from webui.insights.reader import Reader, environment
+from webui.insights.statements import Scope
 from webui.rest.problem import Problem
 
-DAYS = Days(date(2026, 1, 1), date(2026, 1, 31))
+DAYS = Scope(date(2026, 1, 1), date(2026, 1, 31))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def stored(aws: ObjectStore, tmp_path: Path) -> tuple[str, Path]:  # noqa: F811
 
 
 def _ask() -> dict[str, object]:
-    query = queries.usage(DAYS, ClientFilter(), "tenant", "bytes")
+    query = queries.usage(DAYS, ClientFilter(), "tenant").query()
     return {"ask": "rows", "table": query.table, "sql": query.sql, "version": None, "offset": 0} | {
         "limit": 100,
         "paged": True,
