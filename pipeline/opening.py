@@ -15,6 +15,10 @@ from pipeline.errors import first_line
 from pipeline.maintain import ALL, STATE
 from pipeline.tables import Table, Warehouse
 
+OWN_READER: Final = 1
+OWN_WRITER: Final = 4
+"""Delta's protocol of the tables that the pipeline makes; every Delta that it runs with can write them."""
+
 AT_ONCE: Final = 4
 """Reading a log is mostly waiting for the disk or the object store."""
 
@@ -34,8 +38,8 @@ def check_tables(warehouse: Warehouse, *, is_written: bool) -> None:
                 return
             delta = DeltaTable.forPath(warehouse.spark, warehouse.path(table))
             # The whole log is read, which a batch needs anyway.
-            delta.detail().collect()
-            if is_written:
+            (found,) = delta.detail().select("minReaderVersion", "minWriterVersion").collect()
+            if is_written and not (found[0] <= OWN_READER and found[1] <= OWN_WRITER):
                 # Deletes nothing; but only a table that this Delta can write gets so far.
                 delta.delete("false")
         except (PySparkException, Py4JError) as error:

@@ -207,7 +207,7 @@ def test_a_replacement_comes_through_beside_a_compaction(used_for_days, tmp_path
     rows = used(warehouse.spark, TODAY, "new").withColumn("client_id", F.udf(held, "string")("client_id"))
     where = f"date = DATE '{TODAY}'"
     with ThreadPoolExecutor(1) as pool:
-        replaced = pool.submit(warehouse.replace, USAGE, rows, where)
+        replaced = pool.submit(conflicts.repeated, lambda: warehouse.replace(USAGE, rows, where))
         while not started.exists():
             assert not replaced.done(), replaced.exception()
             time.sleep(0.01)
