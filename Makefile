@@ -141,8 +141,11 @@ pipeline/jars/s3/stamp: pipeline/s3/pom.xml pipeline/s3/ConditionalLogStore.java
 
 jars-s3: pipeline/jars/s3/stamp
 
+# Spark in each of two processes: a file's tests share its tables.
+BY_FILE  := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist loadfile)
+
 test-pipeline: $(VENV)/pipeline pipeline/jars pipeline/jars/s3/stamp
-	$(BIN)/pytest -m "spark and not slow" tests/pipeline $(ARGS)
+	$(BIN)/pytest $(BY_FILE) --timeout 600 -m "spark and not slow" tests/pipeline $(ARGS)
 
 test-all: check
 	$(BIN)/pytest $(ARGS)
