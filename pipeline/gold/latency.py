@@ -1,8 +1,9 @@
 """Durations of the phases of requests, per minute and API: quantiles of merged histograms."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import PHASES
@@ -18,40 +19,52 @@ QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
 
 def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
-    """Return quantiles of the timed requests that had the phase, from silver.requests; `timed` counts them.
+    """Return quantiles of the requests whose phase was timed, from silver.requests; `timed` counts them."""
+    return quantiles(buckets(requests), _KEYS, F.to_date(MINUTE).alias(DATE))
+
+
+def buckets(requests: DataFrame) -> DataFrame:
+    """Return the merged histograms of the phases: `merged` by minute, API and phase."""
+    named = [column for name in PHASES for column in (F.lit(name), F.col(f"phases.{name}"))]
+    histograms = requests.where(F.col("timed") > 0).select(
+        minute_of().alias(MINUTE), *ORIGIN, "api", F.stack(F.lit(len(PHASES)), *named).alias("phase", "pairs")
+    )
+    return merged(histograms, _KEYS)
+
+
+def merged(histograms: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the histograms in `pairs`, added up by `keys`: the `count` of each bucket with the upper edge
+    `us`.
+
+    Entries of a histogram that are not a pair of numbers are ignored. A sum beyond 64 bits is null.
+    """
+    pairs = histograms.select(*keys, F.explode("pairs").alias("pair")).where(F.size("pair") == 2)
+    numbers = pairs.select(*keys, F.get("pair", 0).alias("us"), F.get("pair", 1).alias("count"))
+    return (
+        numbers.where(F.col("us").isNotNull() & F.col("count").isNotNull())
+        .groupBy(*keys, "us")
+        .agg(F.try_sum("count").alias("count"))
+    )
+
+
+def quantiles(histograms: DataFrame, keys: Sequence[str], *more: Column) -> DataFrame:
+    """Return the quantiles of `merged` histograms by `keys`, and `timed`, their counts. `more` are columns
+    that depend on the keys.
 
     A quantile is the upper edge of its bucket: never too small, and less than an eighth too large.
     """
-    whole = Window.partitionBy(*_KEYS)
+    whole = Window.partitionBy(*keys)
     so_far = whole.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    ranked = buckets(requests).select(
+    ranked = histograms.select(
         "*",
         F.try_sum("count").over(so_far).alias("so_far"),
         F.try_sum("count").over(whole).alias("timed"),
     )
-    return ranked.groupBy(F.to_date(MINUTE).alias(DATE), *_KEYS).agg(
+    return ranked.groupBy(*more, *keys).agg(
         F.first("timed").alias("timed"),
         *(
             F.min(F.when(F.col("so_far") >= q * F.col("timed"), F.col("us"))).alias(name)
             for name, q in QUANTILES.items()
         ),
         F.max("us").alias("max_us"),
-    )
-
-
-def buckets(requests: DataFrame) -> DataFrame:
-    """Return the merged histograms: the `count` of each bucket with the upper edge `us`.
-
-    Entries of a histogram that are not a pair of numbers are ignored. A sum beyond 64 bits is null.
-    """
-    named = [column for name in PHASES for column in (F.lit(name), F.col(f"phases.{name}"))]
-    histograms = requests.where(F.col("timed") > 0).select(
-        minute_of().alias(MINUTE), *ORIGIN, "api", F.stack(F.lit(len(PHASES)), *named).alias("phase", "pairs")
-    )
-    pairs = histograms.select(*_KEYS, F.explode("pairs").alias("pair")).where(F.size("pair") == 2)
-    numbers = pairs.select(*_KEYS, F.get("pair", 0).alias("us"), F.get("pair", 1).alias("count"))
-    return (
-        numbers.where(F.col("us").isNotNull() & F.col("count").isNotNull())
-        .groupBy(*_KEYS, "us")
-        .agg(F.try_sum("count").alias("count"))
     )

@@ -5,17 +5,17 @@ close, its throttles, and the metrics that it pushes. A client, a principal with
 that such events named on the newest day, within a week, on which they named any.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date, timedelta
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import silver
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
-from pipeline.gold.latency import QUANTILES
+from pipeline.gold.latency import merged, quantiles
 from pipeline.gold.throttling import SOFTWARE
 from pipeline.gold.usage import CLIENT
 from pipeline.otlp import tables as otlp
@@ -40,7 +40,10 @@ def latency_by_software_per_day(requests: DataFrame, named: Iterable[DataFrame],
     `named` are rows of silver that name a client's software, with their dates. A quantile is the upper edge
     of its bucket. Rows of `several` have the name if all versions share it, else "", and no version.
     """
-    by_client = _buckets(requests)
+    whole = requests.where((F.col("source") == "client") & (F.col("timed") > 0)).select(
+        *_WHO, "api", F.col("phases.total").alias("pairs")
+    )
+    by_client = merged(whole, (*_WHO, "api"))
     known = by_client.alias("of").join(
         client_software(named, day).alias("by"),
         [F.col(f"of.{name}").eqNullSafe(F.col(f"by.{name}")) for name in _WHO],
@@ -54,42 +57,11 @@ def latency_by_software_per_day(requests: DataFrame, named: Iterable[DataFrame],
     )
     of_software = (DATE, CLUSTER, *SOFTWARE, "attribution", "api")
     clients = attributed.groupBy(*of_software).agg(F.countDistinct(*CLIENT).alias("clients"))
-    found = _quantiles(attributed, of_software).alias("found")
+    added_up = attributed.groupBy(*of_software, "us").agg(F.try_sum("count").alias("count"))
+    found = quantiles(added_up, of_software).alias("found")
     # A null cluster has to match itself.
     is_same = [F.col(f"found.{name}").eqNullSafe(F.col(f"clients.{name}")) for name in of_software]
     return found.join(clients.alias("clients"), is_same).select("found.*", "clients.clients")
-
-
-def _buckets(requests: DataFrame) -> DataFrame:
-    """Return each client's merged histograms of whole requests by API: the `count` of each bucket with the
-    upper edge `us`. Entries that are not a pair of numbers are ignored.
-    """
-    pairs = requests.where((F.col("source") == "client") & (F.col("timed") > 0)).select(
-        *_WHO, "api", F.explode("phases.total").alias("pair")
-    )
-    numbers = pairs.where(F.size("pair") == 2).select(
-        *_WHO, "api", F.get("pair", 0).alias("us"), F.get("pair", 1).alias("count")
-    )
-    is_pair = F.col("us").isNotNull() & F.col("count").isNotNull()
-    return numbers.where(is_pair).groupBy(*_WHO, "api", "us").agg(F.try_sum("count").alias("count"))
-
-
-def _quantiles(buckets: DataFrame, keys: Sequence[str]) -> DataFrame:
-    whole = Window.partitionBy(*keys)
-    merged = buckets.groupBy(*keys, "us").agg(F.try_sum("count").alias("count"))
-    ranked = merged.select(
-        "*",
-        F.try_sum("count").over(whole.orderBy("us")).alias("so_far"),
-        F.try_sum("count").over(whole).alias("timed"),
-    )
-    return ranked.groupBy(*keys).agg(
-        F.first("timed").alias("timed"),
-        *(
-            F.min(F.when(F.col("so_far") >= q * F.col("timed"), F.col("us"))).alias(name)
-            for name, q in QUANTILES.items()
-        ),
-        F.max("us").alias("max_us"),
-    )
 
 
 def client_software(named: Iterable[DataFrame], day: date) -> DataFrame:
