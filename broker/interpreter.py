@@ -13,9 +13,9 @@ written, a client then waits for 25 to 180 ms. Threads that do not compete pay n
 
 import gc
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Final
 
 import trio
@@ -34,12 +34,12 @@ MAX_WALKED: Final = 10_000
 triggers no collection; then all are frozen and none is traversed.
 """
 
-MAX_REFERENCES: Final = 50_000
-"""References in the containers of a collection, each of which takes up to 35 nanoseconds. One set of strings
-is one object to the collector, however many strings it has: 200 sets of 4,875 took 32 ms.
+MAX_BYTES: Final = 1_500_000
+"""Bytes of the objects of a collection, without what they refer to. A container's size tells how many
+references a collection follows from it, each of which takes up to 35 nanoseconds. One set of strings is one
+object to the collector, however many strings it has: 200 sets of 4,875 took 32 ms. Usual objects have 100
+to 130 bytes each.
 """
-
-CONTAINERS: Final = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Counter})
 
 NEVER: Final = 2**31 - 1
 CHECK_SECONDS: Final = 1.0
@@ -92,26 +92,19 @@ async def freeze_survivors() -> None:
 
 
 def _bound(phase: str, details: dict[str, Any]) -> None:
-    """Python calls this before and after every collection."""
-    if phase == "start":
-        walked = 0
-        references = 0
-        for generation in range(details["generation"] + 1):
-            objects = gc.get_objects(generation)
-            walked += len(objects)
-            if walked <= MAX_WALKED:
-                references += _references(objects)
-            if walked > MAX_WALKED or references > MAX_REFERENCES:
-                gc.freeze()
-                return
+    """Python calls this before and after every collection.
 
-
-def _references(objects: Iterable[Any]) -> int:
-    """Return how many items the containers among `objects` have. A container that is still being made may
-    have none yet.
+    A list of all objects exists only within one call of a built-in function. Between two calls another thread
+    may go on with a tuple that it makes from a generator, and Python raises SystemError where anything else,
+    such a list too, refers to an unfinished tuple.
     """
-    containers = CONTAINERS
-    return sum([len(each) for each in objects if type(each) in containers])
+    if phase == "start":
+        generations = range(details["generation"] + 1)
+        if (
+            sum(map(len, map(gc.get_objects, generations))) > MAX_WALKED
+            or sum(map(sys.getsizeof, chain.from_iterable(map(gc.get_objects, generations)))) > MAX_BYTES
+        ):
+            gc.freeze()
 
 
 SWITCH_INTERVAL_SECONDS: Final = 0.0005

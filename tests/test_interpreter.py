@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,24 +64,39 @@ def test_too_many_objects_for_one_walk_are_frozen_before_it(
 @pytest.mark.parametrize(
     "container", [list, tuple, set, frozenset, deque, dict.fromkeys, OrderedDict.fromkeys]
 )
-@pytest.mark.parametrize(
-    ("items", "frozen"),
-    [
-        (interpreter.MAX_REFERENCES - 1, False),
-        (interpreter.MAX_REFERENCES, False),
-        (interpreter.MAX_REFERENCES + 1, True),
-    ],
-)
-def test_containers_with_too_many_items_for_one_walk_are_frozen_before_it(
-    monkeypatch: pytest.MonkeyPatch, container: Any, items: int, frozen: bool
+@pytest.mark.parametrize(("spare", "frozen"), [(1, False), (0, False), (-1, True)])
+def test_objects_with_too_many_bytes_for_one_walk_are_frozen_before_it(
+    monkeypatch: pytest.MonkeyPatch, container: Any, spare: int, frozen: bool
 ) -> None:
     collector = FakeCollector()
-    half = items // 2
-    young, old = container(range(half)), container(range(items - half))
-    monkeypatch.setattr(collector, "get_objects", [[young, object()], [old], []].__getitem__)
+    young, old = container(range(20_000)), container(range(10_000))
+    kept: list[Any] = [[young, object()], [old], []]
+    monkeypatch.setattr(collector, "get_objects", kept.__getitem__)
     monkeypatch.setattr(interpreter, "gc", collector)
+    monkeypatch.setattr(interpreter, "MAX_BYTES", sum(map(sys.getsizeof, kept[0] + kept[1])) + spare)
     interpreter._bound("start", {"generation": 1})
     assert collector.calls == ["freeze"] * frozen
+
+
+def test_no_other_thread_meets_a_reference_to_an_unfinished_tuple() -> None:
+    """Another thread may run after any instruction of the callback."""
+    new: list[int] = []
+    references: list[int] = []
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        frame.f_trace_opcodes = True
+        references.append(sys.getrefcount(new))
+        return count
+
+    before = sys.gettrace()
+    without = sys.getrefcount(new)
+    sys.settrace(count)
+    try:
+        interpreter._bound("start", {"generation": 1})
+    finally:
+        sys.settrace(before)
+    assert len(references) > 50
+    assert set(references) == {without}
 
 
 def test_nothing_is_frozen_after_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
