@@ -7,7 +7,7 @@ them, five thousand clients, three hundred connections, and the trail of how all
 import http.client
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -75,7 +75,9 @@ class Crowded:
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            connection.request(method, path, body, headers)
+            # The console answers a body that it refuses before all of it is there, and reads no more.
+            with suppress(BrokenPipeError):
+                connection.request(method, path, body, headers)
             answer = connection.getresponse()
             if "event-stream" in answer.headers.get("Content-Type", ""):
                 answer.read(1_000)
