@@ -33,9 +33,6 @@ _INT16: Final = struct.Struct(">h")
 class FastPath(Protocol):
     """Serves usual requests of one API; one instance for each version and listener."""
 
-    is_charged: bool
-    """Whether the request quota can throttle its responses; if not, none are served while one exists."""
-
     def serve(self, frame: Any, context: Any) -> Outcome | None:
         """Serve a request and set its client id.
 

@@ -16,6 +16,7 @@ from broker.api.fast_path import INT32, REFUSALS, Prologues, TopicReader, Unusua
 from broker.api.fetch_pending import empty_reply
 from broker.api.outcome import EncodedResponse, Outcome, Response
 from broker.api.services import FetchServices
+from broker.api.withheld_records import WithheldRecords
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
@@ -24,7 +25,7 @@ from broker.protocol.client_id import client_id_and_body
 from broker.protocol.schema import ZERO_UUID, Buffer
 from broker.protocol.varint import uvarint
 from broker.quotas.throttled import Throttle
-from broker.services.fetch_sessions import FINAL_EPOCH, NO_SESSION, CachedPartition
+from broker.services.fetch_sessions import FINAL_EPOCH, NO_SESSION, CachedPartition, FetchSession
 from broker.services.fetching import NOTHING, SENT_TOGETHER, RequestedPartition
 from broker.services.partitions import LEADER_EPOCH, HostedTopic
 
@@ -72,12 +73,7 @@ class FetchPrologue(NamedTuple):
 
 
 class FetchFastPath:
-    """The fast path of one version on one listener.
-
-    It is not charged: the request quota may withhold the records after the session has changed.
-    """
-
-    is_charged = False
+    """The fast path of one version on one listener."""
 
     __slots__ = (
         "_has_epoch",
@@ -224,7 +220,7 @@ class FetchFastPath:
         if reads.size < least or not any(partitions for _, partitions in found):
             raise Unusual
         parts, size = self._layout.encode(context.correlation_id, NO_SESSION, prologue.counted, found)
-        throttle = self._record(context, size)
+        recorded, throttle = self._record(context, size)
         for _, partitions in found:
             for _, log, records in partitions:
                 metrics = log.metrics
@@ -233,7 +229,11 @@ class FetchFastPath:
                     metrics.bytes_out += len(records)
         if throttle is not None:
             return Response(empty_reply(throttle.throttle_ms, NO_SESSION), throttle)
-        return EncodedResponse(parts, None)
+        if not self._services.quotas.request.active:
+            return EncodedResponse(parts, None)
+        logs = [(log, len(records)) for _, partitions in found for _, log, records in partitions]
+        sent = _SentRecords(self._services, context, recorded, logs)
+        return EncodedResponse(parts, None, self._layout.throttle_at, sent.withhold)
 
     def _serve_incremental(
         self,
@@ -279,7 +279,7 @@ class FetchFastPath:
         parts, size = self._layout.encode(
             context.correlation_id, session.id, self._layout.count(len(topics)), topics
         )
-        throttle = self._record(context, size)
+        recorded, throttle = self._record(context, size)
         for _, log, records in found:
             log.metrics.reads += 1
             if throttle is None:
@@ -296,7 +296,12 @@ class FetchFastPath:
             return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
         for cached, log, records in news:
             session.sent(cached, len(records), log.high_watermark, log.log_start_offset)
-        return EncodedResponse(parts, None)
+        if not self._services.quotas.request.active:
+            return EncodedResponse(parts, None)
+        logs = [(log, len(records)) for _, log, records in found]
+        told = [(cached, len(records)) for cached, _, records in news]
+        sent = _SentRecords(self._services, context, recorded, logs, session, told)
+        return EncodedResponse(parts, None, self._layout.throttle_at, sent.withhold)
 
     def _wanted(self, frame: Buffer, at: int, count: int, hosted: HostedTopic) -> tuple[list[Wanted], int]:
         """Return the partitions of a topic that start at `at`, and the position after them."""
@@ -333,16 +338,62 @@ class FetchFastPath:
         if self._has_rack:
             self._topics.check_text_at_end(frame, at)
 
-    def _record(self, context: RequestContext, size: int) -> Throttle | None:
-        """Record a response of `size` bytes in the client's quota; with a throttle, it has no records."""
+    def _record(self, context: RequestContext, size: int) -> tuple[RecordedFetch | None, Throttle | None]:
+        """Record a response of `size` bytes in the client's quota. Return what was recorded, if anything, or
+        a throttle, with which the response has no records.
+        """
         quotas = self._services.quotas
         if not quotas.fetch_active:
-            return None
+            return None, None
         recorded = RecordedFetch(size, self._services.clock.ms(), is_slow=False)
         throttle = recorded.record(quotas, context)
-        if throttle is not None:
-            recorded.unrecord(quotas, context)
-        return throttle
+        if throttle is None:
+            return recorded, None
+        recorded.unrecord(quotas, context)
+        return None, throttle
+
+
+class _SentRecords:
+    """What a response has changed before the request quota may withhold its records: the fetch quota, the
+    bytes sent by log, and the session.
+    """
+
+    __slots__ = ("_context", "_logs", "_recorded", "_records", "_services", "_session", "_told")
+
+    def __init__(
+        self,
+        services: FetchServices,
+        context: RequestContext,
+        recorded: RecordedFetch | None,
+        logs: Sequence[tuple[PartitionLog, int]],
+        session: FetchSession | None = None,
+        told: Sequence[tuple[CachedPartition, int]] = (),
+    ) -> None:
+        self._services = services
+        self._context = context
+        self._recorded = recorded
+        self._logs = logs
+        self._session = session
+        self._told = told
+        size = 0
+        for _, sent in logs:
+            size += sent
+        self._records = WithheldRecords(context.connection, size)
+
+    def withhold(self, throttle: Throttle) -> Response | None:
+        """Undo the changes and return a response without records, or None if the client gets them."""
+        services, session = self._services, self._session
+        if not self._records.are_withheld(throttle, services.clock.ms()):
+            return None
+        if self._recorded is not None:
+            self._recorded.unrecord(services.quotas, self._context)
+        for log, sent in self._logs:
+            log.metrics.bytes_out -= sent
+        if session is None:
+            return Response(empty_reply(throttle.throttle_ms, NO_SESSION), throttle)
+        for cached, sent in reversed(self._told):
+            session.take_back(cached, sent)
+        return Response(empty_reply(throttle.throttle_ms, session.id), throttle)
 
 
 class _Reads:
@@ -382,6 +433,7 @@ class ResponseLayout:
         "_no_transactions",
         "_partition",
         "_uses_ids",
+        "throttle_at",
     )
 
     def __init__(self, version: int) -> None:
@@ -390,6 +442,7 @@ class ResponseLayout:
         self._uses_ids = version >= 13
         # Size, correlation id, throttle time; error and session id from version 7 on.
         self._frame = struct.Struct(">iixihi" if self._is_flexible else ">iiihi" if version >= 7 else ">iii")
+        self.throttle_at = 9 if self._is_flexible else 8
         # Index, error, high watermark, last stable offset, log start offset; aborted transactions, which is a
         # null array, and the preferred read replica.
         self._no_transactions = (

@@ -16,6 +16,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Response, Sliced
 from broker.api.pacing import pieces
 from broker.api.services import FetchServices
+from broker.api.withheld_records import WithheldRecords
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol import codec
@@ -129,14 +130,9 @@ class UnsettledFetch:
     """A consumer's fetch while a request quota is set, which may still withhold its records.
 
     `recorded` is what the fetch quotas recorded, or None.
-
-    Kafka withholds the records of every fetch over the request quota. Because the throttle is at most one
-    window, a client whose fetches exceed its share of a window would never receive a record. Here such a
-    client receives records once in the whole span that the quota measures (all of its windows); the throttle
-    stays.
     """
 
-    __slots__ = ("_found", "_pending", "_recorded", "_withheld_since_ms")
+    __slots__ = ("_found", "_pending", "_recorded", "_records")
 
     def __init__(
         self,
@@ -147,25 +143,16 @@ class UnsettledFetch:
         self._pending = pending
         self._found = found
         self._recorded = recorded
-        connection = pending.context.connection
-        self._withheld_since_ms = connection.withheld_since_ms
-        if pending.reading.size:
-            connection.withheld_since_ms = 0
+        self._records = WithheldRecords(pending.context.connection, pending.reading.size)
 
     def withhold(self, response: Response, throttle: Throttle) -> Response:
         """Return the response to send instead of `response`, which has the records."""
         pending = self._pending
-        context = pending.context
-        connection = context.connection
         services = pending.services
-        if pending.reading.size:
-            now_ms, since_ms = services.clock.ms(), self._withheld_since_ms
-            window = throttle.sensor.rate.window
-            if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
-                return response
-            connection.withheld_since_ms = since_ms or now_ms
+        if not self._records.are_withheld(throttle, services.clock.ms()):
+            return response
         if self._recorded is not None:
-            self._recorded.unrecord(services.quotas, context)
+            self._recorded.unrecord(services.quotas, pending.context)
         pending.reading.count_unsent()
         pending.discard(response.reply)
         return pending.without_records(throttle, self._found)

@@ -66,15 +66,24 @@ class EncodedResponse:
     """A complete frame, ready to send: bytes, or a list of buffers and file slices.
 
     The fast paths return it instead of a `Response`, without building a message. `throttle_at` is the
-    negative position of the throttle time in `frame`, or 0 if the frame is a list.
+    position of the throttle time: in `frame`, negative, or in the first element if the frame is a list.
+    `withhold`, if set, returns the response to send instead when the request quota throttles the client, or
+    None for this one.
     """
 
-    __slots__ = ("frame", "throttle", "throttle_at")
+    __slots__ = ("frame", "throttle", "throttle_at", "withhold")
 
-    def __init__(self, frame: Any, throttle: Throttle | None, throttle_at: int = 0) -> None:
+    def __init__(
+        self,
+        frame: Any,
+        throttle: Throttle | None,
+        throttle_at: int = 0,
+        withhold: "Callable[[Throttle], Response | None] | None" = None,
+    ) -> None:
         self.frame = frame
         self.throttle = throttle
         self.throttle_at = throttle_at
+        self.withhold = withhold
 
     def lengthen(self, throttle: Throttle | None) -> None:
         """Report the longer of `throttle` and the response's own."""
@@ -82,9 +91,16 @@ class EncodedResponse:
         if longest is not self.throttle:
             assert longest is not None and self.throttle_at
             self.throttle = longest
-            frame = bytearray(self.frame)
-            _INT32.pack_into(frame, len(frame) + self.throttle_at, longest.throttle_ms)
-            self.frame = bytes(frame)
+            if isinstance(self.frame, list):
+                self.frame[0] = self._with_throttle_time(self.frame[0], longest.throttle_ms)
+            else:
+                self.frame = self._with_throttle_time(self.frame, longest.throttle_ms)
+
+    def _with_throttle_time(self, frame: bytes, throttle_ms: int) -> bytes:
+        changed = bytearray(frame)
+        at = self.throttle_at
+        _INT32.pack_into(changed, at if at > 0 else len(changed) + at, throttle_ms)
+        return bytes(changed)
 
 
 class NoResponse:

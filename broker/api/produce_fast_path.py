@@ -90,8 +90,6 @@ class ProducePrologue(NamedTuple):
 class ProduceFastPath:
     """The fast path of one version on one listener."""
 
-    is_charged = True
-
     __slots__ = (
         "_is_flexible",
         "_last_codec",

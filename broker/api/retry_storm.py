@@ -134,13 +134,12 @@ class RetryStormGate:
 class GatedFastPath:
     """A `FastPath` behind the gate."""
 
-    __slots__ = ("_api", "_gate", "_inner", "is_charged")
+    __slots__ = ("_api", "_gate", "_inner")
 
     def __init__(self, inner: FastPath, api: int, gate: RetryStormGate) -> None:
         self._inner = inner
         self._api = api
         self._gate = gate
-        self.is_charged = inner.is_charged
 
     def serve(self, frame: Any, context: RequestContext) -> Outcome | None:
         outcome = self._inner.serve(frame, context)

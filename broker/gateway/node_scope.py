@@ -9,15 +9,13 @@ open.
 
 from collections.abc import Callable, Iterable
 
-from broker.api.outcome import Outcome
 from broker.config.listeners import Address
 from broker.gateway.channel import GatewayChannel
+from broker.gateway.node_request_time import quotas_of
 from broker.network.connection.channel import Channel
-from broker.network.handling.request_channel import Request
-from broker.network.handling.request_time import RequestTime
 from broker.network.throttling import PipelinedThrottling
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.client_quotas import NO_NODE, ClientQuotas, NodeQuotas
+from broker.quotas.client_quotas import NO_NODE, ClientQuotas
 from broker.steps import Steps
 
 
@@ -34,30 +32,6 @@ class QuotasByNode:
         if node is None and channel.upstream_address is not None:
             node = self._node_at(channel.upstream_address)
         channel.quotas = self._quotas.at_node(NO_NODE if node is None else node)
-
-
-def quotas_of(channel: Channel) -> NodeQuotas:
-    """Return the quotas in which a connection is charged now."""
-    assert isinstance(channel, GatewayChannel) and isinstance(channel.quotas, NodeQuotas)
-    return channel.quotas
-
-
-class NodeRequestTime(RequestTime):
-    """Charges request time for the node of a connection."""
-
-    __slots__ = ()
-
-    def charge(self, request: Request, outcome: Outcome) -> Outcome:
-        self._quota = quotas_of(request.channel).request
-        return super().charge(request, outcome)
-
-    def settle(self, request: Request) -> None:
-        self._quota = quotas_of(request.channel).request
-        super().settle(request)
-
-    def close(self, channel: Channel) -> None:
-        self._quota = quotas_of(channel).request
-        super().close(channel)
 
 
 class NodeThrottling(PipelinedThrottling):

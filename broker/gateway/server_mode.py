@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.api.callbacks import Callbacks
-from broker.gateway.node_scope import NodeRequestTime, NodeThrottling
+from broker.gateway.node_request_time import NodeRequestTime
+from broker.gateway.node_scope import NodeThrottling
 from broker.gateway.processor import GatewayProcessor, ListenerForwarding
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures

@@ -239,17 +239,22 @@ class Processor:
                 yield channel.fd, BUFFERED
 
     def _timed(self, events: Iterable[Event], now: int) -> Iterator[Event]:
-        """Yield the events, and measure the thread time that each takes: the first from `now` on."""
-        channels, began = self.selector.channels, now
+        """Yield the events, and measure the thread time that each takes: the first from `now` on, every other
+        from the end of the one before.
+        """
+        channels, measured = self.selector.channels, self._request_time
+        if measured is not None:
+            measured.begin_at(now)
         for event in events:
             channel, time = channels.get(event[0]), self._request_time
-            if channel is None or time is None:
-                yield event
-                continue
-            time.begin_at(began or self._clock.ns())
-            began = 0
             yield event
-            time.add_network(channel)
+            if time is None:
+                continue
+            if channel is None or time is not measured:
+                measured = time
+                time.begin()
+            else:
+                time.add_network(channel)
 
     def _end_lap(self, channel: Channel) -> None:
         """End the measured lap of a channel that is about to close, which records its time."""
@@ -365,7 +370,8 @@ class Processor:
             channel.bytes_in += size
             if route.cached_responses and frame.__class__ is bytes:
                 cached = route.cached_responses.get(frame[8:])
-                if cached is not None:
+                time = self._request_time
+                if cached is not None and (time is None or time.admits_cached(channel, cached.client_id)):
                     self.responder.send_cached(channel, route, cached, frame, now)
                     return None
             channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED

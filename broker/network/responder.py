@@ -78,14 +78,14 @@ class Responder:
         now = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
         burst = BURST
-        time, lap = self.request_time, now
+        time = self.request_time
+        if time is not None:
+            # The lap of every other response starts at the end of the one before.
+            time.begin_at(now)
         while responses:
             if not burst:
                 now, burst = self._clock.ns(), BURST
             burst -= 1
-            if time is not None:
-                time.begin_at(lap or self._clock.ns())
-                lap = 0
             request = responses.popleft()
             channel = request.channel
             try:

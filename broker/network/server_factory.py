@@ -228,7 +228,6 @@ class ServerFactory:
             certificates,
         )
         listener.routes.wrap_handlers(self._wrapper)
-        listener.routes.allow_cache(self.request_time is None)
         self.advertise(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")

@@ -364,8 +364,6 @@ class SocketServer:
             plane.handlers.measure(request_time)
         for processor in self.processors():
             processor.measure(request_time)
-        for listener in self.listeners:
-            listener.routes.allow_cache(request_time is None)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
         """Wrap the request handlers of every listener, or remove the wrapper (None)."""

@@ -42,6 +42,15 @@ class RequestQuotaManager(RateQuotaManager):
         """Record network time, known only after the response with the throttle was sent."""
         self.record_unchecked(user, client_id, ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
 
+    def record_cached(self, user: str, client_id: str | None, ns: int, now_ms: int) -> bool:
+        """Record network time. Return whether the client is within its limit."""
+        if not self.active:
+            return True
+        sensor = self._usage.sensor(user, client_id, now_ms)
+        sensor.last_record_ms = now_ms
+        sensor.rate.record(ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
+        return sensor.rule is None or sensor.rate.measure(now_ms) <= sensor.bound
+
     def record_exempt(self, ns: int, now_ms: int) -> None:
         """Record time that counts for no client: acks=0, cluster actions and their errors."""
         if self.active:

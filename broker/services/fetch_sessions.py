@@ -120,6 +120,15 @@ class FetchSession:
             requested = cached.requested
             self.partitions.move_to_end((requested.topic, requested.topic_id, requested.partition))
 
+    def take_back(self, cached: CachedPartition, size: int) -> None:
+        """Undo `sent` for a throttled response. Called in reverse order, it restores the order."""
+        cached.high_watermark = -1
+        if size:
+            requested = cached.requested
+            self.partitions.move_to_end(
+                (requested.topic, requested.topic_id, requested.partition), last=False
+            )
+
     def untold(self, found: list[FetchedPartition]) -> None:
         """Undo `news` for a throttled response: include its partitions again, and restore their order."""
         for each in reversed(found):
@@ -127,9 +136,7 @@ class FetchSession:
             key = (requested.topic, requested.topic_id, requested.partition)
             remembered = self.partitions.get(key)
             if remembered is not None:
-                remembered.high_watermark = -1
-                if len(each.records) > 0:
-                    self.partitions.move_to_end(key, last=False)
+                self.take_back(remembered, len(each.records))
 
 
 class FetchSessions:

@@ -267,10 +267,7 @@ class Harness:
         key = (context.api_key, context.api_version)
         if key not in self._fast_paths:
             self._fast_paths[key] = entry.fast_path(context.api_version, self.services[entry.services])
-        path = self._fast_paths[key]
-        if self.quotas.request.active and not path.is_charged:
-            return None
-        return path.serve(frame, context)
+        return self._fast_paths[key].serve(frame, context)
 
     def deliver(self, batch: Sequence[Asking] = ()) -> None:
         """Finish a batch of requests as the handler pool does."""

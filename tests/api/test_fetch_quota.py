@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.outcome import Response
+from broker.api.outcome import EncodedResponse, Response
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
@@ -167,4 +167,5 @@ async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: Harness
     consumer = await Consumer(shared, "busy").ask()
     assert not consumer.context.exempt
     outcome = consumer.outcome
-    assert (isinstance(outcome, Response) and outcome.withhold is not None) is limited
+    assert isinstance(outcome, EncodedResponse)
+    assert (outcome.withhold is not None) is limited

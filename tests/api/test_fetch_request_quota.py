@@ -3,7 +3,7 @@
 import pytest
 
 from broker.api import a01_fetch
-from broker.api.outcome import Response
+from broker.api.outcome import EncodedResponse, Response
 from broker.api.services import FetchServices
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.kinds import QuotaKind
@@ -13,15 +13,14 @@ from tests.api.harness import Asking, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 
 
-@pytest.fixture(params=["at once", "in slices"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large fetches are read and answered in slices."""
+@pytest.fixture(params=["the fast path", "at once", "in slices"])
+async def shared(
+    harness: Harness, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Harness:
+    """Usual fetches take the fast path, and large ones are read and answered in slices."""
+    harness.uses_fast_paths = request.param == "the fast path"
     if request.param == "in slices":
         monkeypatch.setattr(a01_fetch, "MANY_BYTES", 0)
-
-
-@pytest.fixture
-async def shared(harness: Harness) -> Harness:
     await prepare(harness)
     return harness
 
@@ -33,9 +32,16 @@ def over(harness: Harness, ms: int = 300) -> Throttle:
     return throttle
 
 
-def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Response:
+def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Response | EncodedResponse:
     """Return the outcome after `RequestTime.charge`."""
     outcome = asking.outcome
+    if isinstance(outcome, EncodedResponse):
+        instead = None if outcome.withhold is None else outcome.withhold(throttle)
+        if instead is None:
+            outcome.lengthen(throttle)
+            return outcome
+        asking.outcome = instead
+        return instead
     assert isinstance(outcome, Response)
     outcome.throttle = throttle
     if outcome.withhold is not None:
@@ -121,7 +127,8 @@ async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: H
     assert isinstance(asking.outcome, Response) and asking.outcome.throttle is not None
     assert asking.outcome.throttle.kind is QuotaKind.FETCH
     reply = asking.outcome.reply
-    assert withheld(shared, asking, over(shared)).reply is reply
+    unchanged = withheld(shared, asking, over(shared))
+    assert isinstance(unchanged, Response) and unchanged.reply is reply
     assert (observed(shared), bytes_out(shared)) == (used, sent)
 
 

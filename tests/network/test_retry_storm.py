@@ -264,8 +264,6 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
         gate = running.server.retry_storm
 
         class FailingPath:
-            is_charged = True
-
             def serve(self, _frame: object, _context: object) -> Outcome:
                 return StagedAppends((), failed_append)
 

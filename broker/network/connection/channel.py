@@ -170,6 +170,7 @@ class Channel:
         "software_version",
         "throttles",
         "tls",
+        "unrecorded_ns",
         "withheld_since_ms",
     )
 
@@ -207,6 +208,7 @@ class Channel:
         self.requests = 0
         self.request_ns = 0
         self.network_ns = 0
+        self.unrecorded_ns = 0
         self._waiting: DelayedOperation | None = None
         self.withheld_since_ms = 0
         self.bytes_in = 0

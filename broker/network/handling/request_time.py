@@ -11,22 +11,27 @@ time of a thread that unpacks a request's batch is added to the request's.
 
 | work | charged to | recorded |
 | --- | --- | --- |
-| reading, decrypting, writing, TLS handshakes | the channel's `network_ns` | when the send completes |
+| reading, decrypting, writing, TLS handshakes | the channel's `network_ns` | after the send completes |
 | decoding, handler, commit, callbacks, every step of a slow handler | the request's `handler_ns` | when the \
 request is done, with a check of the quota |
 | unpacking a batch in a thread | the request's `handler_ns` | when the request is done |
-| encoding the response | the request's `handler_ns` | when the send completes |
+| encoding the response | the request's `handler_ns` | after the send completes |
+| a cached response | the channel's `network_ns` | with the next request |
+
+What is recorded after a response stays in the channel's `unrecorded_ns` until that is MAX_UNRECORDED_NS, its
+next request is done, or it closes. A small request is so recorded once instead of twice.
 
 The time of exempt requests is recorded in the exempt sensor: replica fetches, including refused ones,
 requests without a response (acks=0), and requests of the listener named by `inter.broker.listener.name`.
 """
 
-from collections.abc import Awaitable, Collection, Generator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Collection, Sequence
+from typing import Final, TypeVar
 
 from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, NoResponse, Outcome, Response, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
+from broker.network.handling.measured_steps import MeasuredSteps
 from broker.network.handling.request_channel import Request
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import longer
@@ -36,6 +41,11 @@ Result = TypeVar("Result")
 COMMIT_BYTES: Final = 4096
 """What a request adds to its share of a commit beside its own bytes, for work that does not grow with them;
 ours.
+"""
+
+MAX_UNRECORDED_NS: Final = 100_000
+"""Time that a connection may take before it is recorded; ours. A cached response takes some ten microseconds,
+and its recording would take another one.
 """
 
 WAITING: Final = (AfterCommit, Delayed, Sliced)
@@ -93,9 +103,9 @@ class RequestTime:
             request.handler_ns += lap * (request.size + COMMIT_BYTES) // total
         self._last = now
 
-    def run(self, request: Request, slow: Awaitable[Result]) -> "_Stepped[Result]":
+    def run(self, request: Request, slow: Awaitable[Result]) -> MeasuredSteps[Result]:
         """Return an awaitable with the result of `slow`; each of its steps is a lap of `request`."""
-        return _Stepped(self, request, slow)
+        return MeasuredSteps(self, request, slow)
 
     # Charges
 
@@ -124,15 +134,21 @@ class RequestTime:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
+        spent += channel.unrecorded_ns
+        channel.unrecorded_ns = 0
         channel.request_ns += spent
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
+        if throttle is None:
+            return outcome
         if kind is EncodedResponse:
             assert isinstance(outcome, EncodedResponse)
+            withheld = None if outcome.withhold is None else outcome.withhold(throttle)
+            if withheld is not None:
+                return withheld
             outcome.lengthen(throttle)
         elif isinstance(outcome, Response):
             outcome.throttle = longer(throttle, outcome.throttle)
-            outcome.cacheable = False
-            if throttle is not None and outcome.withhold is not None:
+            if outcome.withhold is not None:
                 outcome = outcome.withhold(outcome, throttle)
             if outcome.throttle is not None and hasattr(outcome.reply, "throttle_time_ms"):
                 # A gateway's handler may have put the larger throttle time of its upstream broker there.
@@ -141,27 +157,50 @@ class RequestTime:
                 )
         return outcome
 
+    def admits_cached(self, channel: Channel, client_id: str | None) -> bool:
+        """Return whether a cached response may be sent: a client over its limit is left to `charge`, which
+        throttles it.
+        """
+        spent = channel.unrecorded_ns + channel.network_ns
+        channel.network_ns = 0
+        if spent < MAX_UNRECORDED_NS:
+            channel.unrecorded_ns = spent
+            return True
+        channel.unrecorded_ns = 0
+        now_ms = self._last // 1_000_000 + self._base_ms
+        if channel.listener in self._exempt:
+            self._quota.record_exempt(spent, now_ms)
+            return True
+        channel.request_ns += spent
+        return self._quota.record_cached(channel.principal, client_id, spent, now_ms)
+
     def settle(self, request: Request) -> None:
-        """End the lap of writing a response, sent or not, and record the unrecorded time of the request and
-        its channel. Does not throttle; the next request does, if needed. (recordNetworkThreadTimeCallback)
+        """End the lap of writing a response, sent or not, and record the time of the request and its channel
+        if it is MAX_UNRECORDED_NS or more. Does not throttle; the next request does, if needed.
+        (recordNetworkThreadTimeCallback)
         """
         now = self._ns()
         channel = request.channel
         spent = request.handler_ns + channel.network_ns + now - self._last
         self._last = now
         request.handler_ns = channel.network_ns = 0
-        now_ms = now // 1_000_000 + self._base_ms
         if request.exempt:
-            self._quota.record_exempt(spent, now_ms)
-        else:
-            channel.request_ns += spent
-            self._quota.record_sent(channel.principal, request.client_id, spent, now_ms)
+            self._quota.record_exempt(spent, now // 1_000_000 + self._base_ms)
+            return
+        spent += channel.unrecorded_ns
+        if spent < MAX_UNRECORDED_NS:
+            channel.unrecorded_ns = spent
+            return
+        channel.unrecorded_ns = 0
+        channel.request_ns += spent
+        self._quota.record_sent(channel.principal, request.client_id, spent, now // 1_000_000 + self._base_ms)
 
     def close(self, channel: Channel) -> None:
         """Record the time of a closing connection's unanswered requests and unrecorded reads and writes: for
         its client, or as exempt if the connection sent no request. (Kafka discards this time.)
         """
-        spent, channel.network_ns = channel.network_ns, 0
+        spent = channel.network_ns + channel.unrecorded_ns
+        channel.network_ns = channel.unrecorded_ns = 0
         now_ms = self._last // 1_000_000 + self._base_ms
         for request in self._delayed.pop(channel, ()):
             if request.exempt:
@@ -176,34 +215,3 @@ class RequestTime:
         else:
             channel.request_ns += spent
             self._quota.record_sent(channel.principal, channel.client_id, spent, now_ms)
-
-
-class _Stepped(Awaitable[Result]):
-    """Runs a coroutine and measures each of its steps, without the time of other tasks between two steps."""
-
-    __slots__ = ("_request", "_slow", "_time")
-
-    def __init__(self, time: RequestTime, request: Request, slow: Awaitable[Result]) -> None:
-        self._time = time
-        self._request = request
-        self._slow = slow
-
-    def __await__(self) -> Generator[Any, Any, Result]:
-        time, request = self._time, self._request
-        steps = self._slow.__await__()
-        value: Any = None
-        error: BaseException | None = None
-        while True:
-            time.begin()
-            try:
-                trap = steps.send(value) if error is None else steps.throw(error)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            finally:
-                time.add_handler(request)
-            value = error = None
-            try:
-                value = yield trap
-            except BaseException as thrown:  # noqa: BLE001 - the coroutine handles cancellation too
-                error = thrown

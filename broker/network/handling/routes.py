@@ -149,22 +149,15 @@ class Route:
         self.cached_bytes = 0
 
     def wrap_handler(self, wrapper: Wrapper | None) -> None:
-        """Wrap the handler, or remove the wrapper. The caller then calls `allow_cache`."""
+        """Wrap the handler and the fast path, or remove the wrapper."""
         self._wrapper = wrapper
-        if self.version != UNKNOWN_VERSION:
-            self.handle = self.api.handle if wrapper is None else wrapper.handler(self.api)
-
-    def allow_cache(self, is_allowed: bool) -> None:
-        """Allow or forbid cached responses, and fast paths that are not charged."""
         self.clear_cache()
         api = self.api
-        fast_path = None
-        if api.fast_path is not None:
-            fast_path = api.fast_path(self.version, self.services)
-            if not (is_allowed or fast_path.is_charged):
-                fast_path = None
-        if fast_path is not None and self._wrapper is not None:
-            fast_path = self._wrapper.fast_path(api, fast_path)
+        if self.version != UNKNOWN_VERSION:
+            self.handle = api.handle if wrapper is None else wrapper.handler(api)
+        fast_path = None if api.fast_path is None else api.fast_path(self.version, self.services)
+        if fast_path is not None and wrapper is not None:
+            fast_path = wrapper.fast_path(api, fast_path)
         for route in (self, *self.variants.values()):
             route.fast_path = fast_path
 
@@ -209,7 +202,6 @@ class Routes:
         self._registry = registry
         self._services = services
         self._metrics = metrics
-        self._cache_allowed = True
         self._wrapper: Wrapper | None = None
         self._routes: dict[int, Route] = {}
         self.get = self._routes.get
@@ -250,7 +242,6 @@ class Routes:
         else:
             return None
         route.wrap_handler(self._wrapper)
-        route.allow_cache(self._cache_allowed)
         self._routes[head] = route
         return route
 
@@ -263,18 +254,11 @@ class Routes:
         for route in self._routes.values():
             route.renew_metrics()
 
-    def allow_cache(self, is_allowed: bool) -> None:
-        """Allow or forbid to serve requests without their full handler."""
-        self._cache_allowed = is_allowed
-        for route in self._routes.values():
-            route.allow_cache(is_allowed)
-
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
         """Wrap the handlers, or remove the wrapper (None)."""
         self._wrapper = wrapper
         for route in self._routes.values():
             route.wrap_handler(wrapper)
-            route.allow_cache(self._cache_allowed)
 
     def clear_caches(self) -> None:
         """Invalidate cached responses; called when the metadata image changes."""

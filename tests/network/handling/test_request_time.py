@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network.handling.request_time import MAX_UNRECORDED_NS
 from broker.network.handling.routes import Route
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -267,7 +268,7 @@ async def test_of_a_mutations_wait_and_a_requests_the_longer_is_reported_and_kep
     assert [(row.quota_type, row.remaining_ms) for row in rows] == [(kind, throttle_ms)]
 
 
-async def test_answers_are_cached_only_while_nothing_is_timed(
+async def test_responses_are_cached_while_they_are_timed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect("anybody")
@@ -278,8 +279,45 @@ async def test_answers_are_cached_only_while_nothing_is_timed(
         for _ in range(3):
             await client.ask(MetadataRequest([]), 9)
         kept.append(route.metrics.cached)
-        assert (route_of(broker, ApiKey.FETCH, 12).fast_path is None) is (rule is not None)
-    assert kept == [2, 2, 4]
+    assert kept == [2, 4, 6]  # a changed rule is a changed image
+
+
+@pytest.mark.parametrize(
+    ("unrecorded_ns", "recorded_ms", "throttle_ms"),
+    [
+        (MAX_UNRECORDED_NS - 1, 0, 0),
+        (MAX_UNRECORDED_NS, 0.1, 0),
+        (200_000_000, 200, 0),
+        (220_000_000, 220, 1_000),
+    ],
+)
+async def test_a_client_over_its_limit_gets_no_cached_response(
+    broker: RunningBroker, mock_clock: MockClock, unrecorded_ns: int, recorded_ms: float, throttle_ms: int
+) -> None:
+    """What cached responses took is recorded when it is MAX_UNRECORDED_NS; 2 % let 200 ms pass."""
+    await limit(broker, "request_percentage", 2)
+    client = await broker.connect(CLIENT)
+    await client.ask(MetadataRequest([]), 9)
+    (channel,) = [each for each in broker.server.socket_server.channels() if each.client_id == CLIENT]
+    channel.network_ns += unrecorded_ns
+    before = route_of(broker, ApiKey.METADATA, 9).metrics.cached
+    assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == throttle_ms
+    assert route_of(broker, ApiKey.METADATA, 9).metrics.cached == before + (throttle_ms == 0)
+    assert charged_ms(broker) == pytest.approx(recorded_ms)
+
+
+async def test_a_closed_connection_leaves_no_cached_response_unrecorded(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    client = await broker.connect(CLIENT)
+    for _ in range(2):
+        await client.ask(MetadataRequest([]), 9)
+    (channel,) = [each for each in broker.server.socket_server.channels() if each.client_id == CLIENT]
+    channel.network_ns += MAX_UNRECORDED_NS - 1
+    await client.stream.aclose()
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    assert charged_ms(broker) == pytest.approx((MAX_UNRECORDED_NS - 1) / 1e6)
 
 
 async def test_a_rule_from_before_the_start_is_kept(tmp_path: Path, mock_clock: MockClock) -> None:

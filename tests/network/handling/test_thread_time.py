@@ -9,8 +9,8 @@ import random
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
-from broker.network.handling.request_time import COMMIT_BYTES, RequestTime
+from broker.network.handling.request_channel import Request
+from broker.network.handling.request_time import COMMIT_BYTES, MAX_UNRECORDED_NS, RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.throttled import Throttle
@@ -62,6 +63,10 @@ class Ledger:
 
     def record_exempt(self, ns: int, now_ms: int) -> None:
         self.charged[EXEMPT] += ns
+
+    def record_cached(self, user: str, client_id: str | None, ns: int, now_ms: int) -> bool:
+        self.record_handled(user, client_id, ns, now_ms)
+        return True
 
     def take(self) -> dict[str, int]:
         """Return the time charged since the last call."""
@@ -132,7 +137,12 @@ class Scene:
             self.sockets[name] = channel.sock = CostlySocket(channel.sock, self)  # type: ignore[assignment]
 
     async def settle(self) -> None:
+        """Wait until the broker is idle, and charge what it would record with the next requests."""
         await trio.testing.wait_all_tasks_blocked(0.0001)
+        for channel in self.broker.server.socket_server.channels():
+            spent, channel.unrecorded_ns = channel.unrecorded_ns, 0
+            assert spent < MAX_UNRECORDED_NS
+            self.ledger.record_sent("ANONYMOUS", channel.client_id, spent, 0)
 
     async def send(self, name: str, kind: str) -> None:
         client = self.clients[name]
@@ -395,26 +405,32 @@ class Steps(ManualClock):
         self.ns = lambda: self.now  # type: ignore[method-assign]
 
 
-class _Peer:
-    """As much of a channel as time is charged to."""
-
-    def __init__(self, name: str) -> None:
-        self.principal, self.client_id, self.listener = "ANONYMOUS", name, "PLAINTEXT"
-        self.network_ns = self.request_ns = 0
-        self.requests = 1
-
-
-class _Asked:
-    """As much of a request."""
-
-    def __init__(self, peer: _Peer) -> None:
-        self.channel, self.client_id = peer, peer.client_id
-        self.handler_ns = 0
-        self.size = 100
-        self.exempt = False
+@contextmanager
+def requests_of(*names: str) -> Iterator[list[Request]]:
+    """Yield a request of each client."""
+    rig = Rig(1_000, 1_000)
+    requests = [rig.request() for _ in names]
+    for name, request in zip(names, requests, strict=True):
+        request.client_id = request.channel.client_id = name
+        request.channel.requests = 1
+        request.size = 100
+    yield requests
+    rig.close()
 
 
-STEPS = ("begin", "handler", "network", "share", "answer", "silent", "park", "hangup", "settle", "close")
+STEPS = (
+    "begin",
+    "handler",
+    "network",
+    "share",
+    "answer",
+    "silent",
+    "park",
+    "hangup",
+    "settle",
+    "close",
+    "cached",
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -427,10 +443,13 @@ STEPS = ("begin", "handler", "network", "share", "answer", "silent", "park", "ha
 def test_no_nanosecond_is_charged_twice_in_any_order_of_calls(
     calls: list[tuple[int, str, int, bool]],
 ) -> None:
+    with requests_of(*CLIENTS) as requests:
+        check_charges(requests, calls)
+
+
+def check_charges(requests: list[Request], calls: list[tuple[int, str, int, bool]]) -> None:
     clock, ledger = Steps(), Ledger()
     time = RequestTime(ledger, clock, set())  # type: ignore[arg-type]
-    peers = [_Peer(name) for name in CLIENTS]
-    requests: list[Any] = [_Asked(peer) for peer in peers]
     for ns, step, whose, is_exempt in calls:
         clock.now += ns
         request, channel = requests[whose], requests[whose].channel
@@ -456,10 +475,12 @@ def test_no_nanosecond_is_charged_twice_in_any_order_of_calls(
                 time.settle(request)
             case "close":
                 time.close(channel)
+            case "cached":
+                time.admits_cached(channel, channel.client_id)
     assert sum(ledger.charged.values()) <= clock.now
-    for request, peer in zip(requests, peers, strict=True):
+    for request in requests:
         time.settle(request)
-        time.close(peer)  # type: ignore[arg-type]
+        time.close(request.channel)
     assert sum(ledger.charged.values()) <= clock.now
     assert not any(each.handler_ns for each in requests)
 
@@ -476,15 +497,15 @@ def test_no_nanosecond_is_charged_twice_in_any_order_of_calls(
 def test_requests_share_a_commit_by_their_bytes(sizes: list[int], lap: int, shares: list[int]) -> None:
     clock = Steps()
     time = RequestTime(Ledger(), clock, set())  # type: ignore[arg-type]
-    requests: list[Any] = [_Asked(_Peer("ann")) for _ in sizes]
-    for request, size in zip(requests, sizes, strict=True):
-        request.size = size
-    time.begin()
-    clock.now += lap
-    time.share(requests)
-    assert [each.handler_ns for each in requests] == shares
-    time.share(requests)
-    assert sum(each.handler_ns for each in requests) == sum(shares), "the lap has ended"
+    with requests_of(*["ann"] * len(sizes)) as requests:
+        for request, size in zip(requests, sizes, strict=True):
+            request.size = size
+        time.begin()
+        clock.now += lap
+        time.share(requests)
+        assert [each.handler_ns for each in requests] == shares
+        time.share(requests)
+        assert sum(each.handler_ns for each in requests) == sum(shares), "the lap has ended"
 
 
 def test_a_request_starts_without_charges() -> None:
