@@ -349,7 +349,11 @@ def _kind(scope: HTTPScope, role: str) -> Kind:
 
 
 def _changes_quotas(scope: HTTPScope, role: str) -> bool:
-    return scope["method"] == "PATCH" and scope["path"] == QUOTAS and Role[role.upper()] >= Role.EDITOR
+    method, path = scope["method"], scope["path"]
+    is_change = (
+        path == QUOTAS if method == "PATCH" else method in ("PUT", "DELETE") and path.startswith(f"{QUOTAS}/")
+    )
+    return is_change and Role[role.upper()] >= Role.EDITOR
 
 
 def request_info_of(request: Request) -> RequestInfo:

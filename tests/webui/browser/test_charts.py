@@ -62,7 +62,7 @@ def remember(page: Watched, missing: range = range(0)) -> None:
         }
         route.fulfill(json=body)
 
-    page.page.route("**/api/v1/overview?history=*", answer)
+    page.page.route("**/api/v1/overview?history_s=*", answer)
 
 
 def test_a_gap_in_the_history_is_a_gap_in_the_chart(page: Watched, expect: Any) -> None:
@@ -97,7 +97,7 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> No
     remember(page)
     page.sign_in()
     opened = page.go("/")
-    with opened.expect_response(lambda answer: "history=86400" in answer.url):
+    with opened.expect_response(lambda answer: "history_s=86400" in answer.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.locator("#throughput text.axis", has_text="20 h")).to_be_visible()
     expect(opened.get_by_role("button", name="24 h")).to_be_focused()

@@ -97,7 +97,7 @@ def test_the_controllers_request_memory_has_a_gauge_where_there_is_any(
 def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expect: Any) -> None:
     page.sign_in()
     opened = page.go("/")
-    with opened.expect_request(lambda request: "history=86400" in request.url):
+    with opened.expect_request(lambda request: "history_s=86400" in request.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
     expect(opened).to_have_url(f"{page.console.pages}/?range=24h")

@@ -25,6 +25,11 @@ from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
         ("PATCH", QUOTAS, Role.EDITOR, True),
         ("PATCH", QUOTAS, Role.VIEWER, False),
         ("GET", QUOTAS, Role.ADMIN, False),
+        ("PUT", f"{QUOTAS}/user=alice", Role.EDITOR, True),
+        ("DELETE", f"{QUOTAS}/user=alice", Role.EDITOR, True),
+        ("PUT", f"{QUOTAS}/user=alice", Role.VIEWER, False),
+        ("GET", f"{QUOTAS}/user=alice", Role.ADMIN, False),
+        ("PUT", f"{QUOTAS}:import", Role.ADMIN, False),
         ("PATCH", "/api/v1/broker-configs", Role.ADMIN, False),
     ],
 )

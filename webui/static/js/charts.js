@@ -93,7 +93,7 @@ export class Charts {
     }
     if (this.long?.seconds === seconds && performance.now() - this.long.at < AGAIN_MS[seconds]) return;
     this.long = { seconds, at: performance.now() };
-    const answer = await get(`/api/v1/overview?history=${seconds}`).catch(() => null);
+    const answer = await get(`/api/v1/overview?history_s=${seconds}`).catch(() => null);
     if (answer && this.seconds === seconds) this.draw(answer.history);
   }
 

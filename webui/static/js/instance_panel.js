@@ -8,7 +8,7 @@ import { digits, group } from "./units.js";
 const COMMON = "org.apache.kafka.";
 
 function requestedMetrics(row) {
-  if (row.is_over_limit) return "* (all, since the subscriptions have too many prefixes)";
+  if (row.over_limit) return "* (all, since the subscriptions have too many prefixes)";
   return row.metrics.length ? row.metrics.join(", ") : "nothing";
 }
 

@@ -123,7 +123,7 @@ function arrived(overview) {
 
 // A failed request leaves a gap in the charts.
 async function refill() {
-  const answer = await get(`/api/v1/overview?history=${KEPT}`).catch(() => null);
+  const answer = await get(`/api/v1/overview?history_s=${KEPT}`).catch(() => null);
   if (answer) history = answer.history;
 }
 
@@ -137,7 +137,7 @@ function append(sample) {
 
 async function start() {
   try {
-    const overview = await get(`/api/v1/overview?history=${KEPT}`);
+    const overview = await get(`/api/v1/overview?history_s=${KEPT}`);
     history = overview.history;
     showFigures();
     showAll(overview);

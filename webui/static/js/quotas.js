@@ -143,7 +143,7 @@ function removeChosen(rows) {
 async function everyMatch() {
   const { q, shape: kind } = url.values;
   try {
-    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { shape: kind }), limit: MAX_CHOSEN })}`);
+    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { filter: kind }), limit: MAX_CHOSEN })}`);
     if (listing.total > MAX_CHOSEN) toast(`${group(MAX_CHOSEN)} rules at a time.`);
     return items.filter(({ entity }) => !("ip" in entity));
   } catch (problem) {
@@ -207,7 +207,7 @@ function sortBy(key) {
 function ask(changes) {
   url.set(changes);
   const { q, shape: kind, sort, order, offset } = url.values;
-  live.open({ search: q, ...(kind && { shape: kind }), sort, order, offset, limit: PAGE });
+  live.open({ search: q, ...(kind && { filter: kind }), sort, order, offset, limit: PAGE });
 }
 
 function show() {

@@ -220,7 +220,7 @@ const hour = new LineChart(document.getElementById("hour"), {
 
 async function showHour() {
   if (document.hidden) return;
-  const answer = await get(`/api/v1/overview?history=${HOUR_S}`).catch(() => null);
+  const answer = await get(`/api/v1/overview?history_s=${HOUR_S}`).catch(() => null);
   if (answer) hour.show(answer.history, HOUR_S);
 }
 
