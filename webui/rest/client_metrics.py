@@ -251,7 +251,8 @@ async def get_instance(call: Call) -> Reply:
     row = await run_in_slices(telemetry.instance(instance_id))
     if row is None:
         raise Problem(404, "Client instance not found.")
-    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
+    only = call.query["metric"]
+    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id) if only in (None, each.name)]
     return Reply(instance_json(row) | {"latest_metrics": latest})
 
 
@@ -394,6 +395,7 @@ ROUTES: Final = (
             ),
             404: ResponseSpec("Client instance not found, or expired", REFUSED),
         },
+        query=(Query("metric", NAME, "Only the metric of this name."),),
         path_params=_INSTANCE_ID,
     ),
 )

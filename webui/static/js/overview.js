@@ -112,6 +112,7 @@ function showAll(overview) {
 }
 
 function arrived(overview) {
+  charts.marks.update(overview.version);
   const { sample } = overview;
   const last = history?.at_ms.at(-1) ?? 0;
   if (history && sample && sample.at_ms > last) {
