@@ -36,8 +36,17 @@ from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
 def test_a_user_that_may_change_quotas_and_does_takes_a_turn_for_changes(
     method: str, path: str, role: Role, is_change: bool
 ) -> None:
-    scope: Any = {"method": method, "path": path}
+    scope: Any = {"method": method, "path": path, "headers": []}
     assert _changes_quotas(scope, role.name.lower()) is is_change
+
+
+@pytest.mark.parametrize(
+    ("length", "is_change"), [(SHORT_BODY - 1, True), (SHORT_BODY, True), (SHORT_BODY + 1, False)]
+)
+def test_a_rule_that_is_too_long_takes_no_turn_for_changes(length: int, is_change: bool) -> None:
+    headers = [(b"content-length", b"%d" % length)]
+    scope: Any = {"method": "PUT", "path": f"{QUOTAS}/user=alice", "headers": headers}
+    assert _changes_quotas(scope, "admin") is is_change
 
 
 @pytest.mark.parametrize(
