@@ -39,12 +39,12 @@ PAGES: Final = (
     PageLoad(
         "/",
         {"sort": "used", "order": "desc", "limit": "5", "topics": "overview,throttled,quotas"},
-        ("/api/v1/overview?history=900",),
+        ("/api/v1/overview?history_s=900",),
     ),
     PageLoad(
         "/throttled",
         {"sort": "last", "order": "desc", "limit": "20", "topics": "overview,throttled,recent_throttles"},
-        ("/api/v1/overview?history=3600",),
+        ("/api/v1/overview?history_s=3600",),
         30.0,
     ),
     PageLoad("/doctor", {"topics": "overview,doctor"}, ("/api/v1/doctor",)),

@@ -70,7 +70,7 @@ CLIENT_METRICS: Final = 16
 
 SEEN: Final = (
     "/metrics",
-    "/api/v1/overview?history=900",
+    "/api/v1/overview?history_s=900",
     *(f"/api/v1/{name}" for name in ("usage", "connections", "topics", "groups", "doctor", "audit")),
     *(f"/api/v1/{name}" for name in ("client-quotas", "client-instances", "throttled-channels:recent")),
 )

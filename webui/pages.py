@@ -45,14 +45,14 @@ PAGES: Final = (
         "/",
         "Overview",
         "Now",
-        (*_FRAME, "broker_rule", "chart", "charts", "shortlists", "vitals"),
+        (*_FRAME, "audit_text", "broker_rule", "chart", "charts", "quota_marks", "shortlists", "vitals"),
     ),
     Page(
         "throttled",
         "/throttled",
         "Throttled now",
         "Now",
-        (*_FRAME, "broker_rule", "chart", "recent_throttles", "table"),
+        (*_FRAME, "audit_text", "broker_rule", "chart", "quota_marks", "recent_throttles", "table"),
     ),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page(
@@ -60,7 +60,7 @@ PAGES: Final = (
         "/quotas",
         "Client quotas",
         "Limits",
-        (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited"),
+        (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited", "use_history"),
     ),
     Page(
         "broker_quotas",
@@ -84,7 +84,10 @@ PAGES: Final = (
         "/client-metrics",
         "Client metrics",
         "Clients",
-        (*_PLAIN, "chart", "consequences", "instance_panel", "listing", "subscription_editor"),
+        (
+            *_PLAIN,
+            *("chart", "consequences", "instance_panel", "listing", "metric_chart", "subscription_editor"),
+        ),
     ),
     Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),

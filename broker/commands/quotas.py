@@ -81,12 +81,11 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
 @_pass_console
 def list_quotas(console: Console, as_json: bool) -> None:
     """List every limit and its present usage."""
-    rows: list[dict[str, Any]] = []
-    while True:
-        page = console.request("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
+    page = console.request("GET", QUOTAS, {"limit": PAGE})
+    rows: list[dict[str, Any]] = page["items"]
+    while page["next"] is not None:
+        page = console.request("GET", QUOTAS, {"limit": PAGE, "cursor": page["next"]})
         rows += page["items"]
-        if not page["items"] or len(rows) >= page["of"]:
-            break
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -181,7 +180,7 @@ def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequenc
         body = {"user": user, "client_id": client_id, "ip": ip, "if": [_edit(text) for text in edits]}
         found = console.request("POST", f"{QUOTAS}:resolve", body=body)
     else:
-        found = console.request("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
+        found = console.request("GET", f"{QUOTAS}:resolve", {"user": user, "client_id": client_id, "ip": ip})
     for limit in found["limits"]:
         click.echo(f"{limit['key']}: {_state_text(limit)}")
         if "callback" in limit:
@@ -258,7 +257,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
     """Show what `apply` would change, and for which connected clients. The exit status is 2 if there are
     changes.
     """
-    response = _import(console, file, prune=prune, dry_run=True)
+    response = _import(console, file, prune=prune, validate_only=True)
     _print_changes(response)
     print_reach(response.get("reach", ()))
     sys.exit(2 if response["changes"] or response["shadow_changes"] else 0)
@@ -270,10 +269,10 @@ def plan(console: Console, file: Path, prune: bool) -> None:
 @_pass_console
 def apply(console: Console, file: Path, prune: bool) -> None:
     """Give each entity in FILE exactly its limits from FILE."""
-    _print_changes(_import(console, file, prune=prune, dry_run=False))
+    _print_changes(_import(console, file, prune=prune, validate_only=False))
 
 
-def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
+def _import(console: Console, file: Path, *, prune: bool, validate_only: bool) -> Any:
     from broker import strict_yaml
 
     try:
@@ -282,7 +281,7 @@ def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
         raise click.ClickException(str(error)) from error
     if not isinstance(document, dict) or "quotas" not in document:
         raise click.ClickException(f"{file} has no list `quotas`")
-    query = {"prune": prune, "dry_run": dry_run}
+    query = {"prune": prune, "validate_only": validate_only}
     try:
         response = console.request("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:

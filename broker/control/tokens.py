@@ -54,7 +54,7 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     is_permanent_admin = command.role is Role.ADMIN and command.expires_at_ms is None
     if not is_permanent_admin and _is_last_permanent_admin(name, at.image):
         raise ApiError(
-            ErrorCode.INVALID_REQUEST,
+            ErrorCode.POLICY_VIOLATION,
             "This is the last administrator's token without expiry and must remain one",
         )
     stored = tokens.store(secret)
@@ -81,7 +81,7 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
     if _is_last_permanent_admin(command.name, at.image):
         return Plan(
             Outcome(
-                ErrorCode.INVALID_REQUEST,
+                ErrorCode.POLICY_VIOLATION,
                 "The last administrator's token without expiry cannot be revoked",
             )
         )

@@ -38,7 +38,7 @@ pages can still contain them.
 
 _UNENCRYPTED: Final = 1
 _OLD_COLUMN: Final = 2
-_MAX_PAGE_ROWS: Final = 1_000
+_MAX_PAGE_ROWS: Final = 1_001
 _SEARCHED: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, origin, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed

@@ -107,7 +107,7 @@ def test_the_last_administrator_cannot_be_revoked(world: World) -> None:
     issue(world, "two")
     issue(world, "viewer", Role.VIEWER)
     assert revoke(world, "two").ok
-    assert revoke(world, "one").error is ErrorCode.INVALID_REQUEST
+    assert revoke(world, "one").error is ErrorCode.POLICY_VIOLATION
     assert revoke(world, "viewer").ok
     assert list(world.image.tokens) == ["one"]
 
@@ -115,17 +115,17 @@ def test_the_last_administrator_cannot_be_revoked(world: World) -> None:
 def test_an_administrator_that_expires_does_not_count_as_the_last_one(world: World) -> None:
     issue(world, "one")
     issue(world, "leaving", expires=2_000)
-    assert revoke(world, "one").error is ErrorCode.INVALID_REQUEST
+    assert revoke(world, "one").error is ErrorCode.POLICY_VIOLATION
     before = world.image
     for role, expires in ((Role.ADMIN, 2_000), (Role.EDITOR, None), (Role.VIEWER, 2_000)):
         with pytest.raises(ApiError) as caught:
             issue(world, "one", role, expires=expires)
-        assert caught.value.code is ErrorCode.INVALID_REQUEST
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
     assert world.image == before
     issue(world, "leaving")
     issue(world, "one", expires=2_000)
     assert world.image.tokens["one"].expires_at_ms == 2_000
-    assert revoke(world, "leaving").error is ErrorCode.INVALID_REQUEST
+    assert revoke(world, "leaving").error is ErrorCode.POLICY_VIOLATION
     assert revoke(world, "one").ok
 
 

@@ -32,6 +32,6 @@ def test_the_demo_fills_the_pages_of_a_running_broker_and_leaves_it_as_it_was(tm
         output, _ = demo.communicate(timeout=60)
         assert demo.returncode == 0 and "patient" in output
         assert broker.ask("GET", "/api/v1/client-quotas")["items"] == []
-        assert broker.ask("GET", "/api/v1/ip-quotas?shape=limited")["items"] == []
+        assert broker.ask("GET", "/api/v1/ip-quotas?filter=limited")["items"] == []
         assert broker.ask("GET", "/api/v1/client-metrics")["items"] == []
         assert "weir-demo-orders" not in str(broker.ask("GET", "/api/v1/topics"))

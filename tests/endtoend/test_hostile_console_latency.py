@@ -144,10 +144,10 @@ def rules(count: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("POST", "/api/v1/client-quotas:import?dry_run=true", rules(5_000, 1)),
-        ("POST", "/api/v1/client-quotas:import?dry_run=true", MEGABYTE),
+        ("POST", "/api/v1/client-quotas:import?validate_only=true", rules(5_000, 1)),
+        ("POST", "/api/v1/client-quotas:import?validate_only=true", MEGABYTE),
         ("GET", "/api/v1/client-quotas:export", None),
-        ("GET", "/api/v1/client-quotas:resolve?client-id=nobody", None),
+        ("GET", "/api/v1/client-quotas:resolve?client_id=nobody", None),
         ("GET", "/api/v1/ip-quotas", None),
         ("GET", "/api/v1/doctor", None),
         ("GET", "/metrics", None),

@@ -41,8 +41,12 @@ def test_a_group_of_users_shares_one_limit_and_an_exempt_user_has_none(
         ):
             pair, began = (alice, bob), time.monotonic()
             within(15, lambda: all(each.delivered for each in (*pair, free)), "the first records")
-            within(15, lambda: len(broker.ask("GET", "/api/v1/throttled-channels")) == 2, "both to be held")
-            rows = broker.ask("GET", "/api/v1/throttled-channels")
+            within(
+                15,
+                lambda: len(broker.ask("GET", "/api/v1/throttled-channels")["items"]) == 2,
+                "both to be held",
+            )
+            rows = broker.ask("GET", "/api/v1/throttled-channels")["items"]
             assert {row["principal"] for row in rows} == {"alice", "bob"}
             assert all(row["tags"] == [{"name": "group", "value": "people"}] for row in rows)
             delivered = sum(each.delivered for each in pair)

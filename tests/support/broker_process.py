@@ -129,7 +129,7 @@ class BrokerProcess:
 
     def throttled(self, client_id: str) -> Mapping[str, Any] | None:
         """The row of a client that is throttled at this moment."""
-        rows: Sequence[Mapping[str, Any]] = self.ask("GET", "/api/v1/throttled-channels")
+        rows: Sequence[Mapping[str, Any]] = self.ask("GET", "/api/v1/throttled-channels")["items"]
         return next((row for row in rows if row["client_id"] == client_id), None)
 
 

@@ -104,7 +104,7 @@ class FakeAccess:
         self._check_token(command.name, command.expected_version)
         stays = command.role is Role.ADMIN and command.expires_at_ms is None
         if not stays and not _stay(others):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "This is the last administrator's token that stays")
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "This is the last administrator's token that stays")
         self.version += 1
         role, expires = command.role.name.lower(), command.expires_at_ms
         row = TokenRow(command.name, role, self.now_ms, actor.name, self.version, expires)
@@ -130,7 +130,7 @@ class FakeAccess:
         except ApiError as error:
             return Outcome(error.code, error.message)
         if not _stay(kept):
-            return Outcome(ErrorCode.INVALID_REQUEST, "The last administrator's token cannot be revoked")
+            return Outcome(ErrorCode.POLICY_VIOLATION, "The last administrator's token cannot be revoked")
         self.token_rows = kept
         self.version += 1
         return Outcome()

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from tests.webui.crowded import GROUP, WIDE, dumped
+from webui.rest.routes import ROUTES
+from webui.tables.cursor import query_digest, write_cursor
 
 LONGEST: Final = 1_048_576
 
@@ -89,12 +91,24 @@ def pages(path: str, *sorts: str) -> tuple[Asked, ...]:
     most = "limit=1000"
     return (
         Asked("a page of 1,000 rows", f"{path}?{most}"),
-        Asked("the last page", f"{path}?{most}&offset=10000000&order=desc"),
+        Asked("the last page", f"{path}?{most}&order=desc"),
+        Asked("a long cursor", f"{path}?{most}&cursor={'A' * 8_192}"),
         Asked("a search that finds nothing", f"{path}?{most}&search={'z' * 1_024}"),
         Asked("a search of one letter", f"{path}?{most}&search=1"),
         Asked("an unknown parameter", f"{path}?{'x' * 10_000}=1"),
         Asked("2,000 parameters", f"{path}?{'&'.join(f'{at}=' for at in range(2_000))}"),
         *(Asked(f"sorted by {sort}", f"{path}?{most}&sort={sort}&order=desc") for sort in sorts),
+    )
+
+
+def after(operation: str, key: list[Any]) -> tuple[Asked, ...]:
+    """The pages after a row with this sort key; a forged mark says that a billion rows have the same."""
+    route = next(route for route in ROUTES if route.operation == operation)
+    given = {each.name: each.default for each in route.query if each.name not in ("limit", "cursor")}
+    digest = query_digest(operation, given)
+    return tuple(
+        Asked(what, f"{route.path}?limit=1000&cursor={write_cursor(digest, [key, same, 0])}")
+        for what, same in (("after a mark", 1), ("after a forged mark", 10**9))
     )
 
 
@@ -122,8 +136,9 @@ def insight(name: str, *more: str) -> tuple[Asked, ...]:
 HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "listClientQuotas": (
         *pages(QUOTAS, "used", "producer_byte_rate", "changed"),
-        Asked("a filter", f"{QUOTAS}?user-match=any&client-id-match=any&limit=1000"),
-        Asked("a strict filter", f"{QUOTAS}?user=user-1&client-id=client-1&strict=true"),
+        *after("listClientQuotas", [[[0, False, "a"]]]),
+        Asked("a filter", f"{QUOTAS}?user_match=any&client_id_match=any&limit=1000"),
+        Asked("a strict filter", f"{QUOTAS}?user=user-1&client_id=client-1&strict=true"),
     ),
     "alterClientQuotas": (
         *bad_bodies(QUOTAS, "entries"),
@@ -136,10 +151,28 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("one entry is validated", f"{QUOTAS}?validate_only=true", dumped({"entries": edits(1)})),
         Asked("eight entries are validated", f"{QUOTAS}?validate_only=true", dumped({"entries": edits(8)})),
     ),
+    "getClientQuota": (
+        Asked("one", f"{QUOTAS}/user=user-1,client-id=client-1"),
+        Asked("a long id", f"{QUOTAS}/user={'~c3~a4' * 1_000}"),
+        Asked("many components", f"{QUOTAS}/{'user,' * 2_000}"),
+    ),
+    "setClientQuota": (
+        *short_bodies(f"{QUOTAS}/client-id=edit-1"),
+        Asked("one", f"{QUOTAS}/client-id=edit-1", dumped({"limits": {"producer_byte_rate": 1_000}})),
+        Asked(
+            "a default is validated",
+            f"{QUOTAS}/client-id?validate_only=true",
+            dumped({"limits": {"producer_byte_rate": 1_000}}),
+        ),
+    ),
+    "removeClientQuota": (
+        Asked("is validated", f"{QUOTAS}/user=user-1,client-id=client-1?validate_only=true"),
+        Asked("none", f"{QUOTAS}/user={LONG}"),
+    ),
     "resolveClientQuotas": (
-        Asked("a client with a sensor", f"{RESOLVE}?user=user-1&client-id=client-1"),
-        Asked("a client without a sensor", f"{RESOLVE}?user=ANONYMOUS&client-id=client-4"),
-        Asked("nobody", f"{RESOLVE}?user={LONG}&client-id={LONG}&ip=10.0.0.1"),
+        Asked("a client with a sensor", f"{RESOLVE}?user=user-1&client_id=client-1"),
+        Asked("a client without a sensor", f"{RESOLVE}?user=ANONYMOUS&client_id=client-4"),
+        Asked("nobody", f"{RESOLVE}?user={LONG}&client_id={LONG}&ip=10.0.0.1"),
     ),
     "resolveClientQuotasIf": (
         *bad_bodies(RESOLVE, "if"),
@@ -162,10 +195,10 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "exportClientQuotas": (Asked("10,000 rules", f"{QUOTAS}:export"),),
     "importClientQuotas": (
         *bad_bodies(IMPORT, "quotas"),
-        Asked("5,000 rules are tried", f"{IMPORT}?dry_run=true", dumped({"quotas": rules(5_000)})),
+        Asked("5,000 rules are tried", f"{IMPORT}?validate_only=true", dumped({"quotas": rules(5_000)})),
         Asked("5,000 rules", IMPORT, dumped({"quotas": rules(5_000)})),
         Asked("5,000 rules that are there", IMPORT, dumped({"quotas": rules(5_000)})),
-        Asked("none, and all others go", f"{IMPORT}?dry_run=true&prune=true", dumped({"quotas": []})),
+        Asked("none, and all others go", f"{IMPORT}?validate_only=true&prune=true", dumped({"quotas": []})),
         Asked("5,000 rules that are refused", IMPORT, dumped({"quotas": rules(5_000, "\t{}")})),
         Asked("5,000 times the same rule", IMPORT, dumped({"quotas": rules(5_000, "same")})),
     ),
@@ -205,6 +238,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("a search that finds nothing", f"/api/v1/audit?limit=1000&search={LONG}"),
         Asked("the oldest", "/api/v1/audit?limit=1000&order=asc"),
     ),
+    "getChange": (Asked("one", "/api/v1/audit/5"), Asked("none", "/api/v1/audit/999999999")),
     "exportChanges": (
         Asked("all as CSV", "/api/v1/audit:export?format=csv"),
         Asked("all as JSON", "/api/v1/audit:export"),
@@ -255,15 +289,18 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         ),
     ),
     "getBrokerQuotas": (Asked("all", "/api/v1/broker-quotas"),),
-    "getOverview": (Asked("a day of history", "/api/v1/overview?history=86400"),),
-    "listThrottledChannels": (Asked("5,000", "/api/v1/throttled-channels?limit=5000"),),
+    "getOverview": (Asked("a day of history", "/api/v1/overview?history_s=86400"),),
+    "listThrottledChannels": (Asked("1,000", "/api/v1/throttled-channels?limit=1000"),),
     "listRecentThrottles": pages("/api/v1/throttled-channels:recent"),
     "listUsage": pages("/api/v1/usage", "requests", "active"),
     "listTasks": (Asked("all", "/api/v1/tasks"),),
     "getMetrics": (Asked("all", "/metrics"),),
     "isAlive": (Asked("a body", "/healthz", ones(b"[", b"]")), Asked("none", "/healthz")),
     "isReady": (Asked("a body", "/readyz", ones(b"[", b"]")), Asked("none", "/readyz")),
-    "listConnections": pages("/api/v1/connections", "requests"),
+    "listConnections": (
+        *pages("/api/v1/connections", "requests"),
+        *after("listConnections", [[0, "a"]]),
+    ),
     "getConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
     "closeConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
     "listTopics": pages("/api/v1/topics", "size"),
@@ -341,6 +378,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("a wide page", "/api/v1/events?topics=quotas&limit=1000&sort=used"),
         Asked("unknown topics", f"/api/v1/events?topics={','.join('x' * 500)}"),
     ),
+    "listProblemTypes": (Asked("all", "/api/v1/problem-types"),),
     "getOpenApi": (Asked("all", "/api/v1/openapi.json"),),
     "login": (
         *short_bodies("/login"),

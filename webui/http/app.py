@@ -160,6 +160,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             path_params,
             connection_of(request),
             identity.session,
+            route.operation,
         )
         refused: Problem | None = None
         try:
@@ -184,6 +185,9 @@ async def _response(reply: Reply) -> Response:
     else:
         content = reply.content if isinstance(reply.content, bytes) else await encode_in_slices(reply.content)
     response = Response(content, status=reply.status, headers=dict(reply.headers), content_type=reply.media)
+    if not reply.has_content:
+        for name in ("Content-Type", "Content-Length"):
+            response.headers.pop(name, None)
     if reply.is_stream:
         response.timeout = None
     return response

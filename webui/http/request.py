@@ -349,7 +349,16 @@ def _kind(scope: HTTPScope, role: str) -> Kind:
 
 
 def _changes_quotas(scope: HTTPScope, role: str) -> bool:
-    return scope["method"] == "PATCH" and scope["path"] == QUOTAS and Role[role.upper()] >= Role.EDITOR
+    """Return whether the request can change quotas. A body that is too long for a rule cannot, and waits as
+    any other request does.
+    """
+    method, path = scope["method"], scope["path"]
+    if method == "PATCH":
+        is_change = path == QUOTAS
+    else:
+        is_of_rule = method in ("PUT", "DELETE") and path.startswith(f"{QUOTAS}/")
+        is_change = is_of_rule and _content_length(scope) <= SHORT_BODY
+    return is_change and Role[role.upper()] >= Role.EDITOR
 
 
 def request_info_of(request: Request) -> RequestInfo:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webui.insights.location import is_remote, of_table, storage_options
 from webui.insights.tables import KINDS, OPTIONAL, TABLES, TEXTS
+from webui.tables.cursor import write_cursor
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -109,7 +110,8 @@ def _kind(type_: Any) -> str | None:
 
 def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     """Answer a question: table, sql, offset, limit, version (None: the newest), head (added to the body),
-    known (the caller's cached [id, version], or None).
+    cursor_digest (for the cursor of the next page; None for an answer in one piece), known (the caller's
+    cached [id, version], or None).
     """
     from deltalake import QueryBuilder
 
@@ -132,9 +134,11 @@ def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
         message = f"A file of the table {name} is missing or cannot be read."
         raise Unreadable("gone" if question["version"] is not None else "damaged", message) from error
     kept = _limit_size(items[:limit])
-    more = f"{stamp[1]}-{offset + len(kept)}" if len(kept) < len(items) else None
+    digest = question["cursor_digest"]
+    place = [stamp[1], offset + len(kept)]
+    more = write_cursor(digest, place) if digest is not None and len(kept) < len(items) else None
     head = question["head"] | {"version": stamp[1], "written_at": _written(table), "items": kept}
-    body = _json(head | ({"next": more} if question["paged"] else {}))
+    body = _json(head | ({} if digest is None else {"next": more}))
     return {"outcome": "rows", "stamp": stamp, "size": len(body)}, body
 
 

@@ -20,21 +20,37 @@ the log records the actor.
 import base64
 import binascii
 import logging
+from http import HTTPStatus
 from typing import Any, Final
 
 from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
 from broker.control.tokens import SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
+from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
-from webui.rest.routing import HEADERS, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import COUNT, NAME, TIME, Listing, Maybe, Number, Record, Text
+from webui.rest.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_REQUIRED
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    no_content,
+    path_of,
+)
+from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET
 from webui.tables.json_output import utc
+from webui.tables.listing import LONGEST_PAGE
+
+CREATED: Final = HTTPStatus.CREATED
 
 logger = logging.getLogger(__name__)
 
-MAX_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")
 LONGEST_NAME: Final = 64
 SHORTEST_LIFE_MS: Final = 60_000
@@ -55,10 +71,13 @@ TOKEN: Final = Record(
         "last_used_at": _MOMENT,
         "password_set_at": _MOMENT,
         "version": COUNT,
-    }
+    },
+    title="Token",
 )
-TOKENS: Final = Record({"items": Listing(TOKEN, max_items=MAX_TOKENS), "mine": NAME})
-ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
+TOKENS: Final = page_schema(TOKEN, mine=NAME)
+ISSUED: Final = Record(
+    {"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME}, title="IssuedToken"
+)
 REFUSED: Final = problem_schema(current=Maybe(TOKEN))
 PLACE: Final = (Query("name", _NEW, "The token's name."),)
 ENDED: Final = Record({"ended": COUNT})
@@ -76,8 +95,9 @@ _BODY: Final = Record(
 
 
 async def list_tokens(call: Call) -> Reply:
-    rows = call.console.backend.views.tokens()[:MAX_TOKENS]
-    return Reply({"items": [token_json(call, row) for row in rows], "mine": call.actor.name})
+    rows = call.console.backend.views.tokens()
+    page = await list_page(call, rows, lambda row: token_json(call, row), lambda row: row.name)
+    return Reply(page | {"mine": call.actor.name})
 
 
 async def get_token(call: Call) -> Reply:
@@ -109,12 +129,12 @@ async def issue_token(call: Call) -> Reply:
     await require_proof(call)
     name, role = call.body["name"], Role[call.body["role"].upper()]
     try:
-        return await _issue(call, name, role, 0, 201)
+        return await _issue(call, name, role, 0, CREATED)
     except ApiError as error:
         if error.code is not ErrorCode.INVALID_UPDATE_VERSION:
             raise
         detail = "A token of this name exists; renew it, or choose another name."
-        raise Problem(409, detail, where="/name") from error
+        raise Problem(409, detail, kind=ALREADY_EXISTS, where="/name") from error
 
 
 async def renew_token(call: Call) -> Reply:
@@ -134,7 +154,7 @@ async def revoke_token(call: Call) -> Reply:
     outcome = await call.console.backend.control.apply(command, call.actor)
     if not outcome.ok:
         raise refusal(call, outcome.error, outcome.message)
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def _issue(call: Call, name: str, role: Role, version: int, status: int) -> Reply:
@@ -150,11 +170,16 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
         "secret": token.secret,
     }
     row = _token(call, name)
-    return Reply(answer, status=status, headers={} if row is None else {"ETag": etag(row.version)})
+    headers = {"Location": path_of("tokens", name)} if status == CREATED else {}
+    return Reply(answer, status, headers if row is None else headers | {"ETag": etag(row.version)})
 
 
 def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
-    """Return the conflict with the token's current state; null if it is revoked."""
+    """Return the problem; for a conflict of versions with the token's current state, null if it is
+    revoked.
+    """
+    if error is ErrorCode.POLICY_VIOLATION:
+        return Problem(409, message or "", kind=LAST_ADMINISTRATOR, code=error.name)
     if error is not ErrorCode.INVALID_UPDATE_VERSION:
         return Problem.of(error, message)
     row = _token(call, call.path_params["name"])
@@ -180,14 +205,14 @@ async def require_proof(call: Call) -> None:
         return
     secret = _read(call.headers.get(PRESENT, ""))
     if not secret:
-        raise Problem(403, "Enter your token or password again.", where="/present")
+        raise Problem(403, "Enter your token or password again.", kind=SECRET_REQUIRED, where="/present")
     try:
         await call.console.authenticator.require_proof(call.session.token, secret, call.actor.address)
     except Problem as problem:
         if problem.status != 401:
             raise
         detail = "Wrong secret: expected your token, your password or the code of a new link."
-        raise Problem(403, detail, where="/present") from problem
+        raise Problem(403, detail, kind=SECRET_REQUIRED, where="/present") from problem
     if not call.is_logged_in():
         raise Problem(401, "Your session ended in the meantime.")
 
@@ -236,7 +261,7 @@ async def _proven(call: Call) -> bool:
         if problem.status != 401:
             raise
         detail = "Wrong secret: expected the current password or the token."
-        raise Problem(403, detail, where="/present") from problem
+        raise Problem(403, detail, kind=SECRET_REQUIRED, where="/present") from problem
     return True
 
 
@@ -262,6 +287,7 @@ async def end_sessions(call: Call) -> Reply:
 
 
 MISSING: Final = ResponseSpec("Token not found", PROBLEM)
+LAST: Final = ResponseSpec("It is the last administrator's token without an expiry", PROBLEM)
 CHANGED: Final = ResponseSpec("The token changed in the meantime; `current` is its current state", REFUSED)
 
 ROUTES: Final = (
@@ -271,7 +297,8 @@ ROUTES: Final = (
         "listTokens",
         "Access tokens with their roles; `mine` is the requesting token.",
         list_tokens,
-        {200: ResponseSpec("The tokens, by name, without their secrets", TOKENS)},
+        {200: ResponseSpec("A page of tokens, by name, without their secrets", TOKENS)},
+        query=list_query(limit=LONGEST_PAGE),
     ),
     Route(
         "POST",
@@ -287,6 +314,7 @@ ROUTES: Final = (
             {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
         ),
         headers=PROOF_HEADER,
+        example={"name": "ci", "role": "viewer", "expires_in_ms": 7776000000},
     ),
     Route(
         "GET",
@@ -303,7 +331,7 @@ ROUTES: Final = (
         "renewToken",
         "Renews a token's secret and expiry; the old secret becomes invalid. Requires the role admin.",
         renew_token,
-        {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
+        {200: ResponseSpec("The token with its new secret", ISSUED), 404: MISSING, 409: LAST, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
         path_params=PLACE,
@@ -317,6 +345,7 @@ ROUTES: Final = (
         {
             204: ResponseSpec("The token is revoked, and its sessions are ended"),
             404: MISSING,
+            409: LAST,
             412: CHANGED,
         },
         headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},

@@ -1,4 +1,4 @@
-"""GET /audit, GET /audit:export and POST /audit/{id}:undo: the trail of changes, and undo.
+"""GET /audit, /audit/{id} and /audit:export, and POST /audit/{id}:undo: the trail of changes, and undo.
 
 The trail is the metadata log itself, so it always matches the current state; an undo is another change in
 it.
@@ -16,21 +16,27 @@ from broker.errors import ErrorCode
 from webui.quota_preview import connected_clients, preview
 from webui.rest.audit_rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
 from webui.rest.entity_schema import ENTITY
+from webui.rest.paging import NEXT, bad_cursor, list_query, next_of, place_of
 from webui.rest.problem import PROBLEM, Problem
+from webui.rest.problem_types import CHANGED_SINCE
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, path_of
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import encode
 from webui.tables.slices import collect
 
 MAX_ROWS: Final = 1_000
+MAX_OF_ENTITY: Final = 100
+"""Changes of one entity among which the undo itself is found; later ones are other people's."""
+
 MAX_EXPORTED: Final = 100_000
 LONGEST_VALUE: Final = 1_000_000
 JSON_LINES: Final = "application/jsonl; charset=utf-8"
 CSV: Final = "text/csv; charset=utf-8"
 
 _VALUE = Text(max_length=LONGEST_VALUE, nullable=True)
-_SEQ = Number(integer=True, minimum=1, exclusive_maximum=2.0**63)
+LARGEST_SEQ: Final = 2**63
+_SEQ = Number(integer=True, minimum=1, exclusive_maximum=float(LARGEST_SEQ))
 ENTRY: Final = Record(
     {
         "id": COUNT,
@@ -47,17 +53,17 @@ ENTRY: Final = Record(
         "old": _VALUE,
         "new": _VALUE,
         "final": Text(nullable=True),
-    }
+    },
+    title="Change",
 )
-TRAIL: Final = Record(
-    {"items": Listing(ENTRY, max_items=MAX_ROWS), "next": Number(integer=True, minimum=1, nullable=True)}
-)
+TRAIL: Final = Record({"items": Listing(ENTRY, max_items=MAX_ROWS), "next": NEXT})
 UNDONE: Final = Record(
     {
         "change": ENTRY,
         "command": Text(max_length=LONGEST_VALUE),
         "reach": Listing(REACH),
-    }
+    },
+    title="Undo",
 )
 
 _FILTER: Final = (
@@ -67,25 +73,38 @@ _FILTER: Final = (
     Query("origin", Text(choices=tuple(ChangeOrigin)), "Only changes of this origin."),
     Query("without_broker", Flag(), "Without changes made by the broker itself.", default=False),
     Query("search", Text(), "Only changes with this text in entity, key, actor or address.", default=""),
-    Query("before", _SEQ, "Only changes before this one: the `next` of the previous page."),
 )
-_ORDER: Final = (
-    Query("order", Text(choices=("desc", "asc")), "Sort order: newest or oldest first.", default="desc"),
-    Query(
-        "after", _SEQ, "Only changes after this one: the `next` of the previous page, with the oldest first."
-    ),
+_ORDER: Final = Query(
+    "order", Text(choices=("desc", "asc")), "Sort order: newest or oldest first.", default="desc"
 )
 
 
 async def list_changes(call: Call) -> Reply:
-    limit = call.query["limit"]
-    query = call.query
-    wanted = replace(
-        _wanted(call, limit, query["before"]), after_seq=query["after"], oldest_first=query["order"] == "asc"
-    )
+    limit, is_rising, last = call.query["limit"], call.query["order"] == "asc", _last_of(call)
+    # One more row tells whether there is another page.
+    wanted = _wanted(call, limit + 1, None if is_rising else last)
+    if is_rising:
+        wanted = replace(wanted, after_seq=last, oldest_first=True)
     rows = await collect(await call.console.backend.views.audit(wanted))
-    items = await collect(map(entry_json, rows))
-    return Reply({"items": items, "next": rows[-1].seq if len(rows) == limit else None})
+    items = await collect(map(entry_json, rows[:limit]))
+    return Reply({"items": items, "next": next_of(call, rows[limit - 1].seq) if len(rows) > limit else None})
+
+
+def _last_of(call: Call) -> int | None:
+    """Return the last change of the previous page. Raises Problem 400."""
+    match place_of(call):
+        case None:
+            return None
+        case int() as seq if 0 < seq < LARGEST_SEQ:
+            return seq
+    raise bad_cursor("must be the `next` of the previous page")
+
+
+async def get_change(call: Call) -> Reply:
+    rows = list(await call.console.backend.views.audit(AuditFilter(seq=call.path_params["id"])))
+    if not rows:
+        raise Problem(404, "Change not found.")
+    return Reply(entry_json(rows[0]))
 
 
 async def export_changes(call: Call) -> Reply:
@@ -97,7 +116,7 @@ async def export_changes(call: Call) -> Reply:
 
 async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """Yield a thousand changes at a time, newest first. The consumer closes the stream."""
-    before, written = call.query["before"], 0
+    before, written = call.query["before_id"], 0
     while written < MAX_EXPORTED and call.is_logged_in():
         rows = await collect(await call.console.backend.views.audit(_wanted(call, MAX_ROWS, before)))
         if form == "csv":
@@ -115,7 +134,7 @@ async def undo(call: Call) -> Reply:
     backend = call.console.backend
     outcome = await backend.control.apply(Undo(seq, validate_only), call.actor)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem(409, outcome.message or "", code=outcome.error.name)
+        raise Problem(409, outcome.message or "", kind=CHANGED_SINCE, code=outcome.error.name)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     (row,) = await backend.views.audit(AuditFilter(seq=seq))
@@ -123,7 +142,18 @@ async def undo(call: Call) -> Reply:
         call.console.live.refresh()
     bootstrap = backend.views.server_info().bootstrap_server
     reach = await _reach(call, row) if validate_only else []
-    return Reply({"change": entry_json(row), "command": undo_command(bootstrap, row), "reach": reach})
+    answer = {"change": entry_json(row), "command": undo_command(bootstrap, row), "reach": reach}
+    if validate_only:
+        return Reply(answer)
+    made = await _newest(call, row)
+    return Reply(answer, status=201, headers={"Location": path_of("audit", str(made.seq))})
+
+
+async def _newest(call: Call, undone: AuditEntry) -> AuditEntry:
+    """Return the newest change of the value that an undo has restored."""
+    of_entity = AuditFilter(kind=undone.kind, entity=undone.entity, limit=MAX_OF_ENTITY)
+    rows = await call.console.backend.views.audit(of_entity)
+    return next((row for row in rows if row.key == undone.key), undone)
 
 
 async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
@@ -152,6 +182,8 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
     )
 
 
+_ID: Final = (Query("id", _SEQ, "The change."),)
+
 ROUTES: Final = (
     Route(
         "GET",
@@ -160,16 +192,16 @@ ROUTES: Final = (
         "All changes, with actor, time, address, origin, old value and new value.",
         list_changes,
         {200: ResponseSpec("A page of changes; `next` is the cursor of the next page, if any", TRAIL)},
-        query=(
-            *_FILTER,
-            *_ORDER,
-            Query(
-                "limit",
-                Number(integer=True, minimum=1, maximum=MAX_ROWS),
-                "Maximum number of changes.",
-                default=100,
-            ),
-        ),
+        query=(*_FILTER, _ORDER, *list_query(most=MAX_ROWS)),
+    ),
+    Route(
+        "GET",
+        "/api/v1/audit/{id}",
+        "getChange",
+        "One change.",
+        get_change,
+        {200: ResponseSpec("The change", ENTRY), 404: ResponseSpec("Change not found", PROBLEM)},
+        path_params=_ID,
     ),
     Route(
         "GET",
@@ -186,6 +218,9 @@ ROUTES: Final = (
         },
         query=(
             *_FILTER,
+            Query(
+                "before_id", _SEQ, "Only changes before this one, to continue after the last line of a file."
+            ),
             Query("format", Text(choices=("jsonl", "csv")), "Format of the lines.", default="jsonl"),
         ),
     ),
@@ -196,11 +231,14 @@ ROUTES: Final = (
         "Restores the old value, as a new change. Requires the role that the change itself requires.",
         undo,
         {
-            200: ResponseSpec("The changes undone, or to be undone, and the affected clients", UNDONE, JSON),
+            200: ResponseSpec(
+                "Only with validate_only: the change to be undone, and the affected clients", UNDONE
+            ),
+            201: ResponseSpec("The change that was undone; Location is the new one", UNDONE),
             404: ResponseSpec("Change not found", PROBLEM),
             409: ResponseSpec("The value has changed again since", PROBLEM),
         },
         query=(Query("validate_only", Flag(), "Only preview the effect; change nothing.", default=False),),
-        path_params=(Query("id", _SEQ, "The change."),),
+        path_params=_ID,
     ),
 )

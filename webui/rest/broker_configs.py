@@ -19,10 +19,12 @@ from broker.control.commands import (
 from broker.control.describe import Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
+from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
-from webui.tables.slices import collect, run_in_slices
+from webui.tables.listing import LONGEST_PAGE
+from webui.tables.slices import run_in_slices
 
 _SOURCE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
 
@@ -38,10 +40,13 @@ CONFIG: Final = Record(
         "sensitive": Flag(),
         "documentation": Text(),
         "synonyms": Listing(Record({"name": NAME, "value": _ANY_VALUE, "source": _SOURCE})),
-    }
+    },
+    title="BrokerConfig",
 )
 
-CONFIGS: Final = Record({"level": Text(choices=("broker", "default")), "items": Listing(CONFIG)})
+_LEVEL: Final = Text(choices=("broker", "default"))
+CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL)
+ALTERED: Final = Record({"level": _LEVEL, "items": Listing(CONFIG)})
 
 
 BROKER: Final = "broker"
@@ -93,7 +98,7 @@ _LOG: Final[dict[str, Schema]] = {
     "client_ids": _NAMES,
     "max_per_second": Number(integer=True, minimum=1, maximum=10_000),
 }
-REQUEST_LOG: Final = Record(_LOG)
+REQUEST_LOG: Final = Record(_LOG, title="RequestLog")
 REFUSED_LOG: Final = problem_schema(current=REQUEST_LOG)
 
 
@@ -102,8 +107,8 @@ async def list_configs(call: Call) -> Reply:
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    items = await collect(map(_config_json, rows))
-    return Reply({"level": level, "items": items}, headers=_version(call, level))
+    page = await list_page(call, rows, _config_json, lambda row: row.name)
+    return Reply({"level": level} | page, headers=_version(call, level))
 
 
 async def alter_configs(call: Call) -> Reply:
@@ -209,7 +214,11 @@ ROUTES: Final = (
         "listBrokerConfigs",
         "The broker's settings: effective value, its source, and the values of all other sources.",
         list_configs,
-        {200: ResponseSpec("The settings, by name; ETag: the version of the dynamic settings", CONFIGS)},
+        {
+            200: ResponseSpec(
+                "A page of settings, by name; ETag: the version of the dynamic settings", CONFIG_PAGE
+            )
+        },
         query=(
             Query(
                 "level",
@@ -221,6 +230,7 @@ ROUTES: Final = (
             Query(
                 "dynamic", Flag(), "Only dynamic settings (true), or only those that need a restart (false)."
             ),
+            *list_query(limit=LONGEST_PAGE),
         ),
     ),
     Route(
@@ -231,13 +241,16 @@ ROUTES: Final = (
         alter_configs,
         {
             200: ResponseSpec(
-                "The named settings that are set at this level, in their current state", CONFIGS
+                "The named settings that are set at this level, in their current state", ALTERED
             ),
             412: ResponseSpec("Settings changed in the meantime; `current` has their values", REFUSED),
         },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,
         has_list=True,
+        example={
+            "ops": [{"key": "num.io.threads", "value": "16"}, {"key": "log.retention.ms", "remove": True}]
+        },
         headers=IF_MATCH,
     ),
     Route(
@@ -266,6 +279,7 @@ ROUTES: Final = (
         },
         body=REQUEST_LOG,
         has_list=True,
+        example={"apis": ["Produce"], "client_ids": ["orders"], "max_per_second": 100},
         headers=IF_MATCH,
     ),
 )

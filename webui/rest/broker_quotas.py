@@ -71,7 +71,8 @@ BROKER_QUOTAS: Final = Record(
         ),
         "version": _COUNT,
         "command": Text(max_length=4096),
-    }
+    },
+    title="BrokerQuotas",
 )
 
 

@@ -19,6 +19,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ErrorCode
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
@@ -27,11 +28,11 @@ from webui.rest.routing import (
     Reply,
     ResponseSpec,
     Route,
+    created,
     etag,
     expected_version,
-    page_of,
-    page_query,
-    page_schema,
+    no_content,
+    path_of,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, tags_json, utc
@@ -56,6 +57,7 @@ def instance_json(row: ClientInstanceRow) -> dict[str, Any]:
     fields = named(row)
     pushed_ms = fields.pop("last_push_at_ms")
     return fields | {
+        "over_limit": fields.pop("is_over_limit"),
         "subscriptions": list(row.subscriptions),
         "metrics": list(row.metrics),
         "last_push_at": None if pushed_ms is None else utc(pushed_ms),
@@ -148,12 +150,14 @@ _SUBSCRIPTION: Final = Record(
         "version": COUNT,
         "changed_at": TIME,
         "changed_by": NAME,
-    }
+    },
+    title="ClientMetricsSubscription",
 )
 SUBSCRIPTION_PAGE: Final = page_schema(_SUBSCRIPTION, instances=COUNT)
 _REACH: Final = Record({"clients": COUNT, "of": COUNT, "examples": Listing(NAME)})
 EDITED: Final = Record(
-    {"current": Maybe(_SUBSCRIPTION), "command": Text(max_length=300_000), "reach": _REACH}
+    {"current": Maybe(_SUBSCRIPTION), "command": Text(max_length=300_000), "reach": _REACH},
+    title="ClientMetricsEdit",
 )
 REFUSED: Final = problem_schema(current=Maybe(_SUBSCRIPTION))
 _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
@@ -166,7 +170,7 @@ _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "connection_id": NAME,
     "subscriptions": Listing(NAME),
     "metrics": Listing(NAME),
-    "is_over_limit": Flag(),
+    "over_limit": Flag(),
     "interval_ms": COUNT,
     "pushes": COUNT,
     "pushed_bytes": COUNT,
@@ -177,7 +181,7 @@ _INSTANCE_FIELDS: Final[dict[str, Schema]] = {
     "terminating": Flag(),
     "series": COUNT,
 }
-INSTANCE_PAGE: Final = page_schema(Record(_INSTANCE_FIELDS))
+INSTANCE_PAGE: Final = page_schema(Record(_INSTANCE_FIELDS, title="ClientInstance"))
 _METRIC: Final = Record(
     {
         "name": NAME,
@@ -187,7 +191,9 @@ _METRIC: Final = Record(
         "history": Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))}),
     }
 )
-INSTANCE: Final = Record({**_INSTANCE_FIELDS, "latest_metrics": Listing(_METRIC)})
+INSTANCE: Final = Record(
+    {**_INSTANCE_FIELDS, "latest_metrics": Listing(_METRIC)}, title="ClientInstanceDetail"
+)
 
 _NAME = (Query("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
 _INSTANCE_ID = (Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),)
@@ -198,7 +204,7 @@ _VALIDATE = Query(
 
 async def list_subscriptions(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    page = await SUBSCRIPTIONS.page(telemetry.subscriptions(), page_of(call.query))
+    page = await table_page(call, SUBSCRIPTIONS, telemetry.subscriptions())
     return Reply(page | {"instances": telemetry.known})
 
 
@@ -220,18 +226,23 @@ async def put_subscription(call: Call) -> Reply:
         "interval.ms": str(int(body["interval.ms"])) if "interval.ms" in body else None,
         "match": ",".join(body["match"]) if body.get("match") else None,
     }
-    return await _alter(call, {key: text for key, text in wanted.items() if text is not None})
+    existed = await _row(call) is not None
+    answer, version = await _alter(call, {key: text for key, text in wanted.items() if text is not None})
+    if existed or call.query["validate_only"]:
+        return Reply(answer, headers={"ETag": etag(version)})
+    return created(answer, path_of("client-metrics", call.path_params["name"]), version)
 
 
 async def delete_subscription(call: Call) -> Reply:
     if await _row(call) is None:
         raise Problem(404, "Subscription not found.")
-    return await _alter(call, {})
+    answer, version = await _alter(call, {})
+    return Reply(answer, headers={"ETag": etag(version)}) if call.query["validate_only"] else no_content()
 
 
 async def list_instances(call: Call) -> Reply:
     rows = call.console.backend.views.client_telemetry.instances()
-    return Reply(await INSTANCES.page(rows, page_of(call.query)))
+    return Reply(await table_page(call, INSTANCES, rows))
 
 
 async def get_instance(call: Call) -> Reply:
@@ -240,12 +251,15 @@ async def get_instance(call: Call) -> Reply:
     row = await run_in_slices(telemetry.instance(instance_id))
     if row is None:
         raise Problem(404, "Client instance not found.")
-    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
+    only = call.query["metric"]
+    latest = [metric_json(each) for each in telemetry.metrics_of(instance_id) if only in (None, each.name)]
     return Reply(instance_json(row) | {"latest_metrics": latest})
 
 
-async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
-    """Replace the settings by `wanted`; an empty mapping deletes the subscription."""
+async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], int]:
+    """Replace the settings by `wanted`; an empty mapping deletes the subscription. Return what the edit did
+    or would do, and the subscription's version. Raises Problem.
+    """
     name, views = str(call.path_params["name"]), call.console.backend.views
     validate_only = call.query["validate_only"]
     ops = tuple(
@@ -271,7 +285,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
         "command": kafka_client_metrics(bootstrap, name, wanted),
         "reach": named(await run_in_slices(views.client_telemetry.reach(name, wanted))),
     }
-    return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
+    return answer, 0 if row is None else row.version
 
 
 async def _row(call: Call) -> SubscriptionRow | None:
@@ -279,10 +293,7 @@ async def _row(call: Call) -> SubscriptionRow | None:
     return await run_in_slices(call.console.backend.views.client_telemetry.subscription(name))
 
 
-_EDITS: Final = {
-    200: ResponseSpec(
-        "The subscription after the change, or before it with validate_only; ETag: its version", EDITED
-    ),
+_REFUSALS: Final = {
     400: ResponseSpec("Invalid setting", REFUSED),
     403: ResponseSpec("Insufficient role", REFUSED),
     412: ResponseSpec("The subscription changed in the meantime; `current` is its current state", REFUSED),
@@ -321,7 +332,19 @@ ROUTES: Final = (
         "setClientMetrics",
         "Creates or replaces a subscription; omitted settings have their defaults.",
         put_subscription,
-        _EDITS,
+        {
+            200: ResponseSpec(
+                "The subscription after the change, or before it with validate_only; ETag: its version",
+                EDITED,
+            ),
+            201: ResponseSpec("The subscription is new", EDITED),
+            **_REFUSALS,
+        },
+        example={
+            "metrics": ["org.apache.kafka.producer."],
+            "interval.ms": 60000,
+            "match": ["client_id=orders-.*"],
+        },
         query=(_VALIDATE,),
         body=Record(
             {
@@ -341,7 +364,12 @@ ROUTES: Final = (
         "removeClientMetrics",
         "Deletes a subscription; its clients stop pushing these metrics with their next request.",
         delete_subscription,
-        {**_EDITS, 404: ResponseSpec("Subscription not found", REFUSED)},
+        {
+            200: ResponseSpec("Only with validate_only: the subscription, and its clients", EDITED),
+            204: ResponseSpec("The subscription is deleted"),
+            404: ResponseSpec("Subscription not found", REFUSED),
+            **_REFUSALS,
+        },
         query=(_VALIDATE,),
         headers=HEADERS,
         path_params=_NAME,
@@ -367,6 +395,7 @@ ROUTES: Final = (
             ),
             404: ResponseSpec("Client instance not found, or expired", REFUSED),
         },
+        query=(Query("metric", NAME, "Only the metric of this name."),),
         path_params=_INSTANCE_ID,
     ),
 )

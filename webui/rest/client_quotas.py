@@ -1,5 +1,5 @@
 """GET and PATCH /client-quotas: Kafka's filter and alteration, with versions against lost updates; and the
-table of rules.
+table of rules. webui.rest.client_quota_rule has the single rules.
 
 GET takes DescribeClientQuotas' components as parameters, and searches, sorts and pages the result. PATCH
 takes AlterClientQuotas' entries; with validate_only it changes nothing and previews the affected clients:
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import MatchType, QuotaFilter, QuotaLimit, QuotaRow, Views
 from broker.errors import ErrorCode
+from webui.quota_ids import id_of
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import (
     ALL_KEYS,
@@ -26,6 +27,7 @@ from webui.quotas import (
     shell_command,
 )
 from webui.rest.entity_schema import ENTITY, LONGEST_NAME
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
 from webui.rest.routing import (
@@ -36,9 +38,6 @@ from webui.rest.routing import (
     Route,
     etag,
     expected_version,
-    page_of,
-    page_query,
-    page_schema,
 )
 from webui.rest.schema import (
     COUNT,
@@ -77,17 +76,20 @@ LIMIT: Final = Record(
         "overridden_by": ENTITY,
     },
     optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
+    title="ClientQuotaLimit",
 )
 
 QUOTA: Final = Record(
     {
+        "id": NAME,
         "entity": ENTITY,
         "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
         "shadow": Flag(),
         "version": COUNT,
         "changed_at": TIME,
         "changed_by": NAME,
-    }
+    },
+    title="ClientQuota",
 )
 
 QUOTAS: Final = page_schema(QUOTA, unlisted=COUNT)
@@ -113,9 +115,13 @@ REFUSED_RESULTS: Final = problem_schema(results=RESULTS_LIST)
 SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
 """Kinds of rules; "default" selects rules with a default entity."""
 
+PARAMETERS: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
+"""The query parameter of each entity type."""
+
 
 def row_json(row: QuotaRow) -> dict[str, Any]:
     return {
+        "id": id_of(row.entity),
         "entity": json_of(row.entity),
         "limits": {limit.key: _limit_json(limit) for limit in row.limits},
         "shadow": row.shadow,
@@ -192,13 +198,13 @@ BEYOND: Final = 2.0**63
 _NAME = Text(max_length=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
 _FILTER_QUERY: Final = (
-    Query("user", _NAME, "A user; empty with user-match default or any."),
-    Query("client-id", _NAME, "A client id; empty with client-id-match default or any."),
-    Query("ip", _NAME, "An address; empty with ip-match default or any."),
+    Query("user", _NAME, "A user; empty with user_match default or any."),
+    Query("client_id", _NAME, "A client id; empty with client_id_match default or any."),
+    Query("ip", _NAME, "An address; empty with ip_match default or any."),
     Query("match", _MATCH, "How to match all given names.", default="exact"),
     *(
-        Query(f"{kind}-match", _MATCH, f"How to match {kind}, if different from `match`.")
-        for kind in ENTITY_TYPES
+        Query(f"{name}_match", _MATCH, f"How to match {name}, if different from `match`.")
+        for name in PARAMETERS.values()
     ),
     Query("strict", Flag(), "Exclude entities with types other than those given.", default=False),
 )
@@ -230,7 +236,7 @@ async def list_quotas(call: Call) -> Reply:
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity, so the response has an ETag for a later If-Match.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    page = await RULES.page(rows, page_of(call.query))
+    page = await table_page(call, RULES, rows)
     return Reply(page | {"unlisted": call.console.backend.views.unlisted_use()}, headers=headers)
 
 
@@ -265,14 +271,15 @@ async def alter_quotas(call: Call) -> Reply:
 def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
     made = []
     for kind in ENTITY_TYPES:
-        name, own_match = query[kind], query[f"{kind}-match"]
+        parameter = PARAMETERS[kind]
+        name, own_match = query[parameter], query[f"{parameter}_match"]
         if name is None and own_match is None:
             continue
         match = MatchType(own_match or query["match"])
         if match is MatchType.EXACT and not name:
-            raise Invalid(kind, f"requires a name, or {kind}-match=default or any")
+            raise Invalid(parameter, f"requires a name, or {parameter}_match=default or any")
         if match is not MatchType.EXACT and name:
-            raise Invalid(kind, f"must be empty with {kind}-match={match}")
+            raise Invalid(parameter, f"must be empty with {parameter}_match={match}")
         made.append(QuotaFilter(kind, match, name if match is MatchType.EXACT else None))
     return made
 
@@ -333,6 +340,13 @@ async def _add_reach(
             result["reach"] = await reaches_json(reaches)
 
 
+async def reach_of(views: Views, entry: QuotaAlteration) -> list[dict[str, Any]]:
+    """Return the clients that an edit affects; empty if a quota callback decides, or for an address."""
+    if views.quota_callback or entry.entity[0][0] == "ip":
+        return []
+    return await reaches_json(await preview(views, (entry,), await connected_clients(views)))
+
+
 async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
     """Return the clients that several edits affect together; empty if a quota callback decides."""
     if views.quota_callback:
@@ -376,6 +390,15 @@ ROUTES: Final = (
         ),
         body=_PATCH,
         has_list=True,
+        example={
+            "entries": [
+                {
+                    "entity": {"client-id": "reporting"},
+                    "ops": [{"key": "consumer_byte_rate", "value": 20000000}],
+                },
+                {"entity": {"user": None}, "ops": [{"key": "producer_byte_rate", "remove": True}]},
+            ]
+        },
         headers={
             "If-Match": "The ETag of the entity, for a request with one entry.",
             "If-None-Match": "`*`: only if the entity has no limits yet.",

@@ -113,7 +113,8 @@ DOCTOR: Final = Record(
                 }
             )
         ),
-    }
+    },
+    title="Diagnosis",
 )
 
 

@@ -12,4 +12,5 @@ ENTITY: Final = Record(
     {kind: Text(max_length=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
     optional=frozenset(ENTITY_TYPES),
     min_properties=1,
+    title="Entity",
 )

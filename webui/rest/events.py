@@ -26,8 +26,10 @@ from webui.rest.doctor import Settings, doctor_json
 from webui.rest.inventory import CONNECTIONS, GROUPS, TOPICS, elsewhere
 from webui.rest.ip_quotas import ADDRESSES, beside
 from webui.rest.monitoring import UNLIMITED, USAGE, missing_clients
+from webui.rest.paging import MAX_OFFSET
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import MAX_OFFSET, Call, Query, Reply, ResponseSpec, Route, page_of
+from webui.rest.problem_types import TOO_MANY_STREAMS
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import Invalid, Number, Text
 from webui.rest.upstream import SHARES, upstream_report
 from webui.tables.json_output import encode, task_json
@@ -54,11 +56,12 @@ def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | Non
     """Return the reason to refuse one more stream of a token, if any. The limit refuses the newest stream
     instead of ending an older one: the page of an ended stream would reconnect at once and end the next.
     """
+    retry = {"Retry-After": "5"}
     if live.streams_of[token] >= settings.max_streams_per_token:
         detail = f"This token has {settings.max_streams_per_token} live pages open; close one."
-        return Problem(429, detail, headers={"Retry-After": "5"})
+        return Problem(429, detail, kind=TOO_MANY_STREAMS, headers=retry)
     if live.streams >= settings.max_streams:
-        return Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
+        return Problem(503, "Too many live pages are open.", kind=TOO_MANY_STREAMS, headers=retry)
     return None
 
 
@@ -104,14 +107,26 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
     }
     known |= {name: _report(name) for name in live.reports}
     known["unlimited"] = _page_of_table("usage", live, UNLIMITED)
-    known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}
+    known |= {name: _page_of_table(name, live, _window_of(query)) for name in live.tables}
     wanted = query["topics"].split(",")
     for name in wanted:
         if name not in known:
             raise Invalid("topics", f"must be among {', '.join(known)}")
         if name in live.tables:
-            _check_page(live.tables[name].table, page_of(query))
+            _check_page(live.tables[name].table, _window_of(query))
     return [(name, known[name]) for name in dict.fromkeys(wanted)]
+
+
+def _window_of(query: Any) -> Page:
+    """Return the window of a table that a stream shows. It stays at its offset while the rows change."""
+    return Page(
+        search=query["search"],
+        filter=query["filter"],
+        sort=query["sort"],
+        descending=query["order"] == "desc",
+        offset=query["offset"],
+        limit=query["limit"],
+    )
 
 
 def _report(name: str) -> Section:
@@ -125,8 +140,8 @@ def _page_of_table(name: str, live: Live, page: Page) -> Section:
 def _check_page(table: Table[Any], page: Page) -> None:
     if page.sort is not None and page.sort not in table.columns:
         raise Invalid("sort", f"must be one of {', '.join(table.columns)}")
-    if page.shape is not None and page.shape not in table.filters:
-        raise Invalid("shape", f"must be one of {', '.join(table.filters)}")
+    if page.filter is not None and page.filter not in table.filters:
+        raise Invalid("filter", f"must be one of {', '.join(table.filters)}")
 
 
 def make_live(views: Views, now_ms: Callable[[], int]) -> Live:
@@ -200,11 +215,11 @@ def live_reports(views: Views, recent: RecentTotals) -> dict[str, Report]:
     }
 
 
-_PAGE_QUERY: Final = (
+_WINDOW_QUERY: Final = (
     Query("search", Text(), "For tables: only rows with this text in a name.", default=""),
-    Query("shape", Text(), "For tables: only rows of this kind, as in the table's own route."),
+    Query("filter", Text(), "For tables: only rows of this kind, as in the table's own route."),
     Query("sort", Text(), "Sort column, as in the table's own route."),
-    Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
+    Query("order", Text(choices=("asc", "desc")), "Sort order.", default="asc"),
     Query(
         "offset", Number(integer=True, minimum=0, maximum=MAX_OFFSET), "Number of rows to skip.", default=0
     ),
@@ -227,7 +242,7 @@ ROUTES: Final = (
         },
         query=(
             Query("topics", Text(), "Topics, separated by commas.", default=",".join(DEFAULT_TOPICS)),
-            *_PAGE_QUERY,
+            *_WINDOW_QUERY,
         ),
     ),
 )

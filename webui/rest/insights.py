@@ -15,9 +15,10 @@ from webui.insights.reader import INSTALL, InsightsUnavailable
 from webui.insights.statements import Scope, Selection, TableQuery
 from webui.insights.tables import USAGE
 from webui.rest import insights_schemas as schemas
+from webui.rest.paging import bad_cursor, digest_of, list_query, place_of
 from webui.rest.problem import Problem
 from webui.rest.routing import Call, Query, Reply
-from webui.rest.schema import Invalid, Number, Text
+from webui.rest.schema import Invalid, Text
 
 MAX_DAYS: Final = 92
 USUAL_DAYS: Final = 7
@@ -29,7 +30,7 @@ LEAST_STALE_MS: Final = 300_000
 
 UNKNOWN_GAP_MS: Final = 86_400_000
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_CURSOR: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
+_MAX_PLACE: Final = 10**18
 
 MakeSelection = Callable[[Call, Scope], Selection]
 MakeQuery = Callable[[Call, Scope], TableQuery]
@@ -52,16 +53,8 @@ def page_parameters(
     return (
         Query("search", Text(), "Only rows with this text in a name, ignoring case.", default=""),
         Query("sort", Text(choices=tuple(sorts)), "Sort column; default the order described above."),
-        Query("order", Text(choices=("asc", "desc")), "Which way `sort` goes.", default="desc"),
-        Query(
-            "limit", Number(integer=True, minimum=1, maximum=most), "Maximum number of rows.", default=limit
-        ),
-        Query(
-            "cursor",
-            Text(max_length=64),
-            "The `next` of the previous page, with the same other parameters; valid for one version of the "
-            "table.",
-        ),
+        Query("order", Text(choices=("asc", "desc")), "Order of `sort`.", default="desc"),
+        *list_query(limit=limit, most=most),
     )
 
 
@@ -90,15 +83,21 @@ def day_of(text: str | None, name: str) -> date | None:
         raise Invalid(name, "must be a date such as 2026-01-31") from None
 
 
-def _cursor_of(call: Call) -> tuple[int | None, int]:
-    """Parse a cursor into version and offset. Raises Invalid."""
-    text = call.query["cursor"]
-    if text is None:
-        return None, 0
-    found = _CURSOR.fullmatch(text)
-    if found is None:
-        raise Invalid("cursor", "must be the `next` of the previous page")
-    return int(found[1]), int(found[2])
+def _days(scope: Scope) -> dict[str, str]:
+    """Return what also binds a cursor: the days that a request without `from` and `to` selects change."""
+    return {"from": str(scope.first), "to": str(scope.last)}
+
+
+def _cursor_of(call: Call, scope: Scope) -> tuple[int | None, int]:
+    """Return the version of the table and the offset at which a page begins. Raises Problem 400."""
+    match place_of(call, _days(scope)):
+        case None:
+            return None, 0
+        case [int() as version, int() as offset] if (
+            0 <= min(version, offset) <= max(version, offset) < _MAX_PLACE
+        ):
+            return version, offset
+    raise bad_cursor("must be the `next` of the previous page")
 
 
 def page_handler(make_selection: MakeSelection) -> Callable[[Call], Any]:
@@ -111,7 +110,7 @@ def page_handler(make_selection: MakeSelection) -> Callable[[Call], Any]:
 async def page_body(call: Call, make_selection: MakeSelection, head: dict[str, Any] | None = None) -> bytes:
     """Return a page as JSON, with the fields of `head`. Raises Invalid and Problem."""
     scope = scope_of(call)
-    version, offset = _cursor_of(call)
+    version, offset = _cursor_of(call, scope)
     query = call.query
     wanted = make_selection(call, scope).query(query["sort"], query["order"], query["search"])
     return await _body(call, wanted, head or {}, (version, offset, query["limit"]), paged=True)
@@ -145,7 +144,7 @@ async def _body(
         "version": version,
         "offset": offset,
         "limit": limit,
-        "paged": paged,
+        "cursor_digest": digest_of(call, _days(scope)) if paged else None,
         "head": {"from": str(scope.first), "to": str(scope.last), "cluster": scope.cluster} | head,
     }
     return await call.console.insights.rows(question)

@@ -31,7 +31,7 @@ async def cost(call: Call) -> Reply:
 
 
 def _who(call: Call) -> ClientFilter:
-    return ClientFilter(call.query["user"], call.query["client-id"])
+    return ClientFilter(call.query["user"], call.query["client_id"])
 
 
 def _prices(call: Call) -> Prices:

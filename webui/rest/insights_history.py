@@ -52,7 +52,7 @@ class _Page(msgspec.Struct):
 
 
 def selection(call: Call, scope: Scope) -> Selection:
-    clients = ClientFilter(call.query["user"], call.query["client-id"])
+    clients = ClientFilter(call.query["user"], call.query["client_id"])
     return queries.advice_history(scope, clients, call.query["key"])
 
 

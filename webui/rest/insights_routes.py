@@ -17,7 +17,7 @@ from webui.rest.schema import Invalid, Record, Text
 
 
 def _who(call: Call) -> ClientFilter:
-    return ClientFilter(call.query["user"], call.query["client-id"])
+    return ClientFilter(call.query["user"], call.query["client_id"])
 
 
 def _metric_series(call: Call, scope: Scope) -> TableQuery:
@@ -30,7 +30,7 @@ def _metric_series(call: Call, scope: Scope) -> TableQuery:
 _NAMED: Final = Text(max_length=32_767)
 _WHO: Final = (
     Query("user", _NAMED, "Only this user; ANONYMOUS is all unauthenticated clients."),
-    Query("client-id", _NAMED, "Only this client id."),
+    Query("client_id", _NAMED, "Only this client id."),
 )
 _BY: Final = Query(
     "by", Text(choices=("tenant", "client")), "Whether a row is a tenant or a client.", default="tenant"

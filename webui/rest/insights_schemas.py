@@ -4,6 +4,7 @@ these schemas.
 
 from typing import Final
 
+from webui.rest.paging import NEXT
 from webui.rest.schema import COUNT, MAYBE, NAME, Flag, Listing, Names, Number, Record, Schema, Text
 
 Fields = dict[str, Schema]
@@ -48,7 +49,7 @@ def listing(*parts: Fields, head: Fields | None = None) -> Record:
             "version": COUNT,
             "written_at": _MAYBE_AT,
             "items": Listing(Record(fields), max_items=MAX_ROWS),
-            "next": Text(nullable=True),
+            "next": NEXT,
         }
     )
 

@@ -1,8 +1,7 @@
 """GET /connections, /topics and /groups, as lists and single items; DELETE of one connection."""
 
-from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from broker.control.closing import CloseConnection
 from broker.control.connection_search import (
@@ -15,8 +14,9 @@ from broker.control.connection_search import (
 )
 from broker.control.rows.topics import MemberRow
 from broker.control.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
+from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import connection_json, named
@@ -43,7 +43,8 @@ CONNECTION: Final = Record(
         "upstream": NAME,
         "upstream_node": Number(integer=True, nullable=True),
         "gateway": NAME,
-    }
+    },
+    title="Connection",
 )
 
 
@@ -111,8 +112,6 @@ GROUPS: Final[Table[GroupRow]] = Table(
 )
 
 
-Row = TypeVar("Row")
-
 _MAYBE_COUNT = Number(integer=True, minimum=0, nullable=True)
 _TOPIC: Final[dict[str, Schema]] = {
     "name": NAME,
@@ -123,7 +122,7 @@ _TOPIC: Final[dict[str, Schema]] = {
     "records": COUNT,
     "configs": Names(Text(max_length=1_000_000)),
 }
-TOPIC: Final = Record(_TOPIC)
+TOPIC: Final = Record(_TOPIC, title="Topic")
 TOPIC_DETAIL: Final = Record(
     {
         **_TOPIC,
@@ -141,7 +140,8 @@ TOPIC_DETAIL: Final = Record(
             ),
             max_items=1_000_000,
         ),
-    }
+    },
+    title="TopicDetail",
 )
 _GROUP: Final[dict[str, Schema]] = {
     "group_id": NAME,
@@ -150,7 +150,7 @@ _GROUP: Final[dict[str, Schema]] = {
     "members": COUNT,
     "lag": _MAYBE_COUNT,
 }
-GROUP: Final = Record(_GROUP)
+GROUP: Final = Record(_GROUP, title="Group")
 _PARTITION: Final[dict[str, Schema]] = {"topic": NAME, "partition": COUNT}
 GROUP_DETAIL: Final = Record(
     {
@@ -172,21 +172,21 @@ GROUP_DETAIL: Final = Record(
             Record({**_PARTITION, "committed": COUNT, "end": _MAYBE_COUNT, "lag": _MAYBE_COUNT}),
             max_items=1_000_000,
         ),
-    }
+    },
+    title="GroupDetail",
 )
 
 
 async def connections(call: Call) -> Reply:
-    views, page = call.console.backend.views, page_of(call.query)
-    others = await elsewhere(views, page)
-    found = await CONNECTIONS.page(chain(views.each_connection(), others.rows), page)
-    return Reply(others.counted(found))
+    views = call.console.backend.views
+    others = await elsewhere(views, page_of(call))
+    return Reply(await table_page(call, CONNECTIONS, chain(views.each_connection(), others.rows), others))
 
 
 async def elsewhere(views: Views, page: Page) -> "Elsewhere":
     """Ask the other gateways that share limits for what belongs to the page."""
-    rows = page.offset + page.limit
-    query = ConnectionQuery(page.search, page.shape, page.sort, page.descending, rows)
+    rows = page.given + page.limit
+    query = ConnectionQuery(page.search, page.filter, page.sort, page.descending, rows)
     found = await views.connections_elsewhere(query)
     more = found.total - len(found.rows), found.of - len(found.rows)
     return Elsewhere(found.rows, *more, {"unlisted": found.unlisted, "unanswered": found.unanswered})
@@ -205,12 +205,12 @@ async def close_connection(call: Call) -> Reply:
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     call.console.live.refresh()
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def topics(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "topics")
-    return await _listed(call, TOPICS, call.console.backend.views.each_topic())
+    return Reply(await table_page(call, TOPICS, call.console.backend.views.each_topic()))
 
 
 async def topic(call: Call) -> Reply:
@@ -225,7 +225,7 @@ async def topic(call: Call) -> Reply:
 
 async def groups(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "groups")
-    return await _listed(call, GROUPS, call.console.backend.views.each_group())
+    return Reply(await table_page(call, GROUPS, call.console.backend.views.each_group()))
 
 
 async def group(call: Call) -> Reply:
@@ -238,10 +238,6 @@ async def group(call: Call) -> Reply:
     offsets = await collect(map(named, detail.offsets))
     found = {"assignor": detail.assignor, "consumers": consumers, "offsets": offsets}
     return Reply(group_json(detail.group) | found)
-
-
-async def _listed(call: Call, table: Table[Row], rows: Iterable[Row | None]) -> Reply:
-    return Reply(await table.page(rows, page_of(call.query)))
 
 
 def _place(name: str, about: str) -> tuple[Query, ...]:

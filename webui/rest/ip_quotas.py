@@ -12,6 +12,7 @@ from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlterat
 from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow, Views
 from broker.errors import ErrorCode
 from webui.quotas import kafka_configs
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
@@ -20,11 +21,11 @@ from webui.rest.routing import (
     Reply,
     ResponseSpec,
     Route,
+    created,
     etag,
     expected_version,
-    page_of,
-    page_query,
-    page_schema,
+    no_content,
+    path_of,
 )
 from webui.rest.schema import COUNT, MAYBE, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, utc
@@ -117,7 +118,8 @@ _USE = Record(
         "throttled": COUNT,
         "refused": COUNT,
         "gateway": NAME,
-    }
+    },
+    title="AddressUse",
 )
 ADDRESS_FIELDS: Final[dict[str, Schema]] = {
     "address": NAME,
@@ -130,7 +132,7 @@ ADDRESS_FIELDS: Final[dict[str, Schema]] = {
     "controller_use": Maybe(_USE),
     "elsewhere": Listing(_USE),
 }
-ADDRESS: Final = Record(ADDRESS_FIELDS)
+ADDRESS: Final = Record(ADDRESS_FIELDS, title="IpQuota")
 _LIMIT = Record(
     {
         "server": NAME,
@@ -150,7 +152,8 @@ EDITED: Final = Record(
         "reach": Record(
             {"addresses": COUNT, "over": COUNT, "connections": COUNT, "from": MAYBE, "to": MAYBE}
         ),
-    }
+    },
+    title="IpQuotaEdit",
 )
 REFUSED: Final = problem_schema(current=ADDRESS)
 
@@ -168,7 +171,7 @@ _VALIDATE = Query(
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await ADDRESSES.page(views.each_address(), page_of(call.query))
+    page = await table_page(call, ADDRESSES, views.each_address())
     return Reply(page | beside(views))
 
 
@@ -189,18 +192,23 @@ async def get_ip_quota(call: Call) -> Reply:
 
 
 async def put_ip_quota(call: Call) -> Reply:
-    return await _alter(call, call.body[KEY])
+    before = await _row(call)
+    answer, version = await _alter(call, call.body[KEY])
+    if call.query["validate_only"] or (before is not None and before.limit is not None):
+        return Reply(answer, headers={"ETag": etag(version)})
+    return created(answer, path_of("ip-quotas", call.path_params["address"]), version)
 
 
 async def delete_ip_quota(call: Call) -> Reply:
     before = await _row(call)
-    reply = await _alter(call, None)
+    answer, version = await _alter(call, None)
     if before is None or before.limit is None:
         raise Problem(404, "This address has no own limit.")
-    return reply
+    return Reply(answer, headers={"ETag": etag(version)}) if call.query["validate_only"] else no_content()
 
 
-async def _alter(call: Call, value: float | None) -> Reply:
+async def _alter(call: Call, value: float | None) -> tuple[dict[str, Any], int]:
+    """Return what the edit did or would do, and the version of the limit. Raises Problem."""
     ops = (QuotaOp(KEY, value),)
     entry = QuotaAlteration(_entity(call), ops, expected_version(call.headers))
     validate_only = call.query["validate_only"]
@@ -220,7 +228,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
         "command": kafka_configs(bootstrap, entry.entity, ops),
         "reach": _reach(await collect(views.each_address()), _address(call), value),
     }
-    return Reply(answer, headers={"ETag": etag(row.version)})
+    return answer, row.version
 
 
 def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> dict[str, Any]:
@@ -259,10 +267,7 @@ def _entity(call: Call) -> EntityPairs:
     return (("ip", _address(call)),)
 
 
-_EDITS: Final = {
-    200: ResponseSpec(
-        "The limit after the change, or before it with validate_only; ETag: its version", EDITED
-    ),
+_REFUSALS: Final = {
     400: ResponseSpec("Invalid address or rate", REFUSED),
     403: ResponseSpec("Insufficient role", REFUSED),
     412: ResponseSpec("The limit changed in the meantime; `current` is its current state", REFUSED),
@@ -303,8 +308,15 @@ ROUTES: Final = (
         "setIpQuota",
         "Sets the connection creation rate limit of an address.",
         put_ip_quota,
-        _EDITS,
+        {
+            200: ResponseSpec(
+                "The limit after the change, or before it with validate_only; ETag: its version", EDITED
+            ),
+            201: ResponseSpec("The limit is new", EDITED),
+            **_REFUSALS,
+        },
         query=(_VALIDATE,),
+        example={KEY: 10},
         body=Record({KEY: Number(exclusive_minimum=0, exclusive_maximum=BEYOND)}),
         headers=HEADERS,
         path_params=_PLACE,
@@ -315,7 +327,12 @@ ROUTES: Final = (
         "removeIpQuota",
         "Deletes the limit of an address; the default limit then applies, if there is one.",
         delete_ip_quota,
-        {**_EDITS, 404: ResponseSpec("Limit not found", REFUSED)},
+        {
+            200: ResponseSpec("Only with validate_only: the limit, and the addresses of it", EDITED),
+            204: ResponseSpec("The limit is removed"),
+            404: ResponseSpec("Limit not found", REFUSED),
+            **_REFUSALS,
+        },
         query=(_VALIDATE,),
         headers=HEADERS,
         path_params=_PLACE,

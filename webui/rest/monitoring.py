@@ -7,8 +7,9 @@ from webui.live.history import KEPT_S, Sample
 from webui.live.throttled import RECENT_THROTTLES
 from webui.quotas import LIMIT_KEYS
 from webui.rest.entity_schema import ENTITY
+from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.problem import Problem
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, page_of, page_query, page_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
 from webui.rest.schema import (
     COUNT,
     MAYBE,
@@ -26,7 +27,7 @@ from webui.rest.schema import (
     Text,
 )
 from webui.tables.json_output import node_use_json, overview_json, task_json, throttled_channel_json, utc
-from webui.tables.listing import Page, Table
+from webui.tables.listing import LONGEST_PAGE, Page, Table
 from webui.tables.slices import collect
 
 _STEPS: Final = Listing(COUNT, max_items=60)
@@ -51,6 +52,7 @@ USAGE_ROW: Final = Record(
         "nodes": Record(dict.fromkeys(LIMIT_KEYS, NODE_USES), optional=frozenset(LIMIT_KEYS)),
     },
     optional=frozenset({"nodes"}),
+    title="ClientUsage",
 )
 
 USAGE_PAGE: Final = page_schema(USAGE_ROW, unlisted=COUNT, unheard=Listing(NAME))
@@ -76,7 +78,8 @@ THROTTLED: Final = Record(
         "tags": TAGS,
         "upstream_node": UPSTREAM_NODE,
         "gateway": NAME,
-    }
+    },
+    title="ThrottledChannel",
 )
 
 RECENT_THROTTLES_PAGE: Final = page_schema(
@@ -116,7 +119,8 @@ TASK: Final = Record(
         ),
         "idle": Number(minimum=0, maximum=1, nullable=True),
         "since": TIME,
-    }
+    },
+    title="Task",
 )
 
 METRICS: Final = Record(
@@ -144,7 +148,8 @@ METRICS: Final = Record(
         "phases": Listing(
             Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})
         ),
-    }
+    },
+    title="BrokerMetrics",
 )
 
 UPSTREAM_SUMMARY: Final = Maybe(
@@ -185,6 +190,7 @@ OVERVIEW: Final = Record(
         "gateways": ALL_GATEWAYS,
         "history": HISTORY,
     },
+    title="Overview",
 )
 
 
@@ -242,48 +248,50 @@ USAGE: Final = Table(
     },
 )
 
-UNLIMITED: Final = Page(shape="unlimited", limit=MAX_UNLIMITED)
+UNLIMITED: Final = Page(filter="unlimited", limit=MAX_UNLIMITED)
 
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
-MAX_ROWS: Final = 5_000
 
-_LIMIT = Query(
-    "limit", Number(integer=True, minimum=1, maximum=MAX_ROWS), "Maximum number of rows.", default=1_000
-)
+THROTTLED_PAGE: Final = page_schema(THROTTLED, unlisted=COUNT)
+TASK_PAGE: Final = page_schema(TASK)
+
+
+def _throttled(now_ms: int) -> Table[ThrottledRow]:
+    """Return the table of throttled connections. It sorts by the time at which a throttle ends, since the
+    remaining time changes between two pages.
+    """
+    return Table(
+        json=lambda row: throttled_channel_json(row, now_ms),
+        search_texts=lambda row: (row.client_id, row.principal, row.address, row.connection_id),
+        default_sort="remaining",
+        sort_key=lambda row: (-(now_ms + row.remaining_ms), row.gateway, row.connection_id, row.quota_type),
+    )
 
 
 async def overview(call: Call) -> Reply:
     console = call.console
     answer = overview_json(console.backend.views.overview(), console.now_ms())
-    columns = await collect(console.live.history.columns(call.query["history"]), at_once=1)
+    columns = await collect(console.live.history.columns(call.query["history_s"]), at_once=1)
     return Reply(answer | {"history": dict(columns)})
 
 
 async def throttled_channels(call: Call) -> Reply:
-    views, now_ms = call.console.backend.views, call.console.now_ms()
-    table: Table[ThrottledRow] = Table(
-        json=lambda row: throttled_channel_json(row, now_ms),
-        search_texts=lambda row: (),
-        default_sort="remaining",
-        sort_key=lambda row: -row.remaining_ms,
-    )
-    cut = await table.page(views.each_throttled(), Page(limit=call.query["limit"]))
-    total = cut["total"] + views.unlisted_throttled()
-    return Reply(cut["items"], headers={"X-Total-Count": str(total)})
+    views = call.console.backend.views
+    page = await table_page(call, _throttled(call.console.now_ms()), views.each_throttled())
+    return Reply(page | {"unlisted": views.unlisted_throttled()})
 
 
 async def recent_throttles(call: Call) -> Reply:
     console = call.console
-    return Reply(
-        await RECENT_THROTTLES.page(console.live.recent_throttles.rows(console.now_ms()), page_of(call.query))
-    )
+    rows = console.live.recent_throttles.rows(console.now_ms())
+    return Reply(await table_page(call, RECENT_THROTTLES, rows))
 
 
 async def usage(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await USAGE.page(views.each_usage(), page_of(call.query))
+    page = await table_page(call, USAGE, views.each_usage())
     return Reply(page | missing_clients(views))
 
 
@@ -293,7 +301,9 @@ def missing_clients(views: Views) -> dict[str, Any]:
 
 
 async def tasks(call: Call) -> Reply:
-    return Reply([task_json(row) for row in call.console.backend.views.tasks()])
+    # The tree is listed in its own order, parents first.
+    rows = enumerate(call.console.backend.views.tasks())
+    return Reply(await list_page(call, rows, lambda row: task_json(row[1]), lambda row: row[0]))
 
 
 async def metrics(call: Call) -> Reply:
@@ -322,7 +332,7 @@ ROUTES: Final = (
         {200: ResponseSpec("The current metrics", OVERVIEW)},
         query=(
             Query(
-                "history",
+                "history_s",
                 Number(integer=True, minimum=0, maximum=KEPT_S),
                 "Length of the history in seconds: in steps of one second up to 15 minutes, ten seconds up "
                 "to an hour, of a minute up to a day.",
@@ -339,10 +349,11 @@ ROUTES: Final = (
         throttled_channels,
         {
             200: ResponseSpec(
-                "The connections; X-Total-Count is their total number", Listing(THROTTLED, max_items=MAX_ROWS)
+                "A page of connections; `unlisted` counts those of other gateways that are missing",
+                THROTTLED_PAGE,
             )
         },
-        query=(_LIMIT,),
+        query=page_query(_throttled(0)),
     ),
     Route(
         "GET",
@@ -375,7 +386,8 @@ ROUTES: Final = (
         "listTasks",
         "The broker's task tree, named after Kafka's threads: resources and idle share of each task.",
         tasks,
-        {200: ResponseSpec("The tasks, parents first", Listing(TASK))},
+        {200: ResponseSpec("A page of tasks, parents first", TASK_PAGE)},
+        query=list_query(limit=LONGEST_PAGE),
     ),
     Route(
         "GET",

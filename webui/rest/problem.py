@@ -5,10 +5,10 @@ stack traces, no paths.
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from broker.errors import ErrorCode
+from webui.rest.problem_types import ProblemType, type_of
 from webui.rest.schema import Number, Record, Schema, Text
 
 STATUS_OF: Final[Mapping[ErrorCode, int]] = {
@@ -17,20 +17,37 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID_CONFIG: 400,
     ErrorCode.UNSUPPORTED_VERSION: 400,
     ErrorCode.POLICY_VIOLATION: 400,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: 400,
+    ErrorCode.INVALID_PARTITIONS: 400,
+    ErrorCode.INVALID_REPLICATION_FACTOR: 400,
+    ErrorCode.INVALID_GROUP_ID: 400,
+    ErrorCode.OFFSET_OUT_OF_RANGE: 400,
+    ErrorCode.MESSAGE_TOO_LARGE: 400,
+    ErrorCode.INVALID_RECORD: 400,
+    ErrorCode.UNACCEPTABLE_CREDENTIAL: 400,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: 400,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: 403,
     ErrorCode.RESOURCE_NOT_FOUND: 404,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.GROUP_ID_NOT_FOUND: 404,
+    ErrorCode.TOPIC_ALREADY_EXISTS: 409,
+    ErrorCode.DUPLICATE_RESOURCE: 409,
+    ErrorCode.NON_EMPTY_GROUP: 409,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: 409,
+    ErrorCode.TOPIC_DELETION_DISABLED: 409,
     ErrorCode.INVALID_UPDATE_VERSION: 412,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: 429,
     ErrorCode.KAFKA_STORAGE_ERROR: 503,
     ErrorCode.REQUEST_TIMED_OUT: 503,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: 503,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: 503,
 }
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBLEM_FIELDS: Final[dict[str, Schema]] = {
-    "type": Text(),
+    "type": Text(form="uri"),
     "title": Text(),
     "status": Number(integer=True, minimum=400, maximum=599),
     "detail": Text(max_length=4096),
@@ -44,18 +61,27 @@ def problem_schema(**members: Schema) -> Record:
     return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", *members}))
 
 
-PROBLEM: Final = problem_schema()
+PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}), title="Problem")
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's word
-    """An error response. `members` are extension members of the document; `headers` are added."""
+    """An error response. Its type is `kind`, else follows from `code` among the members or from the status
+    (`problem_types.type_of`). `members` are extension members of the document; `headers` are added.
+    """
 
     def __init__(
-        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: ProblemType | None = None,
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
+        self.kind = kind or type_of(status, members.get("code"))
         self.headers = dict(headers or {})
         self.members = members
 
@@ -67,8 +93,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's word
 
     def document(self) -> dict[str, Any]:
         return {
-            "type": "about:blank",
-            "title": HTTPStatus(self.status).phrase,
+            "type": self.kind.uri,
+            "title": self.kind.title,
             "status": self.status,
             "detail": self.detail,
         } | self.members

@@ -1,9 +1,9 @@
 """All client quotas as a file: /client-quotas:export and :import (weir quotas export, plan, apply).
 
 Export returns the format that import accepts, so the file can be kept under version control. Import with
-dry_run reports its changes, and the clients that they reach, without applying them. A file lists entities
-with all of their limits, so limits and shadow mode that it omits for a listed entity are removed; entities
-that it omits stay unchanged unless `prune` is set.
+validate_only reports its changes, and the clients that they reach, without applying them. A file lists
+entities with all of their limits, so limits and shadow mode that it omits for a listed entity are removed;
+entities that it omits stay unchanged unless `prune` is set.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -156,7 +156,7 @@ _ENTRY: Final = Record(
     {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
 )
 ENTRIES: Final = Listing(_ENTRY, max_items=MAX_ENTITIES)
-FILE: Final = Record({"quotas": ENTRIES})
+FILE: Final = Record({"quotas": ENTRIES}, title="QuotaFile")
 _CHANGES: Final = Listing(
     Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), max_items=10 * MAX_ENTITIES
 )
@@ -167,7 +167,7 @@ _REFUSED: Final = Listing(
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
 IMPORTED: Final = Record({**_IMPORTED, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
-"""`reach` only with dry_run, and without a quota callback, whose decisions are unknown in advance."""
+"""`reach` only with validate_only, and without a quota callback, whose decisions are unknown in advance."""
 
 REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
@@ -196,13 +196,13 @@ async def import_quotas(call: Call) -> Reply:
     if refused:
         # Apply all entries or none.
         raise _problem(outcomes, await _answer(changes, refused))
-    if not call.query["dry_run"]:
+    if not call.query["validate_only"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
         call.to_free.append(outcomes)
         call.console.live.refresh()
         refused = await _refused(outcomes)
     answer = await _answer(changes, refused)
-    if call.query["dry_run"]:
+    if call.query["validate_only"]:
         answer |= await _reach(call.console.backend.views, entries)
     if len(refused) == len(outcomes):
         raise _problem(outcomes, answer)
@@ -273,7 +273,7 @@ ROUTES: Final = (
             412: ResponseSpec("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
         },
         query=(
-            Query("dry_run", Flag(), "Only preview the changes; change nothing.", default=False),
+            Query("validate_only", Flag(), "Only preview the changes; change nothing.", default=False),
             Query("prune", Flag(), "Remove the limits of unlisted entities.", default=False),
         ),
         body=FILE,

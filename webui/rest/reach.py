@@ -42,7 +42,8 @@ REACH: Final = Record(
         "shadow": Flag(),
         "unlisted": COUNT,
         "unheard": Listing(NAME),
-    }
+    },
+    title="Reach",
 )
 """Of `counted` clients. `unlisted` connected clients are not counted: those beyond MAX_CLIENTS, and those
 that other gateways only count. `unheard` gateways have told nothing.

@@ -71,6 +71,7 @@ RESOLVED: Final = Record(
         ),
     },
     optional=frozenset({"ip"}),
+    title="ResolvedQuotas",
 )
 QUESTION: Final = Record(
     {
@@ -84,7 +85,7 @@ QUESTION: Final = Record(
 
 
 async def resolve(call: Call) -> Reply:
-    return await _answer(call, call.query["user"], call.query["client-id"], call.query["ip"], None)
+    return await _answer(call, call.query["user"], call.query["client_id"], call.query["ip"], None)
 
 
 async def resolve_if(call: Call) -> Reply:
@@ -162,7 +163,7 @@ ROUTES: Final = (
         {200: ResponseSpec("The result; without `matched` if no rule limits this client", RESOLVED)},
         query=(
             Query("user", _NAME, f"The user; default {ANONYMOUS}.", default=""),
-            Query("client-id", _NAME, "The client id.", default=""),
+            Query("client_id", _NAME, "The client id.", default=""),
             Query("ip", _NAME, "An address, to resolve its limit as well.", default=""),
         ),
     ),

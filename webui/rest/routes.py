@@ -3,8 +3,8 @@
 Validation and description use the same schema values (webui.rest.schema), so they cannot differ.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from webui.rest import (
     access,
@@ -12,6 +12,7 @@ from webui.rest import (
     broker_configs,
     broker_quotas,
     client_metrics,
+    client_quota_rule,
     client_quotas,
     doctor,
     events,
@@ -20,6 +21,7 @@ from webui.rest import (
     inventory,
     ip_quotas,
     monitoring,
+    problem_routes,
     quota_files,
     resolving,
     upstream,
@@ -29,7 +31,46 @@ from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import collect
 
-NO_CONTENT: Final = 204
+CREATED: Final = 201
+WITHOUT_CONTENT: Final = (204, 304)
+
+TAGS: Final[Mapping[str, str]] = {
+    "client-quotas": "Limits of users, client ids and addresses",
+    "ip-quotas": "Connection creation rates of addresses",
+    "client-metrics": "Subscriptions to metrics of clients",
+    "client-instances": "Clients that push metrics",
+    "audit": "Changes, with undo",
+    "broker-configs": "The broker's settings",
+    "request-log": "Requests that the broker logs",
+    "broker-quotas": "Limits of the whole broker and of the cluster",
+    "overview": "The broker's metrics",
+    "throttled-channels": "Throttled connections",
+    "usage": "Use by client",
+    "tasks": "The broker's tasks",
+    "metrics": "Metrics for Prometheus",
+    "healthz": "Whether the process runs",
+    "readyz": "Whether clients are served",
+    "connections": "Open connections",
+    "topics": "Topics and their partitions",
+    "groups": "Consumer groups",
+    "upstream": "The upstream cluster of a gateway",
+    "gateways": "Gateways that share limits",
+    "gateway-shares": "Shares of each gateway in each limit",
+    "doctor": "Symptoms and what to do about them",
+    "insights": "The pipeline's tables",
+    "tokens": "Access tokens",
+    "sessions": "Sessions of browsers",
+    "events": "Live updates",
+    "problem-types": "Types of errors",
+    "openapi.json": "The description of this API",
+}
+"""The groups of operations (`Route.tag`): the first segment of their paths."""
+
+_LOCATION: Final = {
+    "description": "The path of the created resource",
+    "required": True,
+    "schema": {"type": "string", "format": "uri-reference"},
+}
 _REFUSALS: Final = {
     400: "Invalid request",
     401: "Missing or unknown token",
@@ -53,14 +94,39 @@ async def written_document(routes: Iterable[Route], version: str) -> bytes:
     return await encode_in_slices(_around(await collect(_described(routes), at_once=1), version))
 
 
-def _described(routes: Iterable[Route]) -> Iterator[tuple[Route, dict[str, Any]]]:
-    return ((route, _operation(route)) for route in routes)
+class _Described(NamedTuple):
+    """A route's operation, and the schemas that it refers to, by their titles."""
+
+    route: Route
+    operation: dict[str, Any]
+    components: dict[str, dict[str, Any]]
 
 
-def _around(operations: Iterable[tuple[Route, dict[str, Any]]], version: str) -> dict[str, Any]:
+def _described(routes: Iterable[Route]) -> Iterator[_Described]:
+    for route in routes:
+        components: dict[str, dict[str, Any]] = {}
+        yield _Described(route, _referring(_operation(route), components), components)
+
+
+def _referring(value: Any, components: dict[str, dict[str, Any]]) -> Any:
+    """Return a description in which schemas with a title are references, and add these to `components`."""
+    if isinstance(value, list):
+        return [_referring(each, components) for each in value]
+    if not isinstance(value, dict):
+        return value
+    within = {name: _referring(each, components) for name, each in value.items()}
+    if value.get("type") != "object" or not isinstance(value.get("title"), str):
+        return within
+    components[value["title"]] = within
+    return {"$ref": f"#/components/schemas/{value['title']}"}
+
+
+def _around(described: Iterable["_Described"], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
-    for route, operation in operations:
+    schemas: dict[str, dict[str, Any]] = {}
+    for route, operation, components in described:
         paths.setdefault(route.path, {})[route.method.lower()] = operation
+        schemas |= components
     return {
         "openapi": "3.1.0",
         "info": {
@@ -69,10 +135,11 @@ def _around(operations: Iterable[tuple[Route, dict[str, Any]]], version: str) ->
             "description": "Monitor and configure a Weir broker. Every error is a problem detail (RFC 9457).",
         },
         "paths": paths,
+        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
         "security": [{"bearer": []}],
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": PROBLEM.describe()},
+            "schemas": schemas,
         },
     }
 
@@ -80,13 +147,13 @@ def _around(operations: Iterable[tuple[Route, dict[str, Any]]], version: str) ->
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.operation,
+        "tags": [route.tag],
         "summary": route.about,
         "responses": {
-            str(status): {"description": response.about} if status == NO_CONTENT else _response(response)
-            for status, response in route.responses.items()
+            str(status): _response(status, response) for status, response in route.responses.items()
         },
     }
-    problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    problem = {PROBLEM_TYPE: {"schema": PROBLEM.describe()}}
     for status, about in _REFUSALS.items():
         operation["responses"].setdefault(str(status), {"description": about, "content": problem})
     parameters = [_parameter(part, "path") | {"required": True} for part in route.path_params]
@@ -97,20 +164,26 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body.describe()}}}
+        content = {"schema": route.body.describe()} | ({"example": route.example} if route.example else {})
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
     if route.public:
         operation["security"] = []
     return operation
 
 
-def _response(response: ResponseSpec) -> dict[str, Any]:
+def _response(status: int, response: ResponseSpec) -> dict[str, Any]:
+    if status in WITHOUT_CONTENT:
+        return {"description": response.about}
     if response.schema is not None:
         schema = response.schema.describe()
     else:
         schema = {"type": "object"} if response.media == JSON else {"type": "string"}
     media = PROBLEM_TYPE if "status" in schema.get("properties", {}) else response.media
     content = {each.partition(";")[0]: {"schema": schema} for each in (media, *response.also)}
-    return {"description": response.about, "content": content}
+    described: dict[str, Any] = {"description": response.about, "content": content}
+    if status == CREATED:
+        described["headers"] = {"Location": _LOCATION}
+    return described
 
 
 def _parameter(query: Query, location: str) -> dict[str, Any]:
@@ -133,6 +206,7 @@ async def openapi(call: Call) -> Reply:
 
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
+    *client_quota_rule.ROUTES,
     *resolving.ROUTES,
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
@@ -148,6 +222,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *insights_what_if.ROUTES,
     *access.ROUTES,
     *events.ROUTES,
+    *problem_routes.ROUTES,
     Route(
         "GET",
         "/api/v1/openapi.json",

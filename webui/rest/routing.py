@@ -6,6 +6,7 @@ HTTP. Independent of the web framework: a handler takes a `Call` and returns a `
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -13,17 +14,14 @@ from broker.control.commands import Actor
 from webui.console import Console
 from webui.live.sse_client import Connection
 from webui.rest.problem import Problem
-from webui.rest.schema import COUNT, Flag, Invalid, Listing, Number, Record, Schema, Text
+from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
-from webui.tables.listing import LONGEST_PAGE, Page, Table
 
+BASE: Final = "/api/v1"
 JSON: Final = "application/json"
 SHORT_BODY: Final = 4_096
 """Maximum size in bytes of a body without a list."""
-
-MAX_OFFSET: Final = 10_000_000
-"""Maximum offset of a list."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -48,8 +46,8 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class ResponseSpec(msgspec.Struct, frozen=True):
-    """One response of a route. `schema` is None for no body or an undescribed one; `also` lists further media
-    types.
+    """One response of a route. `schema` is None for no body (204, 304) or an undescribed one; `also` lists
+    further media types.
     """
 
     about: str
@@ -61,9 +59,9 @@ class ResponseSpec(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True):
     """An authorized and validated request. Slow handlers check `is_logged_in` again after waiting.
 
-    `path_params` has the parameters of the path. A stream writes its events to `connection` if there is one.
-    `session` is the browser's session, None for a program. Lists and dictionaries in `to_free` and `body` are
-    freed in slices after the handler returns.
+    `operation` names the route. `path_params` has the parameters of the path. A stream writes its events to
+    `connection` if there is one. `session` is the browser's session, None for a program. Lists and
+    dictionaries in `to_free` and `body` are freed in slices after the handler returns.
     """
 
     console: Console
@@ -75,12 +73,13 @@ class Call(msgspec.Struct, frozen=True):
     path_params: Mapping[str, Any] = msgspec.field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
+    operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
 
 
 class Reply(msgspec.Struct, frozen=True):
     """A response. `content` is bytes, a stream of bytes, or a value to encode as JSON. Encoding empties the
-    value's lists, so they must not be shared.
+    value's lists, so they must not be shared. A response without content (204, 304) has no media type.
     """
 
     content: Any = None
@@ -92,12 +91,17 @@ class Reply(msgspec.Struct, frozen=True):
     def is_stream(self) -> bool:
         return isinstance(self.content, AsyncIterator)
 
+    @property
+    def has_content(self) -> bool:
+        return self.status not in (204, 304)
+
 
 class Route(msgspec.Struct, frozen=True):
     """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
     braces of `path`; the last may contain slashes. `has_list`: the body contains a list and is limited by
-    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes.
+    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes. `example` is a body for the
+    OpenAPI document.
     """
 
     method: str
@@ -112,6 +116,12 @@ class Route(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     path_params: tuple[Query, ...] = ()
     has_list: bool = False
+    example: Any = None
+
+    @property
+    def tag(self) -> str:
+        """The route's group in the OpenAPI document: the first segment of its path."""
+        return self.path.removeprefix(BASE).lstrip("/").partition("/")[0].partition(":")[0]
 
 
 def url_rule(route: Route) -> str:
@@ -140,44 +150,19 @@ def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
-    """Return the parameters of a list that is searched, sorted and paged."""
-    shapes = Query("shape", Text(choices=tuple(table.filters)), "Only rows of this kind.")
-    return (
-        Query("search", Text(), "Only rows with this text in a name, ignoring case.", default=""),
-        *([shapes] if table.filters else []),
-        Query("sort", Text(choices=table.columns), "Sort column.", default=table.default_sort),
-        Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-        Query(
-            "offset",
-            Number(integer=True, minimum=0, maximum=MAX_OFFSET),
-            "Number of rows to skip.",
-            default=0,
-        ),
-        Query(
-            "limit",
-            Number(integer=True, minimum=1, maximum=LONGEST_PAGE),
-            "Maximum number of rows.",
-            default=limit,
-        ),
-    )
+def no_content() -> Reply:
+    """Return the response to a request that leaves nothing to say, such as DELETE."""
+    return Reply(b"", status=204)
 
 
-def page_schema(row: Schema, **more: Schema) -> Record:
-    """Return the schema of a page that `Table.page` returns, with `more` fields of the route."""
-    counts = dict.fromkeys(("total", "of", "offset", "limit"), COUNT)
-    return Record({"items": Listing(row, max_items=LONGEST_PAGE), **counts, **more})
+def created(content: Any, location: str, version: int) -> Reply:
+    """Return the response to a request that created the resource at `location` (see `path_of`)."""
+    return Reply(content, status=201, headers={"Location": location, "ETag": etag(version)})
 
 
-def page_of(query: Mapping[str, Any]) -> Page:
-    return Page(
-        search=query["search"],
-        shape=query.get("shape"),
-        sort=query["sort"],
-        descending=query["order"] == "desc",
-        offset=query["offset"],
-        limit=query["limit"],
-    )
+def path_of(collection: str, name: str) -> str:
+    """Return the path of one resource, as in `path_of("tokens", "ci")`."""
+    return f"{BASE}/{collection}/{quote(name, safe='=,:@')}"
 
 
 IF_MATCH = {"If-Match": "The ETag of the entity as read; 412 if the entity has changed since."}

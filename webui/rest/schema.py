@@ -151,12 +151,14 @@ class Listing(msgspec.Struct, frozen=True):
 
 class Record(msgspec.Struct, frozen=True):
     """A closed object. All fields are required except `optional` ones; at least `min_properties` must be
-    present.
+    present. One with a `title` is a component of the OpenAPI document, so that generated clients have a class
+    of this name.
     """
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = msgspec.field(default_factory=frozenset)
     min_properties: int = 0
+    title: str = ""
 
     def check(self, value: object, where: str = "") -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -189,7 +191,7 @@ class Record(msgspec.Struct, frozen=True):
             described["required"] = required
         if self.min_properties:
             described["minProperties"] = self.min_properties
-        return described
+        return described | ({"title": self.title} if self.title else {})
 
 
 class Names(msgspec.Struct, frozen=True):

@@ -14,8 +14,10 @@ from broker.control.rows.upstream import (
 )
 from broker.control.views import Views
 from webui.rest.entity_schema import ENTITY
+from webui.rest.paging import list_page, list_query, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Call, Reply, ResponseSpec, Route, page_of, page_query, page_schema
+from webui.rest.problem_types import NOT_SERVED
+from webui.rest.routing import Call, Reply, ResponseSpec, Route
 from webui.rest.schema import COUNT, MAYBE, NAME, RATE, TIME, Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_output import finite, named, utc
 from webui.tables.listing import Table
@@ -56,7 +58,8 @@ UPSTREAM: Final = Record(
         "turn_ms": MAYBE,
         "loopback": Listing(Record({"listener": NAME, "address": NAME, "remote_connections": COUNT})),
         "unwritten": Listing(Record({"topic": NAME, "error": NAME})),
-    }
+    },
+    title="Upstream",
 )
 
 TRAFFIC: Final = Record(
@@ -73,7 +76,7 @@ TRAFFIC: Final = Record(
 )
 
 GATEWAY: Final = Record(
-    {"gateway_id": NAME, "address": NAME, "heard_at": Maybe(TIME), "traffic": Maybe(TRAFFIC)}
+    {"gateway_id": NAME, "address": NAME, "heard_at": Maybe(TIME), "traffic": Maybe(TRAFFIC)}, title="Gateway"
 )
 
 SHARE: Final = Record(
@@ -84,7 +87,8 @@ SHARE: Final = Record(
         "limit": RATE,
         "demand": RATE,
         "share": RATE,
-    }
+    },
+    title="GatewayShare",
 )
 
 
@@ -154,11 +158,11 @@ def upstream_report(views: Views) -> dict[str, Any]:
 def refuse_for_gateway(views: Views, resource: str) -> None:
     """Raise Problem 404 if `what` is the upstream cluster's."""
     if views.is_gateway:
-        raise Problem(404, f"This is a gateway: {resource} are the upstream cluster's.")
+        raise Problem(404, f"This is a gateway: {resource} are the upstream cluster's.", kind=NOT_SERVED)
 
 
 def _is_broker() -> NoReturn:
-    raise Problem(404, "This is a broker: it has no upstream cluster.")
+    raise Problem(404, "This is a broker: it has no upstream cluster.", kind=NOT_SERVED)
 
 
 async def upstream(call: Call) -> Reply:
@@ -172,16 +176,18 @@ async def gateways(call: Call) -> Reply:
     views = call.console.backend.views
     if not views.is_gateway:
         _is_broker()
-    return Reply([gateway_json(row) for row in views.gateways()])
+    return Reply(await list_page(call, views.gateways(), gateway_json, lambda row: row.gateway_id))
 
 
 async def shares(call: Call) -> Reply:
     views = call.console.backend.views
     if not views.is_gateway:
         _is_broker()
-    return Reply(await SHARES.page(views.each_share(), page_of(call.query)))
+    return Reply(await table_page(call, SHARES, views.each_share()))
 
 
+GATEWAY_PAGE: Final = page_schema(GATEWAY)
+SHARE_PAGE: Final = page_schema(SHARE)
 _NONE: Final = ResponseSpec("This is a broker, which has no upstream cluster", PROBLEM)
 
 ROUTES: Final = (
@@ -200,7 +206,8 @@ ROUTES: Final = (
         "listGateways",
         "The gateways of the upstream cluster that share limits, this one included, with their traffic.",
         gateways,
-        {200: ResponseSpec("The gateways; none if limits are not shared", Listing(GATEWAY)), 404: _NONE},
+        {200: ResponseSpec("A page of gateways; none if limits are not shared", GATEWAY_PAGE), 404: _NONE},
+        query=list_query(),
     ),
     Route(
         "GET",
@@ -208,7 +215,7 @@ ROUTES: Final = (
         "listGatewayShares",
         "Each gateway's demand and share of each limit, per second.",
         shares,
-        {200: ResponseSpec("A page of shares", page_schema(SHARE)), 404: _NONE},
+        {200: ResponseSpec("A page of shares", SHARE_PAGE), 404: _NONE},
         query=page_query(SHARES),
     ),
 )

@@ -13,6 +13,7 @@ from broker.control.commands import Actor, ChangeOrigin
 from broker.control.views import TokenRow
 from webui.console import Console
 from webui.rest.problem import Problem
+from webui.rest.problem_types import CROSS_SITE
 from webui.security.authenticator import actor_of
 from webui.security.headers import HeaderLookup
 from webui.security.origin import SAFE_METHODS, host_name, is_allowed_origin
@@ -58,7 +59,7 @@ def check_origin(console: Console, request_info: RequestInfo, *, any_host: bool 
     if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
         raise Problem(421, f"Unknown host {host!r:.100}; add it to console.allowed.hosts.")
     if not is_allowed_origin(request_info.method, request_info.scheme, request_info.headers):
-        raise Problem(403, "Cross-site request refused.")
+        raise Problem(403, "Cross-site request refused.", kind=CROSS_SITE)
 
 
 def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
@@ -110,7 +111,7 @@ def identity_of(console: Console, request_info: RequestInfo) -> Identity:
     if request_info.method not in SAFE_METHODS and not session.owns(
         request_info.headers.get("X-CSRF-Token", "")
     ):
-        raise Problem(403, "Missing or invalid X-CSRF-Token.")
+        raise Problem(403, "Missing or invalid X-CSRF-Token.", kind=CROSS_SITE)
     return Identity(session.token, session, request_info.address)
 
 

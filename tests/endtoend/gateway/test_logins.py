@@ -93,7 +93,9 @@ def test_credentials_that_the_cluster_refuses_have_a_line_in_the_log(
             CLIENTS[0].produce(target_of(gateway), "nothing", [b"x"])
         refused = [line for line in gateway.log_lines if "credentials" in line or "uthentication" in line]
         assert refused
-        within(5, lambda: gateway.ask("GET", "/api/v1/throttled-channels") == [], "the console answers")
+        within(
+            5, lambda: gateway.ask("GET", "/api/v1/throttled-channels")["items"] == [], "the console answers"
+        )
 
 
 def test_new_credentials_in_their_file_need_no_restart(cluster: KafkaCluster, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def processes(gateway: GatewayProcess) -> dict[int, str]:
 
 def rows(gateway: GatewayProcess) -> dict[str, dict[str, Any]]:
     """The gateways that the console shows with their traffic, by node id."""
-    found = gateway.ask("GET", "/api/v1/gateways")
+    found = gateway.ask("GET", "/api/v1/gateways")["items"]
     return {row["gateway_id"].partition("-")[0]: row for row in found if row["traffic"] is not None}
 
 
@@ -85,7 +85,7 @@ def test_two_processes_hold_one_limit_and_one_console_shows_both(gateway: Gatewa
 
 
 def _throttled_of(gateway: GatewayProcess, gateway_id: str) -> list[Any]:
-    found = gateway.ask("GET", "/api/v1/throttled-channels")
+    found = gateway.ask("GET", "/api/v1/throttled-channels")["items"]
     return [row for row in found if row["gateway"] == gateway_id]
 
 

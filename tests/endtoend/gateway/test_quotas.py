@@ -154,7 +154,7 @@ def test_with_scope_broker_a_producer_has_its_limit_at_each_broker(
                 began = time.monotonic()
                 ends = began + SECONDS
             if len(shown) < 3:
-                rows = gateway.ask("GET", "/api/v1/throttled-channels")
+                rows = gateway.ask("GET", "/api/v1/throttled-channels")["items"]
                 shown |= {row["upstream_node"] for row in rows}
         took = time.monotonic() - began
         producer.purge()

@@ -61,7 +61,7 @@ def trail(gateway: GatewayProcess) -> list[tuple[Any, ...]]:
 
 
 def throttled_here(gateway: GatewayProcess) -> list[Any]:
-    rows = gateway.ask("GET", "/api/v1/throttled-channels")
+    rows = gateway.ask("GET", "/api/v1/throttled-channels")["items"]
     return [row for row in rows if row["client_id"] == CLIENT_ID and not row["gateway"]]
 
 
@@ -82,7 +82,7 @@ def test_a_rule_of_one_console_is_enforced_at_the_other_within_two_seconds(
         assert limit(other, CLIENT_ID) == 500_000
 
         def seen_at_one() -> list[str]:
-            rows = one.ask("GET", "/api/v1/throttled-channels")
+            rows = one.ask("GET", "/api/v1/throttled-channels")["items"]
             return [row["gateway"] for row in rows if row["client_id"] == CLIENT_ID]
 
         (gateway, *_) = within(5, seen_at_one, "the other's throttled connection")

@@ -3,7 +3,12 @@
 import time
 from typing import Any
 
+import pytest
+
+from broker.control.commands import Actor, ChangeOrigin, Role
 from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import change
 from webui.live.history import Sample
 
 MINUTE_MS = 60_000
@@ -45,7 +50,7 @@ def test_marks_are_round_and_reach_the_highest_value(page: Watched) -> None:
     assert ask(page, "c.ticks(7, 3, 1)") == [0, 5, 10]
 
 
-def remember(page: Watched, missing: range = range(0)) -> None:
+def remember(page: Watched, missing: range = range(0), *, throttled: bool = False) -> None:
     """The broker remembers nine minutes by the second, but for the seconds that are `missing`."""
 
     def answer(route: Any) -> None:
@@ -58,11 +63,12 @@ def remember(page: Watched, missing: range = range(0)) -> None:
             "at_ms": [begun + second * 1_000 for second in seconds],
             "bytes_in": [2_000_000] * len(seconds),
             "processor_idle": [0.75] * len(seconds),
+            "throttled": [3] * len(seconds) if throttled else [0] * len(seconds),
             "handler_idle": [None] * len(seconds),
         }
         route.fulfill(json=body)
 
-    page.page.route("**/api/v1/overview?history=*", answer)
+    page.page.route("**/api/v1/overview?history_s=*", answer)
 
 
 def test_a_gap_in_the_history_is_a_gap_in_the_chart(page: Watched, expect: Any) -> None:
@@ -97,7 +103,7 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> No
     remember(page)
     page.sign_in()
     opened = page.go("/")
-    with opened.expect_response(lambda answer: "history=86400" in answer.url):
+    with opened.expect_response(lambda answer: "history_s=86400" in answer.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.locator("#throughput text.axis", has_text="20 h")).to_be_visible()
     expect(opened.get_by_role("button", name="24 h")).to_be_focused()
@@ -105,8 +111,92 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> No
 
 
 def test_the_last_hour_of_throttles_stands_below_them(page: Watched, expect: Any) -> None:
-    remember(page)
+    remember(page, throttled=True)
     page.sign_in()
     opened = page.go("/throttled")
     expect(opened.locator("#hour path.line.throttled")).to_have_count(1)
     expect(opened.locator("#hour text.axis", has_text="60 min")).to_be_visible()
+
+
+def test_an_hour_without_throttles_has_no_chart(page: Watched, expect: Any) -> None:
+    remember(page)
+    page.sign_in()
+    opened = page.go("/throttled")
+    expect(opened.locator("#recent-throttles")).to_be_visible()
+    opened.wait_for_load_state("networkidle")
+    expect(opened.locator("#hour")).to_be_hidden()
+
+
+def test_charts_of_what_is_never_known_are_hidden(page: Watched, expect: Any) -> None:
+    remember(page)
+    page.sign_in()
+    opened = page.go("/?range=15m")
+    expect(opened.locator("#chart-idle")).to_be_visible()
+
+    def unknown(route: Any) -> None:
+        body = route.fetch(url=route.request.url.replace(page.console.pages, page.console.address)).json()
+        body["history"] = dict.fromkeys(Sample._fields, [None] * 2) | {"at_ms": [1_000, 2_000]}
+        route.fulfill(json=body)
+
+    page.page.route("**/api/v1/overview?history_s=3600", unknown)
+    opened.get_by_role("button", name="1 h", exact=True).click()
+    expect(opened.locator("#chart-idle")).to_be_hidden()
+    expect(opened.locator("#throughput")).to_be_visible()
+
+
+def test_the_cursor_of_one_chart_is_shown_in_the_others(page: Watched, expect: Any) -> None:
+    remember(page)
+    page.sign_in()
+    opened = page.go("/?range=15m")
+    opened.get_by_role("slider", name="Throughput, over time").focus()
+    opened.keyboard.press("Home")
+    for chart in ("throughput", "chart-requests", "chart-connections"):
+        expect(opened.locator(f"#{chart} g[visibility=visible] line.cursor")).to_have_count(1)
+    expect(opened.locator("#throughput .reading")).to_be_visible()
+    expect(opened.locator("#chart-requests .reading")).to_be_hidden()
+
+    def share(chart: str) -> float:
+        """How far along the time axis the cursor is, between the margins of 62 and 10 pixels."""
+        drawing = opened.locator(f"#{chart} svg")
+        line = float(drawing.locator("line.cursor").get_attribute("x1") or "nan")
+        return (line - 62) / (float(drawing.get_attribute("width") or "nan") - 72)
+
+    assert share("throughput") == pytest.approx(share("chart-requests"), abs=0.01)
+    assert share("chart-requests") < 0.5
+    opened.keyboard.press("End")
+    assert share("throughput") == pytest.approx(share("chart-requests"), abs=0.01)
+    assert share("chart-requests") > 0.5
+    opened.keyboard.press("Escape")
+    expect(opened.locator("g[visibility=visible] line.cursor")).to_have_count(0)
+
+
+def test_changes_of_quotas_are_marked_where_they_happened(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    ann = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
+    now_ms = int(time.time() * 1_000)
+    broker.trail = [
+        change(1, ann, time_ms=now_ms - 4 * MINUTE_MS, kind="topic", entity="orders", key="partitions"),
+        change(2, ann, time_ms=now_ms - 3 * MINUTE_MS, old="2000000"),
+        change(3, ann, time_ms=now_ms - 2 * MINUTE_MS, new=None, old="1000000"),
+        change(4, ann, batch=3, time_ms=now_ms - 2 * MINUTE_MS, key="consumer_byte_rate"),
+    ]
+    remember(page)
+    page.sign_in()
+    opened = page.go("/?range=15m")
+    marks = opened.locator("#throughput g.mark")
+    expect(marks).to_have_count(2)
+    expect(marks.nth(0).locator("title")).to_have_text(
+        "client id app: producer_byte_rate 2 MB/s to 1 MB/s (ann)"
+    )
+    expect(marks.nth(1).locator("title")).to_contain_text("and 1 more (ann)")
+    expect(opened.locator("#chart-connections g.mark")).to_have_count(0)
+    box = marks.nth(0).locator("line").bounding_box()
+    opened.mouse.move(box["x"], box["y"] + 60)
+    expect(opened.locator("#throughput .reading .event")).to_have_text(
+        "client id app: producer_byte_rate 2 MB/s to 1 MB/s (ann)"
+    )
+    # Another change appears by itself.
+    broker.trail.append(change(5, ann, time_ms=now_ms - MINUTE_MS))
+    broker.version += 1
+    expect(marks).to_have_count(3)

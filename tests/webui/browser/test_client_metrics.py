@@ -162,6 +162,32 @@ def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker
     expect(telemetry.locator(".figure")).to_have_count(0)
 
 
+def test_a_metric_is_drawn_large_over_the_other_instances(
+    telemetry: Any, expect: Any, broker: FakeBroker
+) -> None:
+    twin = broker.telemetry.join("orders-1")
+    stranger = broker.telemetry.join("orders-10")
+    for number in range(5):
+        broker.telemetry.say(twin, NOW_MS + 500 + 1_000 * number, queue=100.0 + number)
+        broker.telemetry.say(stranger, NOW_MS + 1_000 * number, queue=7.0)
+    expect(telemetry.locator("#count")).to_have_text("5 clients")
+    telemetry.get_by_role("button", name="orders-1", exact=False).first.click()
+    tile = telemetry.locator(".figure", has_text="org.queue")
+    tile.click()
+    chart = telemetry.locator(".metric-chart")
+    expect(chart.locator(".legend")).to_have_text("This instance1 other instance")
+    expect(chart.locator("path.line.in")).to_have_count(1)
+    expect(chart.locator("path.line.plain")).to_have_count(1)
+    expect(tile).to_have_attribute("aria-pressed", "true")
+    telemetry.get_by_role("slider", name="org.queue, over time").focus()
+    telemetry.keyboard.press("End")
+    for words in ("This instance", "10.0.0."):
+        expect(chart.locator(".reading")).to_contain_text(words)
+    chart.get_by_role("button", name="Close chart").click()
+    expect(chart).to_have_count(0)
+    expect(tile).to_be_focused()
+
+
 def test_clients_are_searched_and_chosen_by_what_they_do(telemetry: Any, expect: Any) -> None:
     telemetry.locator("#shape").select_option("pushing")
     expect(telemetry.locator("#count")).to_have_text("1 of 3 clients")

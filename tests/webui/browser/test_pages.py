@@ -97,7 +97,7 @@ def test_the_controllers_request_memory_has_a_gauge_where_there_is_any(
 def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expect: Any) -> None:
     page.sign_in()
     opened = page.go("/")
-    with opened.expect_request(lambda request: "history=86400" in request.url):
+    with opened.expect_request(lambda request: "history_s=86400" in request.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
     expect(opened).to_have_url(f"{page.console.pages}/?range=24h")
@@ -214,6 +214,8 @@ def test_the_tasks_stand_in_each_other_with_what_they_own(
     expect(opened.locator("#table")).to_contain_text("No task has been reported")
     broker.task_rows = tasks()
     rows = opened.locator("tbody tr")
+    expect(rows).to_have_count(len([row for row in broker.task_rows if row.kind == "nursery"]))
+    opened.get_by_role("button", name="Open all").click()
     expect(rows).to_have_count(len(broker.task_rows))
     expect(opened.locator("#count")).to_have_text("9 tasks")
     network = opened.locator("tr", has_text="network-thread-1-PLAINTEXT-PLAINTEXT-0").first
@@ -226,6 +228,31 @@ def test_the_tasks_stand_in_each_other_with_what_they_own(
         return float(found.evaluate("cell => parseFloat(getComputedStyle(cell).paddingLeft)"))
 
     assert indent("broker") < indent("storage") < indent("log-flusher")
+
+
+def test_the_tasks_of_a_nursery_are_folded_and_what_is_wrong_among_them_is_not(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.task_rows = tasks()
+    page.sign_in()
+    opened = page.go("/tasks")
+    processors = opened.locator("tr", has=opened.get_by_role("button", name="processors"))
+    for words in ("3 tasks", "19 of 20 accepted sockets", "15 %"):
+        expect(processors).to_contain_text(words)
+    expect(processors).not_to_contain_text("connections")
+    threads = opened.locator("tr", has_text="network-thread")
+    fold = opened.get_by_role("button", name="processors")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.focus()
+    opened.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    expect(fold).to_be_focused()
+    expect(threads).to_have_count(2)
+    expect(opened).to_have_url(re.compile(r"\?open=processors$"))
+    opened.reload()
+    expect(threads).to_have_count(2)
+    fold.click()
+    expect(threads).to_have_count(0)
 
 
 def test_the_tasks_sort_and_filter_and_keep_that_in_the_address(

@@ -43,6 +43,34 @@ def test_a_rule_shows_its_limit_and_its_use(quotas: Any, expect: Any, broker: Fa
     expect(quotas.locator("#count")).to_have_text("1 rule")
 
 
+def test_a_limit_has_a_line_of_its_use_against_it(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    cell = quotas.locator("tbody td[data-limit=yes]")
+    expect(cell).to_have_count(1)
+    broker.observed = {APP: {PRODUCE: 524_288.0}}
+    expect(cell).to_contain_text("50 %")
+    line = cell.locator(".spark path.line")
+    expect(line).to_have_count(1)
+    # Three quarters of the limit, then half of it.
+    points = str(line.get_attribute("d")).removeprefix("M").split("L")
+    heights = [float(point.split()[1]) for point in points]
+    assert heights[0] == 8.75 and heights[-1] == 14.5
+    expect(cell.locator(".spark title")).to_contain_text("768 KiB/s at most in the last")
+
+
+def test_columns_without_a_limit_leave_their_width_to_the_names(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    def width() -> float:
+        return float(quotas.locator("tbody td").first.bounding_box()["width"])
+
+    expect(quotas.locator("col.unused")).to_have_count(3)
+    narrow = width()
+    broker.set(ALICE, {FETCH: 1e6, "request_percentage": 50.0, "controller_mutation_rate": 5.0})
+    broker.version += 1
+    expect(quotas.locator("col.unused")).to_have_count(0)
+    assert width() < narrow
+
+
 def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     quotas.keyboard.press("n")
     quotas.get_by_label("User", exact=True).select_option("name")

@@ -114,7 +114,7 @@ async def test_unknown_paths_are_not_found(http: Browserless) -> None:
 async def test_people_are_refused_with_a_page(http: Browserless) -> None:
     answer = await http.get("/nowhere", Sec_Fetch_Dest="document", Sec_Fetch_Mode="navigate")
     assert answer.status_code == 404 and answer.content_type == "text/html; charset=utf-8"
-    assert "Not Found" in (await answer.get_data()).decode()
+    assert "Not found" in (await answer.get_data()).decode()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,16 @@ async def test_a_connection_is_used_again(server: Served) -> None:
     await stream.aclose()
 
 
+async def test_an_answer_without_content_has_no_media_type(server: Served, broker: FakeBroker) -> None:
+    broker.set((("user", "alice"),), {"producer_byte_rate": 1_000})
+    stream = await server.open()
+    head = b"Host: localhost\r\nConnection: close\r\n" + BEARER
+    await stream.send_all(b"DELETE /api/v1/client-quotas/user=alice HTTP/1.1\r\n" + head + b"\r\n")
+    answer = (await rest_of(stream)).lower()
+    assert answer.startswith(b"http/1.1 204") and answer.endswith(b"\r\n\r\n")
+    assert b"\r\ncontent-type:" not in answer and b"\r\ncontent-length:" not in answer
+
+
 async def test_http_1_0_is_closed_after_its_answer(server: Served) -> None:
     stream = await server.open()
     await stream.send_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")

@@ -25,14 +25,28 @@ from webui.rest.schema import Listing, Maybe, Names, OneOf, Record, Schema
         ("PATCH", QUOTAS, Role.EDITOR, True),
         ("PATCH", QUOTAS, Role.VIEWER, False),
         ("GET", QUOTAS, Role.ADMIN, False),
+        ("PUT", f"{QUOTAS}/user=alice", Role.EDITOR, True),
+        ("DELETE", f"{QUOTAS}/user=alice", Role.EDITOR, True),
+        ("PUT", f"{QUOTAS}/user=alice", Role.VIEWER, False),
+        ("GET", f"{QUOTAS}/user=alice", Role.ADMIN, False),
+        ("PUT", f"{QUOTAS}:import", Role.ADMIN, False),
         ("PATCH", "/api/v1/broker-configs", Role.ADMIN, False),
     ],
 )
 def test_a_user_that_may_change_quotas_and_does_takes_a_turn_for_changes(
     method: str, path: str, role: Role, is_change: bool
 ) -> None:
-    scope: Any = {"method": method, "path": path}
+    scope: Any = {"method": method, "path": path, "headers": []}
     assert _changes_quotas(scope, role.name.lower()) is is_change
+
+
+@pytest.mark.parametrize(
+    ("length", "is_change"), [(SHORT_BODY - 1, True), (SHORT_BODY, True), (SHORT_BODY + 1, False)]
+)
+def test_a_rule_that_is_too_long_takes_no_turn_for_changes(length: int, is_change: bool) -> None:
+    headers = [(b"content-length", b"%d" % length)]
+    scope: Any = {"method": "PUT", "path": f"{QUOTAS}/user=alice", "headers": headers}
+    assert _changes_quotas(scope, "admin") is is_change
 
 
 @pytest.mark.parametrize(

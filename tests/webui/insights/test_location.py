@@ -63,7 +63,7 @@ def _ask() -> dict[str, object]:
     query = queries.usage(DAYS, ClientFilter(), "tenant").query()
     return {"ask": "rows", "table": query.table, "sql": query.sql, "version": None, "offset": 0} | {
         "limit": 100,
-        "paged": True,
+        "cursor_digest": "digest",
         "head": {},
     }
 

@@ -13,10 +13,15 @@ from webui.insights import queries
 from webui.insights.queries import ClientFilter
 from webui.insights.statements import Scope, Selection, TableQuery, literal
 from webui.insights.worker import Warehouse, answer, utc
+from webui.tables.cursor import write_cursor
 
 DAYS = Scope(date(2026, 1, 1), date(2026, 1, 31))
 ALL_CLIENTS = ClientFilter()
 HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'='1", "%", "\n", "名")
+
+
+def cursor(version: int, offset: int) -> str:
+    return write_cursor("digest", [version, offset])
 
 
 def ask(
@@ -25,7 +30,9 @@ def ask(
     query = asked.query() if isinstance(asked, Selection) else asked
     server = root if isinstance(root, Warehouse) else Warehouse(root)
     question = {"ask": "rows", "table": query.table, "sql": query.sql, "version": None, "offset": 0}
-    head, body = answer(server, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
+    head, body = answer(
+        server, question | {"limit": 100, "cursor_digest": "digest", "head": {}, "known": None} | more
+    )
     assert len(body) == head.get("size", 0)
     return head, json.loads(body or b"{}")
 
@@ -227,10 +234,10 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
     query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
     server = Warehouse(tmp_path)
     _, first = ask(server, query, limit=2)
-    assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
+    assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == cursor(0, 2)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 1_000)])
     _, second = ask(server, query, limit=2, version=0, offset=2)
-    assert [row["user"] for row in second["items"]] == ["u2", "u3"] and second["next"] == "0-4"
+    assert [row["user"] for row in second["items"]] == ["u2", "u3"] and second["next"] == cursor(0, 4)
     _, third = ask(server, query, limit=2, version=0, offset=4)
     assert [row["user"] for row in third["items"]] == ["u4"] and third["next"] is None
     assert items(server, query)[0]["user"] == "new"
@@ -239,14 +246,14 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
 def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "") for at in range(3)])
     query = queries.usage(DAYS, ALL_CLIENTS, "tenant")
-    assert [ask(tmp_path, query, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
+    assert [ask(tmp_path, query, limit=limit)[1]["next"] for limit in (2, 3, 4)] == [cursor(0, 2), None, None]
 
 
 def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webui.insights.worker.MAX_BODY", 1_000)
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
     _, body = ask(tmp_path, queries.usage(DAYS, ALL_CLIENTS, "tenant"))
-    assert len(body["items"]) == 1 and body["next"] == "0-1"
+    assert len(body["items"]) == 1 and body["next"] == cursor(0, 1)
 
 
 def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:

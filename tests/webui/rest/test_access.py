@@ -41,8 +41,8 @@ async def test_tokens_are_listed_without_their_secrets(http: Browserless) -> Non
     answer = await http.get(PATH, token="editor-token")
     listed = TOKENS.check(await answer.get_json())
     assert [(row["name"], row["role"]) for row in listed["items"]] == [
-        ("root", "admin"),
         ("ed", "editor"),
+        ("root", "admin"),
         ("vi", "viewer"),
     ]
     assert listed["mine"] == "ed" and b"admin-token" not in await answer.get_data()
@@ -110,7 +110,9 @@ async def test_a_revoked_token_opens_nothing(http: Browserless) -> None:
 
 async def test_the_last_administrator_stays(http: Browserless, broker: FakeBroker) -> None:
     answer = await http.ask("DELETE", f"{PATH}/root")
-    assert answer.status_code == 400 and "last administrator" in (await answer.get_json())["detail"]
+    problem = await answer.get_json()
+    assert answer.status_code == 409 and "last administrator" in problem["detail"]
+    assert problem["type"] == "urn:weir:problem:last-administrator"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ async def test_an_expired_token_is_good_again_when_it_is_renewed(
 
 async def test_the_only_administrator_cannot_be_given_an_end(http: Browserless, broker: FakeBroker) -> None:
     answer = await renew(http, "root", DAY_MS)
-    assert answer.status_code == 400 and "last administrator" in (await answer.get_json())["detail"]
+    assert answer.status_code == 409 and "last administrator" in (await answer.get_json())["detail"]
     assert (await http.get(PATH)).status_code == 200
 
 

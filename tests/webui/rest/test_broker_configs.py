@@ -15,7 +15,7 @@ from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
-from webui.rest.broker_configs import CONFIGS, REFUSED
+from webui.rest.broker_configs import ALTERED, CONFIG_PAGE, REFUSED
 
 PATH = "/api/v1/broker-configs"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
@@ -49,7 +49,7 @@ async def http(broker: RunningBroker) -> Browserless:
 async def listed(http: Browserless, token: str, query: str = "") -> dict[str, dict[str, Any]]:
     answer = await http.get(PATH + query, token=token)
     assert answer.status_code == 200
-    items = CONFIGS.check(await answer.get_json())["items"]
+    items = CONFIG_PAGE.check(await answer.get_json())["items"]
     return {item["name"]: item for item in items}
 
 
@@ -91,7 +91,7 @@ async def test_a_change_holds_and_is_answered_and_can_be_taken_back(
     ops = [{"key": "num.io.threads", "value": "9"}, {"key": "log.cleanup.policy", "append": "compact"}]
     answer = await http.patch(PATH, {"ops": ops}, token=admin)
     assert answer.status_code == 200
-    items = {item["name"]: item for item in CONFIGS.check(await answer.get_json())["items"]}
+    items = {item["name"]: item for item in ALTERED.check(await answer.get_json())["items"]}
     assert (items["num.io.threads"]["value"], items["log.cleanup.policy"]["value"]) == ("9", "delete,compact")
     assert broker.server.socket_server.handlers.size == 9
     back = [{"key": "num.io.threads", "remove": True}, {"key": "log.cleanup.policy", "subtract": "delete"}]

@@ -104,7 +104,7 @@ async def test_a_limit_set_by_rest_holds_from_the_next_request_on_and_its_use_is
     topics, partitions = body["cluster"]
     assert topics == {"key": "cluster.quota.topic.count", "value": 1, "count": 1}
     assert partitions["count"] == 1
-    throttled = await (await http.get("/api/v1/throttled-channels", token=admin)).get_json()
+    throttled = (await (await http.get("/api/v1/throttled-channels", token=admin)).get_json())["items"]
     assert throttled[0]["quota_type"] == "broker_produce"
     assert throttled[0]["entity"] == {}
     assert throttled[0]["tags"] == [{"name": "broker quota", "value": "produce bytes"}]

@@ -32,7 +32,8 @@ async def put(http: Browserless, path: str = ONE, query: str = "", **body: Any) 
 async def test_a_subscription_is_made_replaced_and_taken_away(http: Browserless) -> None:
     answer = await put(http, metrics=["org.a.", "org.b."], interval_ms=60_000, match=["client_id=orders-.*"])
     edited = EDITED.check(await answer.get_json())
-    assert answer.status_code == 200 and answer.headers["ETag"] == f'"{edited["current"]["version"]}"'
+    assert answer.status_code == 201 and answer.headers["Location"] == ONE
+    assert answer.headers["ETag"] == f'"{edited["current"]["version"]}"'
     assert edited["current"] | {"version": 0, "changed_at": "", "changed_by": ""} == {
         "name": "queues",
         "metrics": ["org.a.", "org.b."],
@@ -49,12 +50,15 @@ async def test_a_subscription_is_made_replaced_and_taken_away(http: Browserless)
         "--metrics org.a.,org.b. --interval 60000 --match 'client_id=orders-.*'"
     )
     # What a PUT leaves out has its default again.
-    edited = EDITED.check(await (await put(http, metrics=["*"])).get_json())
+    answer = await put(http, metrics=["*"])
+    edited = EDITED.check(await answer.get_json())
+    assert answer.status_code == 200 and "Location" not in answer.headers
     assert (edited["current"]["interval.ms"], edited["current"]["match"]) == (300_000, [])
     assert edited["command"].endswith("--name queues --metrics '*' --interval '' --match ''")
+    asked = await http.ask("DELETE", f"{ONE}?validate_only=true")
+    assert EDITED.check(await asked.get_json())["command"].endswith("--delete --name queues")
     answer = await http.ask("DELETE", ONE, If_Match=f'"{edited["current"]["version"]}"')
-    gone = EDITED.check(await answer.get_json())
-    assert gone["current"] is None and gone["command"].endswith("--delete --name queues")
+    assert answer.status_code == 204 and await answer.get_data() == b""
     assert (await http.get(ONE)).status_code == 404
     assert (await http.ask("DELETE", ONE)).status_code == 404
 
@@ -94,7 +98,7 @@ async def test_invalid_subscriptions_are_refused_with_a_reason(
 
 async def test_of_two_edits_of_the_same_version_the_second_gets_the_current_one(http: Browserless) -> None:
     first = await put(http, metrics=["*"], headers={"If_None_Match": "*"})
-    assert first.status_code == 200
+    assert first.status_code == 201
     late = await put(http, metrics=["org.a."], headers={"If_None_Match": "*"})
     refused = REFUSED.check(await late.get_json())
     assert late.status_code == 412 and refused["current"]["metrics"] == ["*"]
@@ -109,7 +113,7 @@ async def test_subscriptions_are_listed_with_their_clients(http: Browserless) ->
     page = SUBSCRIPTION_PAGE.check(await (await http.get(PATH)).get_json())
     assert [(row["name"], row["matching"]) for row in page["items"]] == [("a", 3), ("b/c", 0)]
     assert page["instances"] == 3
-    page = await (await http.get(f"{PATH}?shape=unused")).get_json()
+    page = await (await http.get(f"{PATH}?filter=unused")).get_json()
     assert [row["name"] for row in page["items"]] == ["b/c"]
     assert (await (await http.get(f"{PATH}/b/c")).get_json())["match"] == ["client_id=nobody"]
 
@@ -121,14 +125,14 @@ async def test_instances_are_listed_with_what_became_of_their_requests(
     telemetry = broker.telemetry
     first, *_ = telemetry.state.manager
     telemetry.say(first, WALL_MS, queue=1.0)
-    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?shape=pushing")).get_json())
+    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?filter=pushing")).get_json())
     (row,) = page["items"]
     assert (row["client_id"], row["pushes"], row["pushed_bytes"], row["series"]) == ("orders-1", 1, 100, 1)
     assert row["subscriptions"] == ["queues"] and row["last_push_at"] == "2023-11-14T22:13:20.000Z"
     assert (row["software_name"], row["last_error"]) == ("apache-kafka-java", "")
     page = await (await http.get(f"{INSTANCES}?search=RDKAFKA")).get_json()
     assert [each["client_id"] for each in page["items"]] == ["orders-2"]
-    page = await (await http.get(f"{INSTANCES}?shape=unsubscribed")).get_json()
+    page = await (await http.get(f"{INSTANCES}?filter=unsubscribed")).get_json()
     assert [each["client_id"] for each in page["items"]] == ["billing"]
 
 
@@ -141,11 +145,11 @@ async def test_an_instance_whose_subscriptions_have_too_many_prefixes_says_so(
     broker.telemetry.join("below")
     manager.on_metadata_update({"more": Subscription("more", frozenset({"one.more"}))})
     broker.telemetry.join("above")
-    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?shape=over_limit")).get_json())
+    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?filter=over_limit")).get_json())
     (row,) = page["items"]
-    assert (row["client_id"], row["is_over_limit"], row["metrics"]) == ("above", True, ["*"])
+    assert (row["client_id"], row["over_limit"], row["metrics"]) == ("above", True, ["*"])
     page = await (await http.get(f"{INSTANCES}?search=below")).get_json()
-    assert [(row["is_over_limit"], len(row["metrics"])) for row in page["items"]] == [(False, MAX_PREFIXES)]
+    assert [(row["over_limit"], len(row["metrics"])) for row in page["items"]] == [(False, MAX_PREFIXES)]
 
 
 async def test_one_instance_has_what_it_says_with_a_little_of_the_past(

@@ -73,12 +73,12 @@ async def test_the_latest_change_first(broker: FakeBroker) -> None:
         ({"search": "app"}, [BOB_APP, APP]),
         ({"search": "default"}, [DEFAULT_USER, CALLED_DEFAULT]),
         ({"search": "nobody"}, []),
-        ({"shape": "user"}, [ALICE, DEFAULT_USER]),
-        ({"shape": "client-id"}, [CALLED_DEFAULT, APP]),
-        ({"shape": "user+client-id"}, [BOB_APP]),
-        ({"shape": "default"}, [DEFAULT_USER]),
-        ({"shape": "ip"}, []),
-        ({"shape": "user", "search": "al"}, [ALICE]),
+        ({"filter": "user"}, [ALICE, DEFAULT_USER]),
+        ({"filter": "client-id"}, [CALLED_DEFAULT, APP]),
+        ({"filter": "user+client-id"}, [BOB_APP]),
+        ({"filter": "default"}, [DEFAULT_USER]),
+        ({"filter": "ip"}, []),
+        ({"filter": "user", "search": "al"}, [ALICE]),
     ],
 )
 async def test_search_and_kind(broker: FakeBroker, page: dict[str, Any], found: list[EntityPairs]) -> None:

@@ -52,9 +52,8 @@ async def fetched(http: Browserless, path: str, schema: Schema) -> Any:
         ("?sort=requests&order=desc", ["a", "c", "b"]),
         ("?sort=client&order=desc&limit=2", ["c", "b"]),
         ("?search=BOB", ["b"]),
-        ("?shape=throttled", ["b"]),
-        ("?shape=tls", ["a"]),
-        ("?offset=2", ["c"]),
+        ("?filter=throttled", ["b"]),
+        ("?filter=tls", ["a"]),
     ],
 )
 async def test_connections_are_searched_sorted_and_paged(
@@ -82,7 +81,7 @@ async def test_a_connection_is_closed_once(http: Browserless, broker: FakeBroker
 async def test_topics_come_with_what_lies_in_them_the_brokers_own_last(http: Browserless) -> None:
     answer = await fetched(http, "topics", TOPIC_PAGE)
     assert [row["name"] for row in answer["items"]] == ["clicks", "orders", "__consumer_offsets"]
-    largest = await fetched(http, "topics?sort=size&order=desc&shape=own", TOPIC_PAGE)
+    largest = await fetched(http, "topics?sort=size&order=desc&filter=own", TOPIC_PAGE)
     assert [row["name"] for row in largest["items"]] == ["orders", "clicks"]
 
 
@@ -94,7 +93,7 @@ async def test_a_topic_is_told_partition_by_partition(http: Browserless) -> None
 
 
 async def test_groups_come_with_their_lag(http: Browserless) -> None:
-    answer = await fetched(http, "groups?shape=behind&sort=lag&order=desc", GROUP_PAGE)
+    answer = await fetched(http, "groups?filter=behind&sort=lag&order=desc", GROUP_PAGE)
     assert {row["group_id"]: row["lag"] for row in answer["items"]} == {"readers": 40, STRANGE: 40}
 
 
@@ -111,7 +110,6 @@ async def test_a_group_is_told_member_by_member_whatever_it_is_called(http: Brow
     [
         ("?sort=client", ["a", "b", "c", "their a", "their b"]),
         ("?sort=client&order=desc&limit=2", ["their b", "their a"]),
-        ("?sort=client&offset=2&limit=2", ["c", "their a"]),
         ("?search=their", ["their a", "their b"]),
     ],
 )
@@ -133,8 +131,26 @@ async def test_connections_of_other_gateways_are_on_the_same_pages(
 async def test_other_gateways_are_asked_for_the_rows_up_to_the_end_of_the_page(
     http: Browserless, broker: FakeBroker
 ) -> None:
-    await http.get("/api/v1/connections?sort=bytes_in&order=desc&offset=40&limit=20&search=x&shape=tls")
-    assert broker.queries == [ConnectionQuery("x", "tls", "bytes_in", True, 60)]
+    broker.connection_rows = []
+    query = "sort=bytes_in&order=desc&search=x&filter=tls"
+    rows = tuple(connection(f"x{n}", "p", n, gateway="g2-77aa", tls="TLSv1.3") for n in range(41))
+    broker.rows_elsewhere = ConnectionsElsewhere(rows, 41, 41, 0, 0)
+    first = await fetched(http, f"connections?{query}&limit=40", CONNECTION_PAGE)
+    last = await fetched(http, f"connections?{query}&limit=20&cursor={first['next']}", CONNECTION_PAGE)
+    assert (len(first["items"]), len(last["items"]), last["next"]) == (40, 1, None)
+    assert broker.queries == [ConnectionQuery("x", "tls", "bytes_in", True, rows) for rows in (40, 60)]
+
+
+async def test_a_full_page_has_a_next_while_other_gateways_have_more(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    """They are asked for no more rows than the page holds."""
+    broker.connection_rows = []
+    rows = tuple(connection(f"c{n}", "p", n, gateway="g2-77aa") for n in range(2))
+    for total, has_next in ((2, False), (3, True)):
+        broker.rows_elsewhere = ConnectionsElsewhere(rows, total, total, 0, 0)
+        page = await fetched(http, "connections?limit=2", CONNECTION_PAGE)
+        assert (page["next"] is not None) is has_next
 
 
 async def test_five_thousand_connections_are_a_page(http: Browserless, broker: FakeBroker) -> None:

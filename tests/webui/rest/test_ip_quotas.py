@@ -40,10 +40,10 @@ async def listed(http: Browserless, query: str = "") -> list[str]:
 
 async def test_addresses_stand_by_number_behind_the_default(http: Browserless) -> None:
     assert await listed(http) == ["<default>", "10.0.0.7", "10.0.0.9", "fe80::1"]
-    assert await listed(http, "?shape=limited") == ["<default>", "10.0.0.7"]
-    assert await listed(http, "?shape=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
+    assert await listed(http, "?filter=limited") == ["<default>", "10.0.0.7"]
+    assert await listed(http, "?filter=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
     assert await listed(http, "?search=ANN") == ["<default>"]
-    assert await listed(http, "?limit=1&offset=3") == ["fe80::1"]
+    assert await listed(http, "?order=desc&limit=1") == ["fe80::1"]
 
 
 async def test_an_address_without_a_limit_has_the_default(http: Browserless) -> None:
@@ -65,21 +65,24 @@ async def test_an_unknown_address_is_not_found(http: Browserless) -> None:
 async def test_a_limit_is_set_and_taken_away(http: Browserless, broker: FakeBroker) -> None:
     answer = await put(http, f"{PATH}/10.0.0.9", 8)
     edited = EDITED.check(await answer.get_json())
+    assert answer.status_code == 201 and answer.headers["Location"] == f"{PATH}/10.0.0.9"
     assert edited["current"][IP_KEY] == 8 and answer.headers["ETag"] == '"8"'
     assert edited["command"] == (
         "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config connection_creation_rate=8 "
         "--entity-type ips --entity-name 10.0.0.9"
     )
-    answer = await http.ask("DELETE", f"{PATH}/10.0.0.9", If_Match='"8"')
+    answer = await http.ask("DELETE", f"{PATH}/10.0.0.9?validate_only=true", If_Match='"8"')
     edited = EDITED.check(await answer.get_json())
-    assert edited["current"][IP_KEY] is None and "--delete-config" in edited["command"]
+    assert edited["current"][IP_KEY] == 8 and "--delete-config" in edited["command"]
+    answer = await http.ask("DELETE", f"{PATH}/10.0.0.9", If_Match='"8"')
+    assert answer.status_code == 204 and await answer.get_data() == b""
     assert (("ip", "10.0.0.9"),) not in broker.rows
 
 
 async def test_the_default_is_an_entity_of_its_own(http: Browserless, broker: FakeBroker) -> None:
     assert (await put(http, DEFAULT, 6)).status_code == 200
     assert broker.rows[(("ip", None),)].value(IP_KEY) == 6
-    assert (await http.ask("DELETE", DEFAULT)).status_code == 200
+    assert (await http.ask("DELETE", DEFAULT)).status_code == 204
     assert (("ip", None),) not in broker.rows
 
 
@@ -154,8 +157,8 @@ async def test_an_address_is_one_row_with_what_it_does_on_each_server(
     assert (row["use"]["rate"], row["controller_use"]["rate"]) == (9.0, 2.0)
     row = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.11")).get_json())
     assert (row["use"], row["controller_use"]["connections"]) == (None, 7)
-    assert await listed(http, "?shape=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
-    assert await listed(http, "?shape=connected&sort=connections&order=desc&limit=2") == [
+    assert await listed(http, "?filter=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
+    assert await listed(http, "?filter=connected&sort=connections&order=desc&limit=2") == [
         "10.0.0.11",
         "10.0.0.7",
     ]
@@ -208,8 +211,8 @@ async def test_an_address_has_its_use_at_every_gateway(http: Browserless, broker
     assert (there["gateway"], there["rate"], there["connections"], there["refused"]) == ("g2", 19, 4, 1)
     assert (rows["10.0.0.8"]["use"], rows["10.0.0.8"]["elsewhere"][0]["gateway"]) == (None, "g2")
     assert rows["10.0.0.9"]["elsewhere"] == []
-    assert await listed(http, "?shape=connected&search=10.0.0.8") == ["10.0.0.8"]
-    assert await listed(http, "?shape=stopped") == ["10.0.0.7", "10.0.0.9"]
+    assert await listed(http, "?filter=connected&search=10.0.0.8") == ["10.0.0.8"]
+    assert await listed(http, "?filter=stopped") == ["10.0.0.7", "10.0.0.9"]
     assert await listed(http, "?sort=connections&order=desc&limit=1") == ["10.0.0.7"]
     one = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.8")).get_json())
     assert (one[IP_KEY], one["bound"]) == (None, 5)

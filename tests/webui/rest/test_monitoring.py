@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from broker.control.views import NodeUse
 from tests.webui.conftest import Browserless
@@ -11,8 +12,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.polls import Polls, WorkClock
 from tests.webui.rows import broker_metrics, connection, tasks, throttled
 from webui.console import Console
-from webui.rest.monitoring import OVERVIEW, TASK, THROTTLED, USAGE_PAGE
-from webui.rest.schema import Listing
+from webui.rest.monitoring import OVERVIEW, TASK_PAGE, THROTTLED_PAGE, USAGE_PAGE
 from webui.tables.slices import SLICE_S
 
 
@@ -27,13 +27,13 @@ async def test_the_overview_brings_its_last_minutes_where_asked(
 ) -> None:
     for second in range(4):
         console.live.history.add(broker_metrics(bytes_in_total=1_000 * second), second * 1_000)
-    answer = OVERVIEW.check(await (await http.get("/api/v1/overview?history=2")).get_json())
+    answer = OVERVIEW.check(await (await http.get("/api/v1/overview?history_s=2")).get_json())
     assert answer["history"]["bytes_in"] == [1_000.0, 1_000.0]
 
 
 @pytest.mark.parametrize("history", ["-1", "86401", "many"])
 async def test_history_has_bounds(http: Browserless, history: str) -> None:
-    assert (await http.get(f"/api/v1/overview?history={history}")).status_code == 400
+    assert (await http.get(f"/api/v1/overview?history_s={history}")).status_code == 400
 
 
 async def test_throttled_channels_come_longest_wait_first(http: Browserless, broker: FakeBroker) -> None:
@@ -42,10 +42,15 @@ async def test_throttled_channels_come_longest_wait_first(http: Browserless, bro
         throttled("b", remaining_ms=9),
         throttled("c", remaining_ms=7),
     ]
-    answer = await http.get("/api/v1/throttled-channels?limit=2")
-    rows = Listing(THROTTLED).check(await answer.get_json())
-    assert [row["client_id"] for row in rows] == ["b", "c"]
-    assert answer.headers["X-Total-Count"] == "3"
+    page = THROTTLED_PAGE.check(await (await http.get("/api/v1/throttled-channels?limit=2")).get_json())
+    assert [row["client_id"] for row in page["items"]] == ["b", "c"]
+    assert (page["total"], page["unlisted"]) == (3, 0)
+    # All waits are two milliseconds shorter by the time of the next page.
+    broker.now_ms += 2
+    broker.throttled_rows = [replace(row, remaining_ms=row.remaining_ms - 2) for row in broker.throttled_rows]
+    rest = await http.get(f"/api/v1/throttled-channels?limit=2&cursor={page['next']}")
+    page = THROTTLED_PAGE.check(await rest.get_json())
+    assert [row["client_id"] for row in page["items"]] == ["a"] and page["next"] is None
 
 
 @pytest.mark.parametrize("token", ["viewer-token", "admin-token"])
@@ -53,7 +58,7 @@ async def test_tasks_are_listed_parents_first_to_whoever_may_look(
     http: Browserless, broker: FakeBroker, token: str
 ) -> None:
     broker.task_rows = tasks()
-    rows = Listing(TASK).check(await (await http.get("/api/v1/tasks", token=token)).get_json())
+    rows = TASK_PAGE.check(await (await http.get("/api/v1/tasks", token=token)).get_json())["items"]
     seen: set[str | None] = {None}
     for row in rows:
         assert row["parent"] in seen
@@ -115,13 +120,13 @@ async def test_clients_are_listed_by_what_they_do(http: Browserless, broker: Fak
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("shape=unlimited", ["middle", "quiet"]),
-        ("shape=limited", ["loud"]),
-        ("shape=idle", ["quiet"]),
+        ("filter=unlimited", ["middle", "quiet"]),
+        ("filter=limited", ["loud"]),
+        ("filter=idle", ["quiet"]),
         ("sort=bytes_in&order=asc", ["quiet", "middle", "loud"]),
         ("sort=request_percentage&order=desc", ["middle", "loud", "quiet"]),
         ("search=BOB", ["middle"]),
-        ("limit=1&offset=1", ["middle"]),
+        ("limit=1", ["loud"]),
     ],
 )
 async def test_clients_are_searched_sorted_and_paged(
@@ -174,7 +179,7 @@ async def test_the_clients_of_all_gateways_are_listed(http: Browserless, broker:
         usage("carol", "app", 1.0, gateways=("g2",), history=tuple),
     ]
     broker.unlisted_client_count, broker.unheard = 7, ["g3"]
-    answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage?shape=unlimited")).get_json())
+    answer = USAGE_PAGE.check(await (await http.get("/api/v1/usage?filter=unlimited")).get_json())
     assert (answer["total"], answer["unlisted"], answer["unheard"]) == (3, 7, ["g3"])
     rows = [(row["user"], row["bytes_in_per_s"], row["gateways"]) for row in answer["items"]]
     assert rows == [("bob", 60, ["g2"]), ("alice", 50, []), ("carol", 1, ["g2"])]

@@ -53,14 +53,14 @@ async def test_an_exported_file_changes_nothing(http: Browserless, stocked: Fake
     assert stocked.applied == []
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("validate_only", [True, False])
 @pytest.mark.parametrize("prune", [True, False])
 async def test_listed_entities_get_what_is_listed_and_others_go_if_pruned(
-    http: Browserless, stocked: FakeBroker, *, prune: bool, dry_run: bool
+    http: Browserless, stocked: FakeBroker, *, prune: bool, validate_only: bool
 ) -> None:
     before = limits_of(stocked)
     document = {"quotas": [entry(BOB, **{PRODUCE: 7}), entry(ALICE, **{PRODUCE: 200})]}
-    query = f"prune={str(prune).lower()}&dry_run={str(dry_run).lower()}"
+    query = f"prune={str(prune).lower()}&validate_only={str(validate_only).lower()}"
     answer = await http.ask("POST", f"{QUOTAS}:import?{query}", body=document, token="editor-token")
     changes = IMPORTED.check(await answer.get_json())["changes"]
     expected = [
@@ -73,7 +73,7 @@ async def test_listed_entities_get_what_is_listed_and_others_go_if_pruned(
         (dict(entity), *rest) for entity, *rest in expected
     ]
     after = {ALICE: {PRODUCE: 200}, BOB: {PRODUCE: 7}, **({} if prune else {ANY_APP: {PRODUCE: 50}})}
-    assert limits_of(stocked) == (before if dry_run else after)
+    assert limits_of(stocked) == (before if validate_only else after)
 
 
 async def test_shadow_mode_is_kept_in_the_file_and_left_out_means_enforced(
@@ -96,13 +96,15 @@ async def test_shadow_mode_is_kept_in_the_file_and_left_out_means_enforced(
     assert {entity: row.shadow for entity, row in stocked.rows.items()} == {ALICE: False, BOB: True}
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("validate_only", [True, False])
 async def test_one_entity_that_is_refused_keeps_the_whole_file_from_changing_anything(
-    http: Browserless, stocked: FakeBroker, *, dry_run: bool
+    http: Browserless, stocked: FakeBroker, *, validate_only: bool
 ) -> None:
     document = {"quotas": [entry(ALICE, **{PRODUCE: 1.5}), entry(BOB, **{PRODUCE: 7})]}
     before = limits_of(stocked)
-    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run={str(dry_run).lower()}", body=document)
+    answer = await http.ask(
+        "POST", f"{QUOTAS}:import?validate_only={str(validate_only).lower()}", body=document
+    )
     problem = REFUSED_IMPORT.check(await answer.get_json())
     (refused,) = problem["refused"]
     assert (answer.status_code, refused["entity"], refused["error"]) == (400, dict(ALICE), "INVALID_REQUEST")
@@ -194,17 +196,17 @@ async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) ->
     assert BOB not in stocked.rows
 
 
-async def test_a_dry_run_says_whom_the_file_takes_from_which_rule(
+async def test_validate_only_says_whom_the_file_takes_from_which_rule(
     http: Browserless, stocked: FakeBroker
 ) -> None:
     stocked.connection_rows = [connection("app", "bob")]
     body = {"quotas": [entry((("user", None),), **{PRODUCE: 70})]}
-    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run=true", body=body)
+    answer = await http.ask("POST", f"{QUOTAS}:import?validate_only=true", body=body)
     [reach] = IMPORTED.check(await answer.get_json())["reach"]
     [move] = reach["moves"]
     assert move["from"] == {"entity": {"client-id": None}, "bound": 50}
     assert move["to"] == {"entity": {"user": None}, "bound": 70}
     assert reach["emptied"] == [{"entity": {"client-id": None}, "bound": 50}]
     stocked.callback = "my.Callback"
-    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run=true", body=body)
+    answer = await http.ask("POST", f"{QUOTAS}:import?validate_only=true", body=body)
     assert "reach" not in IMPORTED.check(await answer.get_json())

@@ -46,7 +46,7 @@ async def test_the_eight_probes_and_the_one_that_found_a_limit(
     http: Browserless, stocked: FakeBroker
 ) -> None:
     stocked.observed[ALICE] = {PRODUCE: 110.0}
-    limits = await limits_of(await http.get(f"{PATH}?user=alice&client-id=app", token="viewer-token"))
+    limits = await limits_of(await http.get(f"{PATH}?user=alice&client_id=app", token="viewer-token"))
     produce = limits[PRODUCE]
     assert (produce["matched"], produce["bound"], produce["observed"]) == (dict(ALICE), 100, 110)
     assert (produce["measured_by"], produce["shadow"], produce["wait_ms"]) == ("quota", False, 1_000)
@@ -61,7 +61,7 @@ async def test_a_limit_at_each_upstream_node_is_reported_with_the_use_there(
 ) -> None:
     stocked.observed[ALICE] = {PRODUCE: 110.0}
     stocked.at_nodes[PRODUCE] = (NodeUse(1, 50.0, 0), NodeUse(2, 110.0, 1_000))
-    limits = await limits_of(await http.get(f"{PATH}?user=alice&client-id=app", token="viewer-token"))
+    limits = await limits_of(await http.get(f"{PATH}?user=alice&client_id=app", token="viewer-token"))
     assert limits[PRODUCE]["nodes"] == [
         {"upstream_node": 1, "observed": 50, "wait_ms": 0},
         {"upstream_node": 2, "observed": 110, "wait_ms": 1_000},
@@ -78,7 +78,7 @@ async def test_a_limit_that_gateways_share_is_reported_with_the_use_of_each(
     shares.sums, shares.parts = GatewaySums(2), {"": 0.25, "g2": 0.5}
     shares.uses = [("g2", SensorUse(PRODUCE, Entity("alice"), ("alice", None), 80.0, 3))]
     shares.not_complete = Incomplete(uses=frozenset({"g3"}))
-    limits = await limits_of(await http.get(f"{PATH}?user=alice&client-id=app", token="viewer-token"))
+    limits = await limits_of(await http.get(f"{PATH}?user=alice&client_id=app", token="viewer-token"))
     produce = limits[PRODUCE]
     assert (produce["observed"], produce["wait_ms"]) == (110, 1_000)
     assert produce["gateways"] == [

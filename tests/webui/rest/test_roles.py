@@ -59,6 +59,10 @@ class Asked(NamedTuple):
 
 CHANGES = {
     "alterClientQuotas": Asked(Role.EDITOR, "/api/v1/client-quotas", {"entries": [ALICE]}),
+    "setClientQuota": Asked(
+        Role.EDITOR, "/api/v1/client-quotas/user=alice", {"limits": {"producer_byte_rate": 7}}
+    ),
+    "removeClientQuota": Asked(Role.EDITOR, "/api/v1/client-quotas/user=alice"),
     "importClientQuotas": Asked(Role.EDITOR, "/api/v1/client-quotas:import", {"quotas": [LIMITED]}),
     "setIpQuota": Asked(Role.EDITOR, "/api/v1/ip-quotas/10.0.0.8", {"connection_creation_rate": 1}),
     "removeIpQuota": Asked(Role.EDITOR, "/api/v1/ip-quotas/10.0.0.7"),

@@ -120,9 +120,10 @@ export class AddressEditor {
     this.request = new AbortController();
     this.save.disabled = true;
     try {
-      const { current } = await this.edit(false);
+      const address = this.address();
+      const answer = await this.edit(false);
       this.onclose();
-      saved(current, this.before);
+      saved(answer?.current ?? { address, version: 0, [KEY]: null }, this.before);
     } catch (problem) {
       this.save.disabled = false;
       this.refused(problem);

@@ -16,6 +16,8 @@ const pager = document.getElementById("pager");
 
 let changes = null;
 let next = null;
+// The cursor of the last page that was read; null for the first.
+let last = null;
 // The panel that is open below a change: {key, panel, element}.
 let open = null;
 // The metadata version at which the newest changes were read.
@@ -99,6 +101,7 @@ async function load() {
     if (requested !== JSON.stringify(url.values)) return;
     changes = answer.items;
     next = answer.next;
+    last = null;
     show();
   } catch (problem) {
     replace(box, failed(problem, load));
@@ -108,7 +111,7 @@ async function load() {
 /** After a change: adds new rows on top; rows read before may be final now. */
 async function refresh() {
   // With the oldest first, new changes come last.
-  if (isRising()) return void (next === null && (changes.length ? older(changes.at(-1).id) : load()));
+  if (isRising()) return void (next === null && older(last));
   const { items } = await ask({});
   const fresh = new Map(items.map((change) => [change.id, change]));
   const rest = changes.filter(({ id }) => !fresh.has(id));
@@ -116,10 +119,13 @@ async function refresh() {
   show();
 }
 
-async function older(last = next) {
-  const answer = await ask(isRising() ? { after: last } : { before: last });
-  changes = [...changes, ...answer.items];
+/** Reads the page at `cursor`, again if it was read before: it may have more changes now. */
+async function older(cursor = next) {
+  const answer = await ask(cursor === null ? {} : { cursor });
+  const fresh = new Set(answer.items.map(({ id }) => id));
+  changes = [...changes.filter(({ id }) => !fresh.has(id)), ...answer.items];
   next = answer.next;
+  last = cursor;
   show();
 }
 

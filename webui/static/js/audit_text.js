@@ -48,7 +48,7 @@ function entityName(kind, entity) {
   return h("span.chips", h("span.chip", h("span", noun), name));
 }
 
-function keyText(key) {
+export function keyText(key) {
   return key === "shadow" ? "shadow mode" : key;
 }
 

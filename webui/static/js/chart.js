@@ -1,4 +1,5 @@
-// Line charts in SVG: axes, a readout at the pointer or under the arrow keys, and gaps for missing samples.
+// Line charts in SVG: axes, a readout at the pointer or under the arrow keys, marks, and gaps for missing samples. The
+// charts of a page have one cursor: the moment that one of them reads is shown in all that have it on their axis.
 
 import { h, replace, setText, svg } from "./dom.js";
 import { clock, day, utcClock, utcDay } from "./units.js";
@@ -7,9 +8,16 @@ const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
 // Samples arrive at an even step; more than this many missing samples in a row make a gap.
 const MISSING_STEPS = 2.5;
 const ROOM_FOR_TIME = 62;
+// Minutes between two times below a chart, which has about six.
+const TIME_STEPS = [0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
+const MOST_TIMES = 6;
 const DAY_MS = 86_400_000;
+// Marks that are closer than this are one, in pixels.
+const MARKS_APART = 5;
+const MARKS_READ = 3;
 
 let charts = 0;
+const drawn = new Set();
 
 /** A tick step of 1, 2 or 5 times a power of ten, at least `least`, for about `count` ticks. */
 export function ticks(highest, count = 4, least = 0) {
@@ -48,13 +56,16 @@ export class LineChart {
     this.until = null;
     this.data = null;
     this.at = null;
+    // The moment that another chart reads.
+    this.followed = null;
+    this.marks = [];
     this.plot = `plot-${(charts += 1)}`;
     this.reading = h("div.reading", { hidden: true });
     this.drawing = svg("svg", { role: "slider", tabindex: "0", "aria-label": `${label}, over time`, height });
     replace(container, this.drawing, this.reading);
     this.describe();
     new ResizeObserver(() => this.draw()).observe(container);
-    this.drawing.addEventListener("pointermove", (event) => this.point(event));
+    this.drawing.addEventListener("pointermove", (event) => this.hover(event));
     this.drawing.addEventListener("pointerleave", () => this.unread());
     this.drawing.addEventListener("blur", () => this.unread());
     this.drawing.addEventListener("keydown", (event) => this.key(event));
@@ -71,6 +82,12 @@ export class LineChart {
     this.draw();
   }
 
+  /** `marks`: [{at, text}], what happened when, oldest first. */
+  mark(marks) {
+    this.marks = marks;
+    this.draw();
+  }
+
   /** At most `seconds` back from `until`, and not before the first day with a value: a first day fills the chart. */
   span(seconds, until) {
     const { at_ms: times } = this.data;
@@ -83,6 +100,7 @@ export class LineChart {
   draw() {
     const width = this.container.clientWidth;
     if (!this.data || width === 0) return;
+    drawn.add(this);
     const times = this.data.at_ms;
     this.start = (this.until ?? times.at(-1) ?? Date.now()) - this.seconds * 1000;
     this.first = Math.max(0, times.findIndex((at) => at >= this.start) - 1);
@@ -95,9 +113,10 @@ export class LineChart {
     this.drawing.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.drawing.setAttribute("width", width);
     this.cursor = svg("g", { visibility: "hidden" });
-    replace(this.drawing, this.grid(marks, highest, width), this.times(width), this.lines(), this.cursor);
-    if (this.at === null) this.describe();
-    else this.read(this.at);
+    replace(this.drawing, this.grid(marks, highest, width), this.times(width), this.events(), this.lines(), this.cursor);
+    if (this.at !== null) return this.read(this.at);
+    if (this.followed !== null) this.point(this.followed);
+    this.describe();
   }
 
   grid(marks, highest, width) {
@@ -118,14 +137,14 @@ export class LineChart {
   times(width) {
     if (this.until !== null) return this.dates(width);
     const minutes = this.seconds / 60;
-    const step = minutes <= 1 ? 0.25 : minutes <= 60 ? minutes / 5 : minutes / 6;
+    const step = TIME_STEPS.find((each) => each * MOST_TIMES >= minutes) ?? TIME_STEPS.at(-1);
     const room = ((width - PAD.left - PAD.right) * step) / minutes;
     const every = step * Math.ceil(ROOM_FOR_TIME / Math.max(room, 1));
     const marks = [];
     for (let back = 0; back <= minutes; back += every) {
       const x = this.scale.x(this.start + (minutes - back) * 60_000);
       const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
-      const text = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
+      const text = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 && back % 60 === 0 ? `${back / 60} h` : `${back} min`;
       marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, text));
     }
     return marks;
@@ -145,6 +164,27 @@ export class LineChart {
     return marks;
   }
 
+  /** A line across for each mark, and one for marks that would touch. */
+  events() {
+    let last = -Infinity;
+    return this.marks.map(({ at, text }) => {
+      const x = Math.round(this.scale.x(at)) + 0.5;
+      if (at < this.start || x - last < MARKS_APART) return null;
+      last = x;
+      const top = PAD.top - 2;
+      return svg("g.mark", svg("title", text), svg("line", { x1: x, x2: x, y1: top, y2: this.height - PAD.bottom }), svg("path", { d: `M${x - 4} ${top - 6}h8l-4 6Z` }));
+    });
+  }
+
+  /** The marks at the sample with this index: nearer to it than to any other, or drawn as one with such a mark. */
+  marksAt(index) {
+    const { at_ms: times } = this.data;
+    const near = (MARKS_APART * this.seconds * 1000) / Math.max(this.scale.x(this.start + this.seconds * 1000) - PAD.left, 1);
+    const from = Math.min(index > 0 ? (times[index - 1] + times[index]) / 2 : times[index], times[index] - near);
+    const to = Math.max(index + 1 < times.length ? (times[index] + times[index + 1]) / 2 : Infinity, times[index] + near);
+    return this.marks.filter(({ at }) => at >= Math.max(from, this.start) && at < to);
+  }
+
   lines() {
     const clipped = svg("clipPath", { id: this.plot }, svg("rect", { x: PAD.left, y: 0, width: "100%", height: this.height }));
     const step = stepOf(this.data.at_ms.slice(this.first));
@@ -160,7 +200,7 @@ export class LineChart {
     return [svg("defs", clipped), svg("g", { "clip-path": `url(#${this.plot})` }, drawn)];
   }
 
-  point(event) {
+  hover(event) {
     const count = this.data?.at_ms.length ?? 0;
     if (!count) return;
     const x = event.clientX - this.drawing.getBoundingClientRect().left;
@@ -199,18 +239,42 @@ export class LineChart {
     const x = this.x(index);
     if (x < PAD.left - 1) return this.unread();
     this.at = this.data.at_ms[index];
-    const values = this.series.map((each) => ({ ...each, value: this.data[each.key][index] }));
-    const dots = values.filter(({ value }) => value !== null)
-      .map(({ tone, value }) => svg(`circle.dot.${tone}`, { cx: x, cy: this.scale.y(value), r: 3.5 }));
-    replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
-    this.cursor.setAttribute("visibility", "visible");
-    const rows = values.map(({ label, tone, value }) => h("p", h(`i.${tone}`), label, h("b", this.formatValue(value))));
-    replace(this.reading, h("p.quiet", `${this.moment(this.at)} · ${utcClock(this.at)} UTC`), rows);
+    this.followed = null;
+    this.point(this.at);
+    const rows = this.series.map(({ key, label, tone }) => h("p", h(`i.${tone}`), label, h("b", this.formatValue(this.data[key][index]))));
+    const marks = this.marksAt(index);
+    const more = marks.length > MARKS_READ && h("p.quiet", `and ${marks.length - MARKS_READ} more`);
+    replace(this.reading, h("p.quiet", `${this.moment(this.at)} · ${utcClock(this.at)} UTC`), rows, marks.slice(0, MARKS_READ).map(({ text }) => h("p.event", text)), more);
     this.reading.hidden = false;
     const { width } = this.drawing.getBoundingClientRect();
     const left = x + 14 + this.reading.offsetWidth > width ? x - 14 - this.reading.offsetWidth : x + 14;
     this.reading.style.transform = `translate(${Math.max(0, left)}px, ${PAD.top}px)`;
     this.describe(index);
+    for (const other of drawn) if (other !== this) other.follow(this.at);
+  }
+
+  /** Shows the moment that another chart reads; null: none. */
+  follow(at) {
+    if (!this.container.isConnected) return void drawn.delete(this);
+    if (this.at !== null && at !== null) this.unread(false);
+    this.followed = at;
+    if (at === null) this.cursor.setAttribute("visibility", "hidden");
+    else this.point(at);
+  }
+
+  /** Draws the cursor at a moment, with a dot on each line that has a sample there. */
+  point(at) {
+    const { at_ms: times } = this.data;
+    const x = this.scale.x(at);
+    const isOnAxis = at >= this.start && at <= this.start + this.seconds * 1000 + 1000;
+    this.cursor.setAttribute("visibility", isOnAxis ? "visible" : "hidden");
+    if (!isOnAxis) return;
+    let index = this.index(at);
+    if (index > 0 && at - times[index - 1] < times[index] - at) index -= 1;
+    const isNear = Math.abs(times[index] - at) <= stepOf(times.slice(this.first));
+    const dots = !isNear ? [] : this.series.filter(({ key }) => this.data[key][index] !== null)
+      .map(({ key, tone }) => svg(`circle.dot.${tone}`, { cx: this.scale.x(times[index]), cy: this.scale.y(this.data[key][index]), r: 3.5 }));
+    replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
   }
 
   moment(at) {
@@ -225,15 +289,19 @@ export class LineChart {
   describe(index = (this.data?.at_ms.length ?? 0) - 1) {
     const values = index < 0 ? "no data yet" : this.series.map(({ key, label }) => `${label} ${this.formatValue(this.data[key][index])}`).join(", ");
     const when = index < 0 ? "" : `${this.moment(this.data.at_ms[index])}: `;
-    const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values };
+    const happened = this.at === null ? "" : this.marksAt(index).map(({ text }) => `; ${text}`).join("");
+    const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values + happened };
     for (const [name, value] of Object.entries(state)) this.drawing.setAttribute(`aria-value${name}`, value);
   }
 
-  unread() {
+  /** `isLast`: no other chart reads now. */
+  unread(isLast = true) {
+    const wasRead = this.at !== null;
     this.at = null;
     this.reading.hidden = true;
     this.cursor?.setAttribute("visibility", "hidden");
     this.describe();
+    if (wasRead && isLast) for (const other of drawn) if (other !== this) other.follow(null);
   }
 }
 
@@ -246,9 +314,10 @@ export class Sparkline {
     this.element = svg("svg.spark", { viewBox: "0 0 100 28", preserveAspectRatio: "none", role: "img" }, this.title, this.area, this.line);
   }
 
-  show(values, title) {
+  /** `top`: a value that the line is drawn against, such as a limit. */
+  show(values, title, top = 0) {
     setText(this.title, title);
-    const highest = Math.max(...values, 0) || 1;
+    const highest = Math.max(...values, top, 0) || 1;
     const step = 100 / Math.max(values.length - 1, 1);
     const points = values.map((value, index) => `${(index * step).toFixed(2)} ${(26 - (value / highest) * 23).toFixed(2)}`);
     const flat = values.every((value) => value === 0);

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { h, replace } from "./dom.js";
+import { QuotaMarks } from "./quota_marks.js";
 import { bytes, bytesPerSecond, digits, percent, quantile } from "./units.js";
 
 /** The page keeps this many seconds; it requests longer ranges, as often as they change. */
@@ -48,6 +49,9 @@ const CHARTS = {
   "chart-throttled": { label: "Throttled connections", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Throttled, maximum", tone: "throttled" }] },
 };
 
+// Where a change of a quota shows its effect.
+const MARKED = ["throughput", "chart-requests", "chart-throttled"];
+
 export class Charts {
   /** `url` keeps the range. */
   constructor(url) {
@@ -59,6 +63,8 @@ export class Charts {
       const legend = document.querySelector(`[data-legend="${id}"]`);
       if (legend) replace(legend, series.map(({ label, tone }) => h("span", h(`i.${tone}`), label)));
     }
+    const marked = this.charts.filter(({ container }) => MARKED.includes(container.id));
+    this.marks = new QuotaMarks((marks) => marked.forEach((chart) => chart.mark(marks)));
     if (!(url.values.range in RANGES)) url.set({ range: "5m" });
     this.showRanges();
   }
@@ -93,11 +99,16 @@ export class Charts {
     }
     if (this.long?.seconds === seconds && performance.now() - this.long.at < AGAIN_MS[seconds]) return;
     this.long = { seconds, at: performance.now() };
-    const answer = await get(`/api/v1/overview?history=${seconds}`).catch(() => null);
+    const answer = await get(`/api/v1/overview?history_s=${seconds}`).catch(() => null);
     if (answer && this.seconds === seconds) this.draw(answer.history);
   }
 
   draw(columns) {
-    for (const chart of this.charts) chart.show(columns, this.seconds);
+    for (const chart of this.charts) {
+      // What is never known here, such as the phases of requests before the first one, has no chart.
+      const isKnown = chart.series.some(({ key }) => columns[key].some((value) => value !== null));
+      chart.container.closest(".card").hidden = !isKnown && chart.container.id !== "throughput";
+      chart.show(columns, this.seconds);
+    }
   }
 }

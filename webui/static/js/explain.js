@@ -33,7 +33,7 @@ function isAsked() {
 function ask(edit) {
   const { user, client_id, ip } = who();
   if (edit) return post("/api/v1/client-quotas:resolve", { user, client_id, ip, if: [edit] });
-  return get(`/api/v1/client-quotas:resolve?${new URLSearchParams({ user, "client-id": client_id, ip })}`);
+  return get(`/api/v1/client-quotas:resolve?${new URLSearchParams({ user, client_id, ip })}`);
 }
 
 async function explain() {

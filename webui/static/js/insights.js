@@ -41,11 +41,11 @@ let state = null;
 let asking = null;
 
 const chart = (id, label, format, series) => new LineChart(document.getElementById(`${id}-chart`), { label, format, series, height: 170 });
-const whose = () => ({ ...(url.values.user && { user: url.values.user }), ...(url.values.client && { "client-id": url.values.client }) });
+const whose = () => ({ ...(url.values.user && { user: url.values.user }), ...(url.values.client && { client_id: url.values.client }) });
 const tenants = () => ({ ...whose(), ...(url.values.user && { by: "client" }) });
 const which = () => (url.values.api ? { api: url.values.api } : {});
 const scope = () => (url.values.cluster === ALL ? {} : { cluster: url.values.cluster });
-const needed = () => (url.values.client && !url.values.user ? { "client-id": url.values.client } : url.values.user ? { user: url.values.user } : {});
+const needed = () => (url.values.client && !url.values.user ? { client_id: url.values.client } : url.values.user ? { user: url.values.user } : {});
 
 const latency = latencySection({ query: which });
 const bySoftware = softwareSection({ query: which, shown: showLatencyChoices });

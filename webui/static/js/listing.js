@@ -52,7 +52,7 @@ export class Listing {
   ask(changes) {
     this.url.set(changes);
     const { q, shape, sort, order, offset } = this.url.values;
-    this.live.open({ search: q, ...(shape && { shape }), sort, order, offset, limit: PAGE });
+    this.live.open({ search: q, ...(shape && { filter: shape }), sort, order, offset, limit: PAGE });
   }
 
   clear() {

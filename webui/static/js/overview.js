@@ -112,6 +112,7 @@ function showAll(overview) {
 }
 
 function arrived(overview) {
+  charts.marks.update(overview.version);
   const { sample } = overview;
   const last = history?.at_ms.at(-1) ?? 0;
   if (history && sample && sample.at_ms > last) {
@@ -123,7 +124,7 @@ function arrived(overview) {
 
 // A failed request leaves a gap in the charts.
 async function refill() {
-  const answer = await get(`/api/v1/overview?history=${KEPT}`).catch(() => null);
+  const answer = await get(`/api/v1/overview?history_s=${KEPT}`).catch(() => null);
   if (answer) history = answer.history;
 }
 
@@ -137,7 +138,7 @@ function append(sample) {
 
 async function start() {
   try {
-    const overview = await get(`/api/v1/overview?history=${KEPT}`);
+    const overview = await get(`/api/v1/overview?history_s=${KEPT}`);
     history = overview.history;
     showFigures();
     showAll(overview);

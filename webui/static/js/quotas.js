@@ -1,6 +1,7 @@
 // Client quotas: the table of rules with their use, and its editor.
 
 import { get } from "./api.js";
+import { Sparkline } from "./chart.js";
 import { empty, h, iconButton, needs, refresh, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityKey, entityText, nodeText, ruleLink } from "./entity.js";
 import { QuotaEditor } from "./quota_editor.js";
@@ -10,6 +11,7 @@ import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { Unlimited } from "./unlimited.js";
 import { mayDiscard } from "./unsaved.js";
+import { UseHistory } from "./use_history.js";
 import { ago, count as counted, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
@@ -28,6 +30,7 @@ const mayEdit = document.body.dataset.mayEdit === "yes";
 let listing = null;
 // The panel that is open below a row: {key, panel}.
 let open = null;
+const history = new UseHistory();
 
 const selection = new Selection({
   bar: document.getElementById("selected"),
@@ -73,10 +76,11 @@ function limitCell(key, row, td) {
   td.ondblclick ??= () => mayEdit && edit(td.row, key);
   const shown = limit ? `${limit.value} ${limit.observed} ${limit.upstream_node} ${limit.gateway} ${limit.throttled} ${JSON.stringify(limit.overridden_by)} ${limit.shadow_throttles?.times} ${limit.shadow_throttles?.throttle_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
-  once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
+  const past = limit ? history.of(entityKey(row.entity), key) : [];
+  once(td, shown ? `${shown} ${past}` : "none", () => (limit ? limitFigure(key, limit, past) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
 
-function limitFigure(key, limit) {
+function limitFigure(key, limit, past) {
   const { value, observed, used, throttled } = limit;
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used ?? 0)})`;
@@ -87,7 +91,15 @@ function limitFigure(key, limit) {
     h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
     limit.overridden_by ? h("span.overridden", "overridden by ", ruleLink(limit.overridden_by)) : h("span.apart.use", useText(key, limit)),
+    past.length > 1 && pastLine(key, value, past),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
+}
+
+/** The use against the limit, since the page was opened. */
+function pastLine(key, limit, past) {
+  const line = new Sparkline("in");
+  line.show(past, `${rate(key, Math.max(...past), limit)} at most in the last ${counted(past.length, "second")}`, limit);
+  return line.element;
 }
 
 function shadowText({ times, throttle_ms: throttleMs, last_at: lastAt }) {
@@ -143,7 +155,7 @@ function removeChosen(rows) {
 async function everyMatch() {
   const { q, shape: kind } = url.values;
   try {
-    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { shape: kind }), limit: MAX_CHOSEN })}`);
+    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { filter: kind }), limit: MAX_CHOSEN })}`);
     if (listing.total > MAX_CHOSEN) toast(`${group(MAX_CHOSEN)} rules at a time.`);
     return items.filter(({ entity }) => !("ip" in entity));
   } catch (problem) {
@@ -207,7 +219,7 @@ function sortBy(key) {
 function ask(changes) {
   url.set(changes);
   const { q, shape: kind, sort, order, offset } = url.values;
-  live.open({ search: q, ...(kind && { shape: kind }), sort, order, offset, limit: PAGE });
+  live.open({ search: q, ...(kind && { filter: kind }), sort, order, offset, limit: PAGE });
 }
 
 function show() {
@@ -216,11 +228,22 @@ function show() {
   table.show(listing.items, (key) => (open?.key === key ? open.element : null));
   selection.show(listing.items, listing.total);
   for (const [key, element] of table.rows) element.classList.toggle("pointed", key === pointed);
+  narrow();
   const shown = listing.items.length ? table.element : nothing();
   if (box.firstChild !== shown) replace(box, shown);
   const { total, of } = listing;
   setText(count, total === of ? (of ? counted(of, "rule") : "") : `${group(total)} of ${group(of)} rules`);
   showPager();
+}
+
+/** The columns of limits that no shown rule has give their width to the names. */
+function narrow() {
+  const columns = table.element.querySelectorAll("col.size-limit");
+  Object.keys(KEYS).forEach((key, index) => columns[index].classList.toggle("unused", listing.items.every(({ limits }) => !(key in limits))));
+}
+
+function usesOf(limits) {
+  return Object.fromEntries(Object.entries(limits).filter(([, { observed }]) => observed !== null).map(([key, { observed }]) => [key, observed]));
 }
 
 const NOTHING = {
@@ -291,6 +314,7 @@ const live = startLive(["quotas", "unlimited"], {
   unlimited: (answer) => unlimited.show(answer),
   quotas: (answer) => {
     listing = answer;
+    history.add(answer.items.map(({ entity, limits }) => ({ key: entityKey(entity), values: usesOf(limits) })));
     showUnlisted(answer.unlisted);
     show();
   },

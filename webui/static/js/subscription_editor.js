@@ -130,9 +130,9 @@ export class SubscriptionEditor {
     this.request = new AbortController();
     this.save.disabled = true;
     try {
-      const { current } = await this.ask(false);
+      const answer = await this.ask(false);
       this.onclose();
-      saved(current, this.row, this.name.value.trim());
+      saved(answer?.current ?? null, this.row, this.name.value.trim());
     } catch (problem) {
       this.save.disabled = false;
       this.refused(problem);

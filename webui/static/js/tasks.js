@@ -1,11 +1,13 @@
-// Tasks: the broker's task tree, with resources and idle share of each task.
+// Tasks: the broker's task tree, with resources and idle share of each task. The tasks of a nursery are folded until it is
+// opened; what is nearly full or hardly idle among them is shown in its row.
 
-import { empty, h, replace, setText, skeleton } from "./dom.js";
+import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { ago, count as counted, digits, group, percent } from "./units.js";
 
 const TREE = "tree";
+const ALL = "all";
 const ENDS = {
   broker: "root of all tasks",
   storage: "ends last, to persist accepted records",
@@ -16,10 +18,12 @@ const ENDS = {
   acceptors: "ends first, to stop accepting connections",
 };
 
-const url = new UrlState({ q: "", sort: TREE, order: "asc" });
+// `open`: the names of the opened nurseries, separated by commas, or "all".
+const url = new UrlState({ q: "", sort: TREE, order: "asc", open: "" });
 const box = document.getElementById("table");
 const filter = document.getElementById("filter");
 const count = document.getElementById("count");
+const fold = document.getElementById("fold");
 
 let items = null;
 
@@ -46,11 +50,54 @@ const table = new Table({
 function nameCell(row, td, tr) {
   tr.dataset.kind = row.kind;
   td.style.setProperty("--depth", url.values.sort === TREE ? row.depth : 0);
-  once(td, `${row.name} ${row.count}`, () => {
+  const { folds = null } = row;
+  once(td, `${row.name} ${row.count} ${folds?.tasks} ${folds?.isOpen}`, () => {
     const times = row.count > 1 ? ` × ${group(row.count)}` : null;
     const ends = row.kind === "nursery" ? ENDS[row.name] : null;
-    return h("span.two", { title: row.parent ? `In ${row.parent}` : "" }, h("span", h("span.name.mono", row.name), times), ends && h("span", ends));
+    const name = h("span.name.mono", row.name);
+    const more = folds && h("span.quiet", ` ${counted(folds.tasks, "task")}`);
+    const head = folds ? h("button.plain.fold", { type: "button", "aria-expanded": String(folds.isOpen), onclick: () => toggle(row.name) }, icon("chevron"), name, more) : h("span", name, times);
+    return h("span.two", { title: row.parent ? `In ${row.parent}` : "" }, head, ends && h("span", ends));
   });
+}
+
+function opened() {
+  return new Set(url.values.open.split(",").filter(Boolean));
+}
+
+function toggle(name) {
+  const names = url.values.open === ALL ? new Set(items.filter(({ kind }) => kind === "nursery").map((row) => row.name)) : opened();
+  if (!names.delete(name)) names.add(name);
+  url.set({ open: [...names].join(",") });
+  show();
+}
+
+/** The rows of the tree without the tasks of closed nurseries. */
+function unfolded() {
+  const names = opened();
+  const above = [];
+  const tasksOf = new Map();
+  for (const row of items) {
+    above.length = row.depth;
+    above.push(row);
+    if (row.kind === "nursery") tasksOf.set(row, []);
+    else tasksOf.get(above.findLast(({ kind }) => kind === "nursery"))?.push(row);
+  }
+  return items.flatMap((row) => {
+    if (row.kind !== "nursery") return [];
+    const tasks = tasksOf.get(row);
+    const isOpen = url.values.open === ALL || names.has(row.name);
+    if (!tasks.length) return [row];
+    const folds = { tasks: tasks.reduce((sum, task) => sum + task.count, 0), isOpen };
+    return isOpen ? [{ ...row, folds }, ...tasks] : [summed({ ...row, folds }, tasks)];
+  }).sort((one, other) => one.place - other.place);
+}
+
+/** A closed nursery shows the least idle share of its tasks, and what is nearly full of what they own. */
+function summed(row, tasks) {
+  const shares = tasks.map(({ idle }) => idle).filter((idle) => idle !== null);
+  const full = tasks.flatMap(({ owns }) => owns).filter(({ now, capacity }) => capacity !== null && level(now / capacity) !== "good");
+  return { ...row, idle: row.idle ?? (shares.length ? Math.min(...shares) : null), isLeast: row.idle === null, owns: [...row.owns, ...full] };
 }
 
 // Levels of a queue: a full queue blocks its producers.
@@ -88,7 +135,7 @@ function idleCell(row, td) {
     if (shown === null) return nothing(row, "Waits for a timer; no idle share is measured");
     const fill = h("i");
     fill.style.transform = `scaleX(${shown})`;
-    return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second` }, h("b", percent(shown)), h("span.bar", { data: { level: idleLevel(shown) } }, fill));
+    return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second${row.isLeast ? ", the least of its tasks" : ""}` }, h("b", percent(shown)), h("span.bar", { data: { level: idleLevel(shown) } }, fill));
   });
 }
 
@@ -118,7 +165,10 @@ function show() {
   const measure = SORTS[sort] ?? SORTS[TREE];
   const direction = order === "desc" ? -1 : 1;
   const compare = (one, other) => (measure(one) < measure(other) ? -direction : measure(one) > measure(other) ? direction : one.place - other.place);
-  const rows = items.filter((row) => matches(row, q.toLowerCase())).sort(compare);
+  const isTree = q === "" && sort === TREE && order === "asc";
+  const rows = isTree ? unfolded() : items.filter((row) => matches(row, q.toLowerCase())).sort(compare);
+  fold.hidden = !isTree;
+  setText(fold, url.values.open === ALL ? "Close all" : "Open all");
   table.showSort(sort, order);
   table.show(rows);
   const shown = rows.length ? table.element : items.length ? EMPTY.filtered : EMPTY.none;
@@ -137,6 +187,10 @@ const search = debounced(() => {
   show();
 }, 80);
 
+fold.addEventListener("click", () => {
+  url.set({ open: url.values.open === ALL ? "" : ALL });
+  show();
+});
 filter.value = url.values.q;
 filter.addEventListener("input", search);
 onKeys({ "/": () => filter.focus() });

@@ -5,6 +5,7 @@ import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRul
 import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityText, nodeText, ruleLink, tagChips, tagText } from "./entity.js";
+import { QuotaMarks } from "./quota_marks.js";
 import { showRecent } from "./recent_throttles.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
@@ -220,9 +221,13 @@ const hour = new LineChart(document.getElementById("hour"), {
 
 async function showHour() {
   if (document.hidden) return;
-  const answer = await get(`/api/v1/overview?history=${HOUR_S}`).catch(() => null);
-  if (answer) hour.show(answer.history, HOUR_S);
+  const answer = await get(`/api/v1/overview?history_s=${HOUR_S}`).catch(() => null);
+  if (!answer) return;
+  document.getElementById("hour-section").hidden = answer.history.throttled.every((value) => !value);
+  hour.show(answer.history, HOUR_S);
 }
+
+const quotaMarks = new QuotaMarks((marks) => hour.mark(marks));
 
 const search = debounced(() => {
   url.set({ q: filter.value.trim() });
@@ -237,7 +242,10 @@ setInterval(beat, FRAME_MS);
 showHour();
 setInterval(showHour, HOUR_AGAIN_MS);
 startLive(["throttled", "recent_throttles"], {
-  overview: ({ gateways }) => setText(document.getElementById("hour-of"), gateways?.gateways > 1 ? `throttled connections, sum of ${gateways.gateways} gateways` : "throttled connections"),
+  overview: ({ gateways, version }) => {
+    setText(document.getElementById("hour-of"), gateways?.gateways > 1 ? `throttled connections, sum of ${gateways.gateways} gateways` : "throttled connections");
+    quotaMarks.update(version);
+  },
   throttled: update,
   recent_throttles: (answer) => showRecent(document.getElementById("recent-throttles"), answer),
 }).open({ sort: "last", order: "desc", limit: "20" });

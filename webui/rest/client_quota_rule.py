@@ -1,0 +1,209 @@
+"""GET, PUT and DELETE /client-quotas/{id}: one quota rule as a resource, for tools that hold a desired state.
+
+The id derives from the entity (webui.quota_ids). A PUT gives the rule exactly the listed limits, and
+repeating it changes nothing. The command is that of PATCH /client-quotas.
+"""
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.views import QuotaRow
+from broker.errors import ErrorCode
+from webui.quota_ids import LONGEST_ID, BadId, entity_of
+from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
+from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.reach import REACH
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    created,
+    etag,
+    expected_version,
+    no_content,
+    path_of,
+)
+from webui.rest.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
+
+IP_KEY: Final = "connection_creation_rate"
+
+RULE: Final = Record(
+    {
+        "limits": Record(
+            dict.fromkeys(ALL_KEYS, Number(exclusive_minimum=0, exclusive_maximum=BEYOND)),
+            optional=frozenset(ALL_KEYS),
+            min_properties=1,
+        ),
+        "shadow": Flag(),
+    },
+    optional=frozenset({"shadow"}),
+    title="WantedClientQuota",
+)
+EDITED: Final = Record(
+    {
+        "current": Maybe(QUOTA),
+        "command": Text(max_length=200_000),
+        "warnings": Listing(Text(max_length=4096)),
+        "reach": Listing(REACH),
+    },
+    title="ClientQuotaEdit",
+)
+REFUSED: Final = problem_schema(current=Maybe(QUOTA))
+
+_ID: Final = (
+    Query(
+        "id",
+        Text(max_length=LONGEST_ID, min_length=1),
+        "The rule's entity: `user=alice`, `client-id=app`, `user=alice,client-id=app` or `ip=10.0.0.7`; "
+        "without `=` the default, as in `user,client-id=app`. Other characters than letters, digits and "
+        "`-._:@` are `~` and two hexadecimal digits for each byte of UTF-8.",
+    ),
+)
+_VALIDATE: Final = Query(
+    "validate_only", Flag(), "Only preview the affected clients; change nothing.", default=False
+)
+
+
+async def get_rule(call: Call) -> Reply:
+    row = _existing(call)
+    return Reply(row_json(row), headers={"ETag": etag(row.version)})
+
+
+async def put_rule(call: Call) -> Reply:
+    entity, limits = _entity(call), call.body["limits"]
+    keys = _keys(entity)
+    for key in limits:
+        if key not in keys:
+            raise Invalid(f"/limits/{key}", f"must be one of {', '.join(keys)} for this entity")
+    # An op for each key, so that no reading of the present limits is needed, and equal ones change nothing.
+    ops = tuple(QuotaOp(key, limits.get(key)) for key in keys)
+    existed = _row(call) is not None
+    entry = QuotaAlteration(entity, ops, expected_version(call.headers), call.body.get("shadow", False))
+    answer = await _alter(call, entry)
+    row = _row(call)
+    if existed or row is None:
+        return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
+    return created(answer, path_of("client-quotas", call.path_params["id"]), row.version)
+
+
+async def delete_rule(call: Call) -> Reply:
+    row = _existing(call)
+    ops = tuple(QuotaOp(key, None) for key in _keys(row.entity))
+    answer = await _alter(call, QuotaAlteration(row.entity, ops, expected_version(call.headers)))
+    return Reply(answer, headers={"ETag": etag(row.version)}) if call.query["validate_only"] else no_content()
+
+
+async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
+    """Return what the edit did or would do. Raises Problem."""
+    validate_only, views = call.query["validate_only"], call.console.backend.views
+    edit = _changing(entry, _row(call))
+    command = AlterClientQuotas((entry,), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    row = _row(call)
+    current = None if row is None else row_json(row)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    if not validate_only:
+        call.console.live.refresh()
+    return {
+        "current": current,
+        "command": shell_command(views.server_info().bootstrap_server, edit),
+        "warnings": list(outcome.warnings),
+        "reach": await reach_of(views, edit) if validate_only else [],
+    }
+
+
+def _changing(entry: QuotaAlteration, row: QuotaRow | None) -> QuotaAlteration:
+    """Return the edit without the ops that change nothing: Kafka's tool refuses to delete a missing limit."""
+    limits = {} if row is None else {limit.key: limit.value for limit in row.limits}
+    is_shadow = row is not None and row.shadow
+    ops = tuple(op for op in entry.ops if op.value != limits.get(op.key))
+    return replace(entry, ops=ops, shadow=None if entry.shadow is is_shadow else entry.shadow)
+
+
+def _keys(entity: EntityPairs) -> tuple[str, ...]:
+    return (IP_KEY,) if entity[0][0] == "ip" else LIMIT_KEYS
+
+
+def _entity(call: Call) -> EntityPairs:
+    """Raises Invalid."""
+    try:
+        return entity_of(call.path_params["id"])
+    except BadId as error:
+        raise Invalid("id", str(error)) from None
+
+
+def _row(call: Call) -> QuotaRow | None:
+    return call.console.backend.views.quota(_entity(call))
+
+
+def _existing(call: Call) -> QuotaRow:
+    row = _row(call)
+    if row is None:
+        raise Problem(404, "This entity has no quota.")
+    return row
+
+
+_REFUSALS: Final = {
+    400: ResponseSpec("Invalid id or limit", REFUSED),
+    403: ResponseSpec("Insufficient role", REFUSED),
+    412: ResponseSpec("The rule changed in the meantime; `current` is its current state", REFUSED),
+}
+_MISSING: Final = ResponseSpec("The entity has no quota", REFUSED)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/client-quotas/{id}",
+        "getClientQuota",
+        "One rule with its use.",
+        get_rule,
+        {200: ResponseSpec("The rule; ETag: its version", QUOTA), 404: _MISSING},
+        path_params=_ID,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/client-quotas/{id}",
+        "setClientQuota",
+        "Creates a rule or gives it exactly the listed limits, enforced unless `shadow` is set.",
+        put_rule,
+        {
+            200: ResponseSpec(
+                "The rule after the change, or before it with validate_only; ETag: its version", EDITED
+            ),
+            201: ResponseSpec("The rule is new", EDITED),
+            **_REFUSALS,
+        },
+        query=(_VALIDATE,),
+        body=RULE,
+        headers=HEADERS,
+        path_params=_ID,
+        example={"limits": {"producer_byte_rate": 1000000, "consumer_byte_rate": 2000000}},
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/client-quotas/{id}",
+        "removeClientQuota",
+        "Removes all limits of a rule; the next rule in Kafka's order then applies to its clients.",
+        delete_rule,
+        {
+            200: ResponseSpec(
+                "Only with validate_only: the rule, and the clients that would leave it", EDITED
+            ),
+            204: ResponseSpec("The rule is removed"),
+            404: _MISSING,
+            **_REFUSALS,
+        },
+        query=(_VALIDATE,),
+        headers=HEADERS,
+        path_params=_ID,
+    ),
+)
