@@ -34,6 +34,9 @@ SETTINGS: Final = {
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
     # A batch has some 300 plans; Spark's cache of 100 compiled plans would keep none for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
+    # Spark derives further conditions from each one, twice as many for each renamed part of it: a check of
+    # ten fields makes a thousand, which takes the planner seconds and saves no work here.
+    "spark.sql.constraintPropagation.enabled": "false",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # Memory of a file's writer before it writes. (Parquet: 128 MiB)

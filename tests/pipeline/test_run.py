@@ -13,7 +13,7 @@ from pipeline.loss import LOST
 from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import Pipeline, was_added_up_to
-from pipeline.tables import Warehouse
+from pipeline.tables import NO_SETTINGS, Warehouse
 from tests.pipeline.events import NOON_MS, raw, record, request, rows_of, throttle
 from tests.pipeline.everything import contents, some_of_everything
 from tests.pipeline.pushes import counter, number, payload, push
@@ -195,8 +195,8 @@ class _Dying(Warehouse):
         super().__init__(spark, root)
         self.dies_at = dies_at
 
-    def beside(self):
-        return _Dying(self.spark.newSession(), self.root, self.dies_at)
+    def beside(self, settings=NO_SETTINGS):
+        return _Dying(super().beside(settings).spark, self.root, self.dies_at)
 
     def replace(self, table, rows, where):
         if table == self.dies_at:
