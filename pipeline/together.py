@@ -1,22 +1,59 @@
-"""Runs steps at the same time, each in a session of its own. For `run` and `days`.
+"""Runs steps at the same time. For `run`, `days` and `otlp.tables`.
 
 While the driver plans one step or commits it to a table, the tasks of others use the cores.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any
+from threading import Event
 
 from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
 
 from pipeline.tables import NO_SETTINGS, Warehouse
 
 Step = Callable[[Warehouse], None]
 
 
+def nothing() -> None:
+    """Cancel nothing."""
+
+
+def run_together(
+    spark: SparkSession,
+    acts: Sequence[Callable[[], object]],
+    at_once: int | None = None,
+    cancel: Callable[[], None] = nothing,
+) -> None:
+    """Run all acts at the same time, or `at_once` of them, with the properties of this thread's jobs.
+
+    After the first error no further one begins, and `cancel` is to end the running ones; the error is raised
+    when they have ended.
+    """
+    has_failed = Event()
+
+    def run(act: Callable[[], object]) -> None:
+        if has_failed.is_set():
+            return
+        try:
+            act()
+        except BaseException:
+            has_failed.set()
+            raise
+
+    target = inheritable_thread_target(spark)
+    with ThreadPoolExecutor(at_once or max(len(acts), 1)) as threads:
+        futures: list[Future[None]] = [threads.submit(target(partial(run, act))) for act in acts]
+        done, running = wait(futures, return_when=FIRST_EXCEPTION)
+        if running:
+            cancel()
+    for future in done:
+        future.result()
+
+
 class Together:
-    """The sessions of the steps on one warehouse, which are kept: a step has the same one each time.
+    """The sessions of steps on one warehouse, which are kept: a step has the same one each time.
 
     For one thread at a time, but steps may run further steps by an object of their own.
     """
@@ -35,8 +72,8 @@ class Together:
         """Run the steps, by name, with the settings of some, all or `at_once` of them at the same time. The
         first error cancels the jobs of the others, by the tag, and is raised.
         """
-        names = {name: (settings or {}).get(name, NO_SETTINGS) for name in steps}
-        warehouses = {name: self._session_of(name, each) for name, each in names.items()}
+        named = {name: (settings or {}).get(name, NO_SETTINGS) for name in steps}
+        warehouses = {name: self._session_of(name, each) for name, each in named.items()}
 
         def act(name: str) -> None:
             warehouse = warehouses[name]
@@ -46,17 +83,11 @@ class Together:
             finally:
                 warehouse.spark.removeTag(tag)
 
-        target = inheritable_thread_target(self.warehouse.spark)
-        with ThreadPoolExecutor(at_once or max(len(steps), 1)) as threads:
-            futures: list[Future[Any]] = [threads.submit(target(partial(act, name))) for name in steps]
-            done, running = wait(futures, return_when=FIRST_EXCEPTION)
-            if running:
-                for future in running:
-                    future.cancel()
-                for warehouse in warehouses.values():
-                    warehouse.spark.interruptTag(tag)
-        for future in done:
-            future.result()
+        def cancel() -> None:
+            for warehouse in warehouses.values():
+                warehouse.spark.interruptTag(tag)
+
+        run_together(self.warehouse.spark, [partial(act, name) for name in steps], at_once, cancel)
 
     def _session_of(self, name: str, settings: Mapping[str, str]) -> Warehouse:
         key = name, bool(settings)

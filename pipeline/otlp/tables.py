@@ -28,6 +28,7 @@ from pipeline.silver import KEYS as PUSH_KEYS
 from pipeline.silver import PLACE, QUARANTINE
 from pipeline.tables import DATE, Table, Warehouse, Write
 from pipeline.times import Minutes, changes_in, minute_of, number_of
+from pipeline.together import run_together
 
 KEYS: Final = (*PUSH_KEYS, "point")
 
@@ -87,11 +88,14 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
             F.count_if(is_total).alias("totals"),
         )
         kinds = {row["kind"]: row for row in found.collect()}
+        writes = [
+            partial(write, warehouse, table, point_rows(rows, kind), kind)
+            for kind, table in TABLES.items()
+            if kind in kinds
+        ]
         if None in kinds:
-            write(warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY)
-        for kind, table in TABLES.items():
-            if kind in kinds:
-                write(warehouse, table, point_rows(rows, kind), kind)
+            writes.append(partial(write, warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY))
+        run_together(warehouse.spark, writes)
         changed = {at for row in kinds.values() for at in row["minutes"]}
         has_totals = any(row["totals"] for row in kinds.values())
         of_kind = {kind: rows.where(F.col("kind") == kind) for kind in _TOTALS}
