@@ -101,7 +101,6 @@ class Pipeline:
         self.days = Days(policy) if days is None else days
         self.rows = 0
         self._together = Together(warehouse)
-        self._gold = {topic: Together(warehouse) for topic in silver.TABLES}
         self._positions: loss.Positions | None = None
         self._quarantine = Lock()
         warehouse.keep_changes(EVENTS)
@@ -224,7 +223,7 @@ class Pipeline:
                 if each.source == topic
             }
             small = made if self._is_small(count) else ()
-            self._gold[topic].run(tag, made, dict.fromkeys(small, INTERPRETED))
+            self._together.run(tag, made, dict.fromkeys(small, INTERPRETED))
         # Afterwards: the days may be made at any time from now on.
         self.days.note(warehouse, days_of(changed))
 

@@ -1,10 +1,11 @@
-"""Runs steps at the same time. For `run`, `days` and `otlp.tables`.
+"""Runs steps at the same time, each in a session of its own. For `run`, `days` and `otlp.tables`.
 
 While the driver plans one step or commits it to a table, the tasks of others use the cores.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from threading import Event
 
@@ -53,14 +54,11 @@ def run_together(
 
 
 class Together:
-    """The sessions of steps on one warehouse, which are kept: a step has the same one each time.
-
-    For one thread at a time, but steps may run further steps by an object of their own.
-    """
+    """Sessions for steps on one warehouse, which are kept. Steps may run further steps by the same object."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
-        self._beside: dict[tuple[str, bool], Warehouse] = {}
+        self._idle: dict[frozenset[tuple[str, str]], list[Warehouse]] = {}
 
     def run(
         self,
@@ -72,25 +70,32 @@ class Together:
         """Run the steps, by name, with the settings of some, all or `at_once` of them at the same time. The
         first error cancels the jobs of the others, by the tag, and is raised.
         """
-        named = {name: (settings or {}).get(name, NO_SETTINGS) for name in steps}
-        warehouses = {name: self._session_of(name, each) for name, each in named.items()}
+        running: list[Warehouse] = []
 
         def act(name: str) -> None:
-            warehouse = warehouses[name]
-            warehouse.spark.addTag(tag)
-            try:
-                steps[name](warehouse)
-            finally:
-                warehouse.spark.removeTag(tag)
+            with self._session((settings or {}).get(name, NO_SETTINGS)) as warehouse:
+                running.append(warehouse)
+                warehouse.spark.addTag(tag)
+                try:
+                    steps[name](warehouse)
+                finally:
+                    warehouse.spark.removeTag(tag)
 
         def cancel() -> None:
-            for warehouse in warehouses.values():
+            for warehouse in running:
                 warehouse.spark.interruptTag(tag)
 
         run_together(self.warehouse.spark, [partial(act, name) for name in steps], at_once, cancel)
 
-    def _session_of(self, name: str, settings: Mapping[str, str]) -> Warehouse:
-        key = name, bool(settings)
-        if key not in self._beside:
-            self._beside[key] = self.warehouse.beside(settings)
-        return self._beside[key]
+    @contextmanager
+    def _session(self, settings: Mapping[str, str]) -> Iterator[Warehouse]:
+        """Lend a warehouse with a session of its own and these settings."""
+        idle = self._idle.setdefault(frozenset(settings.items()), [])
+        try:
+            warehouse = idle.pop()
+        except IndexError:
+            warehouse = self.warehouse.beside(settings)
+        try:
+            yield warehouse
+        finally:
+            idle.append(warehouse)
