@@ -34,9 +34,6 @@ SETTINGS: Final = {
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
     # A batch has some 300 plans; Spark's cache of 100 compiled plans would keep none for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    # Spark derives further conditions from each one, twice as many for each renamed part of it: a check of
-    # ten fields makes a thousand, which takes the planner seconds and saves no work here.
-    "spark.sql.constraintPropagation.enabled": "false",
     # The connector's newer way to read offsets skips internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # Memory of a file's writer before it writes. (Parquet: 128 MiB)
@@ -55,6 +52,8 @@ SETTINGS: Final = {
     # umask.
     "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.ui.enabled": "false",
+    # The description of each plan, which only the pages show that are off.
+    "spark.sql.ui.explainMode": "simple",
     "spark.ui.showConsoleProgress": "false",
     # Jobs of the stream and of its maintenance share the cores; first come, first served would let one wait
     # for all tasks of the other.

@@ -33,8 +33,8 @@ HERE = Path(__file__).parent
 @pytest.fixture(params=["2026-11"])
 def earlier(spark, tmp_path, request):
     with tarfile.open(HERE / f"warehouses/{request.param}.tar.xz") as file:
-        file.extractall(tmp_path, filter="data")
-    return Warehouse(spark, str(tmp_path))
+        file.extractall(tmp_path / "earlier", filter="data")
+    return Warehouse(spark, str(tmp_path / "earlier"))
 
 
 def later():

@@ -35,6 +35,7 @@ from pipeline.run import Pipeline
 from pipeline.schedule import Maintenance
 from pipeline.streaming import CHECKPOINT, Stream
 from pipeline.tables import Warehouse
+from tests.pipeline.conftest import JAVA_OPTIONS
 from tests.pipeline.everything import Contents, contents, some_of_everything
 
 EVENTS: Final = 800
@@ -52,7 +53,7 @@ SILENT: Final = ("events.topics=", "log.retention.ms=-1")
 SPARK: Final = (
     "spark.sql.shuffle.partitions=1",
     "spark.databricks.delta.snapshotPartitions=1",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
 )
 
 

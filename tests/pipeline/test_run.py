@@ -223,7 +223,8 @@ class _Dying(Warehouse):
         self.dies_at = dies_at
 
     def beside(self, settings=NO_SETTINGS):
-        return _Dying(super().beside(settings).spark, self.root, self.dies_at)
+        spark = Warehouse(self.spark, self.root).beside(settings).spark
+        return _Dying(spark, self.root, self.dies_at)
 
     def replace(self, table, rows, where):
         if table == self.dies_at:
