@@ -87,7 +87,7 @@ def _idle(scratch: Path, seconds: int, memory: str) -> str:
     with broker(scratch / "broker", sys.executable, "-c", OPEN_BROKER, overrides=SILENT) as address:
         _create_topics(address)
         where = ("--bootstrap", address, "--warehouse", str(scratch / "warehouse"), "--memory", memory)
-        command = [WEIR, "pipeline", "run", "--continuous", "--every", "1", "--master", "local[2]", *where]
+        command = [str(WEIR), "pipeline", "run", "--continuous", "--every", "1", "--master", "local[2]", *where]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
@@ -101,7 +101,8 @@ def _idle(scratch: Path, seconds: int, memory: str) -> str:
 
 
 def _create_topics(address: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     from pipeline.formats import TELEMETRY, VALUES
 

@@ -96,7 +96,7 @@ def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
             warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), on_the_day)
 
     closed, throttled = silver.TABLES[CONNECTIONS], silver.TABLES[THROTTLES]
-    steps = {
+    steps: dict[Table, Step] = {
         limits.UTILISATION: utilised,
         software.TABLE: partial(software.make_day, day=day),
         advice.TABLE: of(usage.USAGE, advice.TABLE, advised),

@@ -89,7 +89,7 @@ def are_all_known(warehouse: Warehouse, totals: DataFrame) -> bool:
     firsts = totals.groupBy(*SERIES).agg(F.min(minute_of("total.TimeUnix")).alias("first"))
     kept = warehouse.read(LAST_TOTALS).where(F.size("totals") >= KEPT)
     oldest = minute_of(F.element_at("totals", -1)["TimeUnix"])
-    return firsts.join(kept, [*SERIES]).where(F.col("first") <= oldest).isEmpty()
+    return bool(firsts.join(kept, [*SERIES]).where(F.col("first") <= oldest).isEmpty())
 
 
 def following(warehouse: Warehouse, totals: DataFrame) -> set[int]:
