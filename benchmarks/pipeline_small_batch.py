@@ -87,7 +87,8 @@ def _idle(scratch: Path, seconds: int, memory: str) -> str:
     with broker(scratch / "broker", sys.executable, "-c", OPEN_BROKER, overrides=SILENT) as address:
         _create_topics(address)
         where = ("--bootstrap", address, "--warehouse", str(scratch / "warehouse"), "--memory", memory)
-        command = [str(WEIR), "pipeline", "run", "--continuous", "--every", "1", "--master", "local[2]", *where]
+        run = ("run", "--continuous", "--every", "1", "--master", "local[2]")
+        command = [str(WEIR), "pipeline", *run, *where]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
