@@ -19,13 +19,13 @@ from benchmarks.pipeline import WEIR
 from benchmarks.spark_cluster import Cluster, spark_cluster
 from pipeline import session
 from pipeline.gold import advice
-from tests.pipeline.conftest import SETTINGS
+from tests.pipeline.conftest import JAVA_OPTIONS, SETTINGS
 from tests.pipeline.events import raw
 from tests.pipeline.everything import rows_of_table, some_of_everything
 from tests.support.object_store import ObjectStore, object_store
 from webui.insights.location import of_table, storage_options
 
-WITHIN_S: Final = 280
+WITHIN_S: Final = 480
 SMALL: Final = tuple(
     f"{key}={value}"
     for key, value in {
@@ -33,7 +33,7 @@ SMALL: Final = tuple(
         # A partition for each worker.
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
-        "spark.executor.extraJavaOptions": SETTINGS["spark.driver.extraJavaOptions"],
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
     }.items()
 )
 
