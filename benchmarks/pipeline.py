@@ -92,7 +92,7 @@ def a_day(scratch: Path, clients: int, events: int, memory: str) -> None:
           f"made in {time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
     told = run_weir("backfill", str(scratch / "day"), *_on(scratch / "warehouse", memory))
     print(f"  {told}")
-    print(f"  {_rates(events, nbytes, told)} (goals: 600 s, 3,000 MB, 50,000 events/s)", flush=True)
+    print(f"  {_rates(events, nbytes, told)} (goals: 50,000 events/s, 2,500 MB)", flush=True)
 
 
 @contextlib.contextmanager
@@ -156,7 +156,7 @@ def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
         print(f"a stream of {count:,} events, {nbytes / 1e6:,.0f} MB of values, from topics", flush=True)
         told = run_weir("run", "--once", "--bootstrap", address, *_on(scratch / "streamed", memory))
     print(f"  {told}")
-    print(f"  {_rates(count, nbytes, told)} (goal: 50,000 events/s)", flush=True)
+    print(f"  {_rates(count, nbytes, told)} (goal: 40,000 events/s once warm, 2,500 MB)", flush=True)
 
 
 def _rates(events: int, nbytes: int, told: Told) -> str:
@@ -164,21 +164,24 @@ def _rates(events: int, nbytes: int, told: Told) -> str:
     return f"{events / told.seconds:,.0f} events/s, {nbytes / told.seconds / 1e6:.1f} MB/s in total"
 
 
-def a_wait(scratch: Path, tries: int, memory: str) -> None:
+def a_wait(scratch: Path, tries: int, every: int, memory: str) -> None:
     """Measure from a client's first request to its row in gold, and to the row of its pushed metrics."""
     gold = scratch / "waited/gold"
     with broker(scratch / "waiting", str(WEIR)) as address:
         _subscribe(address)
         _ask(address, "first")
         on = _on(gold.parent, memory)
-        process = subprocess.Popen([WEIR, "pipeline", "run", "--continuous", "--bootstrap", address, *on])
+        run = ("run", "--continuous", "--every", str(every), "--bootstrap", address)
+        process = subprocess.Popen([WEIR, "pipeline", *run, *on])
         try:
             with Watched(process.pid).watching() as watched:
-                for table in ("usage_per_minute", "client_metrics_per_minute"):
+                started_s = _wait_for(address, "first", gold / "usage_per_minute", process)
+                print(f"from the start of Spark to the first row: {started_s:.0f} s", flush=True)
+                for table, goal_s in (("usage_per_minute", 15), ("client_metrics_per_minute", 20)):
                     names = [f"{table}-{at}" for at in range(tries)]
                     waits = [_wait_for(address, name, gold / table, process) for name in names]
                     told = ", ".join(f"{each:.0f}" for each in waits)
-                    print(f"from a client's first request to its row in {table}: {told} s (goal: 60 s)")
+                    print(f"from a client's first request to its row in {table}: {told} s (goal: {goal_s} s)")
         finally:
             process.terminate()
             process.wait(60)
@@ -225,13 +228,22 @@ def _ask(address: str, name: str) -> None:
 @click.option("--clients", default=1_000, show_default=True)
 @click.option("--events", default=8_000_000, show_default=True, help="Events of the day.")
 @click.option("--streamed", default=1_000_000, show_default=True, help="Events through topics.")
+@click.option("--every", default=10, show_default=True, help="Seconds between batches while one waits.")
 @click.option("--tries", default=4, show_default=True, help="Timed requests from client to gold.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of Spark's JVM.")
 @click.option("--batch", default=1_000_000, show_default=True, help="Events of a batch on a full day.")
 @click.option("--held", default=50_000_000, show_default=True, help="Events that the full day holds.")
 @click.option("--parts", default="day,stream,wait,full", show_default=True)
 def main(
-    clients: int, events: int, streamed: int, tries: int, memory: str, batch: int, held: int, parts: str
+    clients: int,
+    events: int,
+    streamed: int,
+    every: int,
+    tries: int,
+    memory: str,
+    batch: int,
+    held: int,
+    parts: str,
 ) -> None:
     """Measure the pipeline."""
     wanted = parts.split(",")
@@ -242,7 +254,7 @@ def main(
         if "stream" in wanted:
             a_stream(scratch, clients, streamed, memory)
         if "wait" in wanted:
-            a_wait(scratch, tries, memory)
+            a_wait(scratch, tries, every, memory)
         if "full" in wanted:
             for line in pipeline_full_day.measure(scratch / "full", clients, batch, held, memory):
                 print(line, flush=True)

@@ -56,10 +56,10 @@ def measure(scratch: Path, clients: int, batch: int, held: int, memory: str) -> 
     try:
         turns: dict[str, list[Turn]] = {"an empty day": [], "a full day": []}
         pipelines = {name: Pipeline(Warehouse(spark, str(scratch / name[2:]))) for name in turns}
-        rows_of = dict(_rows_of(scratch / "batches"))
+        counts = rows_of(scratch / "batches")
         for number in range(batches):
             for name, pipeline in pipelines.items():
-                turn = _take(pipeline, _batch(spark, scratch / "batches", rows_of, number, batches), number)
+                turn = _take(pipeline, batch_of(spark, scratch / "batches", counts, number, batches), number)
                 if number >= WARM:
                     turns[name].append(turn)
                     yield f"  batch {number} of {batch:,} events on {name}: {turn}"
@@ -82,17 +82,17 @@ def measure(scratch: Path, clients: int, batch: int, held: int, memory: str) -> 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _rows_of(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield each topic with the number of its records."""
+def rows_of(folder: Path) -> dict[str, int]:
+    """Return the number of records of each topic."""
     counts: dict[str, int] = {}
     for path in folder.glob("*.parquet"):
         topic = "__" + path.name.rpartition("-")[0]
         counts[topic] = counts.get(topic, 0) + pq.ParquetFile(path).metadata.num_rows
-    yield from counts.items()
+    return counts
 
 
-def _batch(
-    spark: "SparkSession", folder: Path, rows_of: dict[str, int], number: int, batches: int
+def batch_of(
+    spark: "SparkSession", folder: Path, counts: dict[str, int], number: int, batches: int
 ) -> "DataFrame":
     """Return one of `batches` equal parts of each topic, in order of time."""
     from pipeline import sources
@@ -100,7 +100,7 @@ def _batch(
     each = [
         f"(topic = '{topic}' AND offset >= {rows * number // batches} "
         f"AND offset < {rows * (number + 1) // batches})"
-        for topic, rows in rows_of.items()
+        for topic, rows in counts.items()
     ]
     return sources.raw_of(spark.read.schema(sources.RAW).parquet(str(folder))).where(" OR ".join(each))
 

@@ -7,6 +7,7 @@
     gold          tables for operators: per minute and client, per day, and advice
     tables        the tables' places, and repeatable writes
     times         minutes, and ranges of minutes and days
+    together      steps that run at the same time
     run           one batch after the other, from the sources to gold
     what_if       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress messages

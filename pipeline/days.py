@@ -7,7 +7,7 @@ twice is the same. A day that changes while it is made is noted anew.
 
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 from functools import partial, reduce
 from typing import Final
@@ -20,9 +20,13 @@ from pipeline.conflicts import repeated
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, THROTTLES
 from pipeline.gold import advice, connections, limits, software, throttling, usage
 from pipeline.tables import CLUSTER, DATE, Table, Warehouse
+from pipeline.together import Step, Together
 
 DUE: Final = Table("_due_days", ("day", "note"), ())
 """Notes of days that were changed and not yet recomputed. It is no table for readers."""
+
+AT_ONCE: Final = 2
+"""A table of a day may need much of the memory."""
 
 _DUE_SCHEMA: Final = "day string, note string"
 
@@ -34,6 +38,7 @@ class Days:
         self._policy = policy
         self._noted: set[str] = set()
         self._lock = threading.Lock()
+        self._together: Together | None = None
 
     def note(self, warehouse: Warehouse, days: Iterable[str]) -> None:
         """Note changed days; the change must be complete."""
@@ -51,8 +56,11 @@ class Days:
             # A later change must be noted again: the tables below may be read before it.
             self._noted.clear()
             notes = warehouse.read(DUE).collect() if warehouse.exists(DUE) else []
+        together = self._together
+        if together is None or together.warehouse is not warehouse:
+            together = self._together = Together(warehouse)
         for day in sorted({row["day"] for row in notes}):
-            repeated(partial(_make_day, warehouse, day, self._policy))
+            _make_day(together, day, self._policy)
             done = ", ".join(f"'{row['note']}'" for row in notes if row["day"] == day)
             repeated(partial(warehouse.delete, DUE, f"day = '{day}' AND note IN ({done})"))
 
@@ -63,25 +71,46 @@ def due_days(warehouse: Warehouse) -> list[str]:
     return sorted({row["day"] for row in notes})
 
 
-def _make_day(warehouse: Warehouse, day: str, policy: advice.Policy) -> None:
+def _make_day(together: Together, day: str, policy: advice.Policy) -> None:
+    """Recompute the tables of a day; the longest begin first."""
+    together.run(f"weir-{day}", _steps_of(day, policy), at_once=AT_ONCE)
+
+
+def _steps_of(day: str, policy: advice.Policy) -> dict[str, Step]:
+    """Return what makes each table of a day; another process that writes it makes it repeat its own step."""
     on_the_day = f"{DATE} = DATE '{day}'"
-    if warehouse.exists(silver.TABLES[CONNECTIONS]):
-        events = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
-        shared = connections.shared_client_ids_per_day(events)
-        warehouse.replace(connections.SHARED_CLIENT_IDS, shared, on_the_day)
-    if warehouse.exists(silver.TABLES[THROTTLES]):
-        throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
-        compliance = throttling.throttle_compliance_per_day(throttles)
-        warehouse.replace(throttling.COMPLIANCE, compliance, on_the_day)
-    software.make_day(warehouse, day)
-    if not warehouse.exists(usage.USAGE):
-        return
-    used = warehouse.read(usage.USAGE).where(on_the_day)
-    warehouse.replace(usage.OFFENDERS, usage.top_offenders_per_day(used), on_the_day)
-    advised = advice.quota_advice(used, F.lit(day).cast("date"), policy)
-    warehouse.replace(advice.TABLE, advised, on_the_day)
-    if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
-        warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), on_the_day)
+
+    def of(source: Table, table: Table, make: Callable[[DataFrame], DataFrame]) -> Step:
+        def step(warehouse: Warehouse) -> None:
+            if warehouse.exists(source):
+                warehouse.replace(table, make(warehouse.read(source).where(on_the_day)), on_the_day)
+
+        return step
+
+    def advised(used: DataFrame) -> DataFrame:
+        return advice.quota_advice(used, F.lit(day).cast("date"), policy)
+
+    def utilised(warehouse: Warehouse) -> None:
+        if warehouse.exists(usage.USAGE) and warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
+            used = warehouse.read(usage.USAGE).where(on_the_day)
+            warehouse.replace(limits.UTILISATION, _utilisation(warehouse, used, day), on_the_day)
+
+    closed, throttled = silver.TABLES[CONNECTIONS], silver.TABLES[THROTTLES]
+    steps: dict[Table, Step] = {
+        limits.UTILISATION: utilised,
+        software.TABLE: partial(software.make_day, day=day),
+        advice.TABLE: of(usage.USAGE, advice.TABLE, advised),
+        usage.OFFENDERS: of(usage.USAGE, usage.OFFENDERS, usage.top_offenders_per_day),
+        connections.SHARED_CLIENT_IDS: of(
+            closed, connections.SHARED_CLIENT_IDS, connections.shared_client_ids_per_day
+        ),
+        throttling.COMPLIANCE: of(throttled, throttling.COMPLIANCE, throttling.throttle_compliance_per_day),
+    }
+    return {table.path: partial(_repeated, step) for table, step in steps.items()}
+
+
+def _repeated(step: Step, warehouse: Warehouse) -> None:
+    repeated(partial(step, warehouse))
 
 
 def _utilisation(warehouse: Warehouse, used: DataFrame, day: str) -> DataFrame:

@@ -362,10 +362,9 @@ TABLES: Final = (
     _table(
         "gold/client_metrics_per_minute",
         "a series in a minute: an instance's metric with its attributes",
-        "minute client_instance_id client_id principal resource scope metric shape attributes",
-        "date minute client_instance_id client_id principal resource scope metric shape attributes unit "
-        "points min "
-        "max last mean increase count sum bounds bucket_counts",
+        "minute cluster client_instance_id client_id principal resource scope metric shape attributes",
+        "date minute cluster client_instance_id client_id principal resource scope metric shape attributes "
+        "unit points min max last mean increase count sum bounds bucket_counts",
         {
             "principal": ("string", "", "The client's user; empty if unknown"),
             "resource": ("string", "JSON", "The attributes of the OpenTelemetry resource"),

@@ -21,6 +21,7 @@ from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
 from pipeline.gold import advice, client_metrics, connections, latency, limits, software, throttling, usage
 from pipeline.ledger import LEDGER
 from pipeline.otlp import tables as otlp
+from pipeline.otlp.totals import LAST_TOTALS
 from pipeline.run import ADDED
 from pipeline.sources import EVENTS
 from pipeline.tables import DATE, Table, Warehouse
@@ -46,7 +47,7 @@ ALL: Final = (
     advice.TABLE,
 )
 
-STATE: Final = (LEDGER, DUE, ADDED)
+STATE: Final = (LEDGER, DUE, ADDED, LAST_TOTALS)
 """Tables about the warehouse itself, which are not for readers."""
 
 CLIENT: Final = ("principal", "client_id")

@@ -11,14 +11,12 @@ observed while silver is written; only a repeated batch, which writes nothing, c
 """
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
-from pyspark import inheritable_thread_target
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -33,6 +31,7 @@ from pipeline.otlp import tables as pushes
 from pipeline.sources import EVENTS, dated
 from pipeline.tables import Table, Warehouse, Write
 from pipeline.times import Minutes, changes_in, changes_of, days_of, minute_of
+from pipeline.together import Step, Together
 
 STREAM: Final = "stream"
 """The name under which tables count the stream's batches."""
@@ -48,6 +47,19 @@ LOSS: Final = "loss"
 UNKNOWN: Final = "unknown topics"
 
 TOPICS: Final = (*silver.TABLES, TELEMETRY)
+
+MAX_INTERPRETED: Final = 20_000
+"""The most records of a step whose plans are interpreted. The times of its minutes are constants in them, so
+that each batch would compile them anew, which takes longer than to interpret so many records.
+"""
+
+POINTS_OF_A_PUSH: Final = 200
+"""About as many as Java's clients push at once."""
+
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,8 @@ Records = Callable[[Warehouse], DataFrame]
 class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse.
 
-    `days` are told which days a batch has changed. `rows` counts the records that were processed.
+    `days` are told which days a batch has changed. `rows` counts the records that were processed. Steps of up
+    to `max_interpreted` records do not compile their plans.
     """
 
     def __init__(
@@ -81,11 +94,13 @@ class Pipeline:
         warehouse: Warehouse,
         policy: advice.Policy = advice.Policy(),  # noqa: B008
         days: Days | None = None,
+        max_interpreted: int = MAX_INTERPRETED,
     ) -> None:
         self.warehouse = warehouse
+        self.max_interpreted = max_interpreted
         self.days = Days(policy) if days is None else days
         self.rows = 0
-        self._beside: dict[str, Warehouse] = {}
+        self._together = Together(warehouse)
         self._positions: loss.Positions | None = None
         self._quarantine = Lock()
         warehouse.keep_changes(EVENTS)
@@ -142,41 +157,29 @@ class Pipeline:
 
     def _steps(self, counts: dict[str, int], writer: str, batch: int) -> dict[str, Callable[..., None]]:
         """Return the steps of a batch; each takes its warehouse and the batch's records."""
-        write = partial(self._append, writer, batch)
+        write, tag = partial(self._append, writer, batch), _tag(writer, batch)
         steps: dict[str, Callable[..., None]] = {LOSS: partial(self._count_lost, write)}
         for topic in silver.TABLES:
-            steps[topic] = partial(self._take_topic, topic, counts[topic], write)
+            steps[topic] = partial(self._take_topic, topic, counts[topic], tag, write)
         steps[TELEMETRY] = partial(self._take_pushes, write)
         steps[UNKNOWN] = partial(_take_unknown, write)
         return {name: step for name, step in steps.items() if name == LOSS or counts[name]}
 
     def _process(self, counts: dict[str, int], records: Records, writer: str, batch: int) -> None:
-        """Run the steps at the same time. The first error cancels the others' jobs and is raised."""
+        """Run the steps at the same time."""
         if not sum(counts.values()):
             return
         self.rows += sum(counts.values())
-        steps, spark = self._steps(counts, writer, batch), self.warehouse.spark
-        tag = f"weir-{writer}-{batch}"
 
-        def run(name: str, step: Callable[..., None]) -> None:
-            warehouse = self._beside.get(name) or self._beside.setdefault(name, self.warehouse.beside())
-            warehouse.spark.addTag(tag)
-            try:
-                step(warehouse, records(warehouse))
-            finally:
-                warehouse.spark.removeTag(tag)
+        def reading(step: Callable[..., None]) -> Step:
+            return lambda warehouse: step(warehouse, records(warehouse))
 
-        with ThreadPoolExecutor(len(steps)) as threads:
-            futures: list[Future[Any]] = [
-                threads.submit(inheritable_thread_target(spark)(partial(run, name, step)))
-                for name, step in steps.items()
-            ]
-            done, running = wait(futures, return_when=FIRST_EXCEPTION)
-            if running:
-                for warehouse in self._beside.values():
-                    warehouse.spark.interruptTag(tag)
-        for future in done:
-            future.result()
+        steps = {name: reading(step) for name, step in self._steps(counts, writer, batch).items()}
+        small = [name for name in steps if self._is_small(_rows_of(name, counts))]
+        self._together.run(_tag(writer, batch), steps, dict.fromkeys(small, INTERPRETED))
+
+    def _is_small(self, rows: int) -> bool:
+        return rows <= self.max_interpreted
 
     def _append(
         self, writer: str, batch: int, warehouse: Warehouse, table: Table, rows: DataFrame, part: str
@@ -198,7 +201,7 @@ class Pipeline:
         pushes.take(warehouse, records, write)
 
     def _take_topic(
-        self, topic: str, count: int, write: Write, warehouse: Warehouse, records: DataFrame
+        self, topic: str, count: int, tag: str, write: Write, warehouse: Warehouse, records: DataFrame
     ) -> None:
         events = silver.parse_events(records, topic)
         valid = silver.valid_rows(events)
@@ -213,10 +216,14 @@ class Pipeline:
             changed.update(changes["minutes"])
         if rows_written < count:
             write(warehouse, silver.QUARANTINE, silver.quarantine_rows(events), topic)
-        minutes = Minutes.of(changed)
-        for each in BY_MINUTE:
-            if minutes and each.source == topic:
-                repeated(partial(_make_minutes, warehouse, each, minutes))
+        if minutes := Minutes.of(changed):
+            made = {
+                each.table.path: partial(_make_minutes, each, minutes)
+                for each in BY_MINUTE
+                if each.source == topic
+            }
+            small = made if self._is_small(count) else ()
+            self._together.run(tag, made, dict.fromkeys(small, INTERPRETED))
         # Afterwards: the days may be made at any time from now on.
         self.days.note(warehouse, days_of(changed))
 
@@ -239,6 +246,18 @@ def _noted_by_earlier_versions(warehouse: Warehouse) -> int | None:
         return None
 
 
+def _tag(writer: str, batch: int) -> str:
+    """Return the tag of a batch's jobs."""
+    return f"weir-{writer}-{batch}"
+
+
+def _rows_of(step: str, counts: dict[str, int]) -> int:
+    """Return about how many rows a step has."""
+    if step == LOSS:
+        return sum(counts.values())
+    return counts[step] * (POINTS_OF_A_PUSH if step == TELEMETRY else 1)
+
+
 def _added_by(warehouse: Warehouse, version: int) -> DataFrame:
     return warehouse.changes(EVENTS, version)
 
@@ -251,10 +270,14 @@ def _by_topic(rows: DataFrame) -> dict[str, int]:
     return counts
 
 
-def _make_minutes(warehouse: Warehouse, each: ByMinute, minutes: Minutes) -> None:
+def _make_minutes(each: ByMinute, minutes: Minutes, warehouse: Warehouse) -> None:
     """Recompute the changed minutes of one gold table."""
-    events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
-    warehouse.replace(each.table, each.make(events), minutes.of_rows())
+
+    def make() -> None:
+        events = warehouse.read(silver.TABLES[each.source]).where(minutes.of_events())
+        warehouse.replace(each.table, each.make(events), minutes.of_rows())
+
+    repeated(make)
 
 
 def _take_unknown(write: Write, warehouse: Warehouse, records: DataFrame) -> None:

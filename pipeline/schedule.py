@@ -22,6 +22,7 @@ from pipeline import maintain
 from pipeline.conflicts import CONFLICTS
 from pipeline.errors import first_line
 from pipeline.ledger import REMOVING, Notes, note, notes
+from pipeline.otlp import totals
 from pipeline.retention import LAYERS, Retention
 from pipeline.tables import Table, Warehouse
 
@@ -70,6 +71,8 @@ class Maintenance:
                 note(self.warehouse, REMOVING, layer, self.clock(), first)
 
         def remove_from(table: Table) -> None:
+            if table == totals.LAST_TOTALS:
+                totals.remove_ended(self.warehouse)
             first = self.retention.first_kept(table, today)
             if first is not None:
                 maintain.remove_before(self.warehouse, table, first)

@@ -52,6 +52,8 @@ SETTINGS: Final = {
     # umask.
     "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.ui.enabled": "false",
+    # The description of each plan, which only the pages show that are off.
+    "spark.sql.ui.explainMode": "simple",
     "spark.ui.showConsoleProgress": "false",
     # Jobs of the stream and of its maintenance share the cores; first come, first served would let one wait
     # for all tasks of the other.

@@ -8,10 +8,11 @@ What one write has added is read by Delta's change data feed, by the version tha
 batch costs what is new, however many files the table has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from delta.tables import DeltaTable
@@ -28,6 +29,8 @@ CLUSTER: Final = "cluster"
 
 LAST_VERSION: Final = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta's setting with the version of the last commit in this session."""
+
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 CHANGE_FEED: Final = "delta.enableChangeDataFeed"
 _OF_CHANGES: Final = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -67,12 +70,16 @@ class Warehouse:
         self.root = root.rstrip("/")
         self._existing: set[str] = set()
 
-    def beside(self) -> "Warehouse":
-        """Return the warehouse for another thread, with a session of its own on the same Spark.
+    def beside(self, settings: Mapping[str, str] = NO_SETTINGS) -> "Warehouse":
+        """Return the warehouse for another thread, with a session of its own on the same Spark, and its
+        settings.
 
         The version of the last commit is a setting of the session.
         """
-        return type(self)(self.spark.newSession(), self.root)
+        spark = self.spark.newSession()
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        return type(self)(spark, self.root)
 
     def path(self, table: Table) -> str:
         return f"{self.root}/{table.path}"

@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.otlp.points import CUMULATIVE, DELTA
-from pipeline.tables import DATE, Table
+from pipeline.tables import CLUSTER, DATE, Table
 from pipeline.times import MINUTE, minute_of
 
 SERIES: Final = (
+    CLUSTER,
     *("client_instance_id", "client_id", "principal", "resource", "scope", "metric", "shape", "attributes"),
 )
 
@@ -40,15 +41,21 @@ _COLUMNS: Final = {
     "bucket_counts": "array<bigint>",
 }
 
-_TIMES: Final = ("StartTimeUnix", "TimeUnix")
+TIMES: Final = ("StartTimeUnix", "TimeUnix")
 
 _HISTOGRAM_MEASURES: Final = ("Count", "Sum", "BucketCounts", "ExplicitBounds", "Min", "Max")
 
-_MEASURES: Final = ("Value", *_HISTOGRAM_MEASURES, "AggregationTemporality", "IsMonotonic")
+MEASURES: Final = ("Value", *_HISTOGRAM_MEASURES, "AggregationTemporality", "IsMonotonic")
+
+_IS_KNOWN: Final = "is_known"
+"""The column that tells a known total, which belongs to no minute here, from a point."""
 
 
-def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
-    """Aggregate silver's non-empty otel_metrics tables, by shape: gauge, sum, histogram.
+def client_metrics_per_minute(
+    points: Mapping[str, DataFrame], known: Mapping[str, DataFrame] | None = None
+) -> DataFrame:
+    """Aggregate silver's non-empty otel_metrics tables, by shape: gauge, sum, histogram. `known` are totals
+    that precede the points, in the form of `series`: increases count from them, and they have no row.
 
     A point belongs to the minute of its time, the end of its interval; of two with the same times, as when
     a push was sent twice, the larger counts.
@@ -58,9 +65,22 @@ def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
     value that has restarted, or is the first, counts from its start if that is at most a day ago; so values
     from before the first push of a long-running client are in no minute.
     """
+    earlier = known or {}
     return reduce(
-        DataFrame.unionByName, (_all_columns(_SHAPES[shape](frame)) for shape, frame in points.items())
+        DataFrame.unionByName,
+        (
+            _all_columns(_SHAPES[shape](_with_known(series(frame, shape), earlier.get(shape))))
+            for shape, frame in points.items()
+        ),
     )
+
+
+def _with_known(points: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Add the known totals, and partition by series: later steps need no shuffle."""
+    rows = points.withColumn(_IS_KNOWN, F.lit(False))
+    if known is not None:
+        rows = rows.unionByName(known.select(*points.columns, F.lit(True).alias(_IS_KNOWN)))
+    return rows.repartition(*SERIES)
 
 
 def _all_columns(frame: DataFrame) -> DataFrame:
@@ -69,14 +89,18 @@ def _all_columns(frame: DataFrame) -> DataFrame:
         (F.col(name) if name in frame.columns else F.lit(None)).cast(kind).alias(name)
         for name, kind in _COLUMNS.items()
     ]
-    return frame.select(
+    named = frame.withColumn(CLUSTER, F.nullif(CLUSTER, F.lit("")))
+    return named.select(
         F.to_date(MINUTE).alias(DATE), MINUTE, *SERIES, F.col("unit").cast("string"), *measures
     )
 
 
-def _series(points: DataFrame, shape: str) -> DataFrame:
-    """Return `points` with the columns of `SERIES`, partitioned by series: later steps need no shuffle."""
-    named = points.select(
+def series(points: DataFrame, shape: str) -> DataFrame:
+    """Return rows of an otel_metrics table with the columns of `SERIES`, none of them null, `unit`, and those
+    of `TIMES` and `MEASURES` that they have.
+    """
+    return points.select(
+        F.coalesce(CLUSTER, F.lit("")).alias(CLUSTER),
         "client_instance_id",
         F.coalesce("client_id", F.lit("")).alias("client_id"),
         F.coalesce("principal", F.lit("")).alias("principal"),
@@ -86,9 +110,8 @@ def _series(points: DataFrame, shape: str) -> DataFrame:
         F.lit(shape).alias("shape"),
         _text("Attributes").alias("attributes"),
         F.col("MetricUnit").alias("unit"),
-        *(name for name in points.columns if name in (*_TIMES, *_MEASURES)),
+        *(name for name in points.columns if name in (*TIMES, *MEASURES)),
     )
-    return named.repartition(*SERIES)
 
 
 def _text(attributes: str) -> Column:
@@ -97,7 +120,7 @@ def _text(attributes: str) -> Column:
 
 
 def _of_gauges(points: DataFrame) -> DataFrame:
-    measured = _series(points, "gauge").where(F.col("Value").isNotNull())
+    measured = points.where(F.col("Value").isNotNull())
     distinct = measured.groupBy(*SERIES, "TimeUnix").agg(
         F.max("Value").alias("Value"), F.max("unit").alias("unit")
     )
@@ -116,10 +139,10 @@ def _of_gauges(points: DataFrame) -> DataFrame:
 
 
 def _of_sums(points: DataFrame) -> DataFrame:
-    measured = _series(points, "sum").where(F.col("Value").isNotNull())
+    measured = points.where(F.col("Value").isNotNull())
     kinds = ("AggregationTemporality", "IsMonotonic")
-    distinct = measured.groupBy(*SERIES, *kinds, *_TIMES).agg(
-        F.max("Value").alias("Value"), F.max("unit").alias("unit")
+    distinct = measured.groupBy(*SERIES, *kinds, *TIMES).agg(
+        F.max("Value").alias("Value"), F.max("unit").alias("unit"), _is_known()
     )
     differences = distinct.where(F.col("AggregationTemporality") == DELTA).select(
         *SERIES, "unit", "TimeUnix", F.col("Value").alias("increase"), F.lit(None).alias("last")
@@ -151,11 +174,15 @@ def _of_sums(points: DataFrame) -> DataFrame:
 
 
 def _of_histograms(points: DataFrame) -> DataFrame:
-    measured = _series(points, "histogram").where(F.col("Count").isNotNull())
+    measured = points.where(F.col("Count").isNotNull())
     distinct = (
-        measured.groupBy(*SERIES, "AggregationTemporality", *_TIMES)
-        .agg(F.max(F.struct(*_HISTOGRAM_MEASURES)).alias("measures"), F.max("unit").alias("unit"))
-        .select(*SERIES, "AggregationTemporality", *_TIMES, "unit", "measures.*")
+        measured.groupBy(*SERIES, "AggregationTemporality", *TIMES)
+        .agg(
+            F.max(F.struct(*_HISTOGRAM_MEASURES)).alias("measures"),
+            F.max("unit").alias("unit"),
+            _is_known(),
+        )
+        .select(*SERIES, "AggregationTemporality", *TIMES, "unit", _IS_KNOWN, "measures.*")
     )
     has_buckets = F.size("BucketCounts") > 0
     with_buckets = distinct.withColumn(
@@ -190,6 +217,11 @@ def _of_histograms(points: DataFrame) -> DataFrame:
         F.max("Max").alias("max"),
     )
     return totals_per_minute.join(_merged(each), [*SERIES, MINUTE])
+
+
+def _is_known() -> Column:
+    """Return the aggregate for a time of a series: a total that is among the points too is one of them."""
+    return F.min(_IS_KNOWN).alias(_IS_KNOWN)
 
 
 def _merged(each: DataFrame) -> DataFrame:
@@ -234,14 +266,18 @@ def _with_previous(
     """
     in_order = Window.partitionBy(*SERIES).orderBy("TimeUnix", "StartTimeUnix")
     before, start = F.col("before"), F.col("StartTimeUnix")
-    with_previous = totals.withColumn(
-        "before", F.lag(F.struct(*_TIMES, *measures)).over(in_order)
-    ).withColumn("before", F.when(before["TimeUnix"] >= F.col("TimeUnix") - LOOK_BACK, before))
+    with_previous = totals.withColumn("before", F.lag(F.struct(*TIMES, *measures)).over(in_order)).withColumn(
+        "before", F.when(before["TimeUnix"] >= F.col("TimeUnix") - LOOK_BACK, before)
+    )
     is_next = before.isNotNull() & (start.isNull() | start.eqNullSafe(before["StartTimeUnix"]))
     has_fallen = is_next & F.coalesce(has_fallen, F.lit(False))
     has_started = ~is_next & F.coalesce(start >= F.col("TimeUnix") - LOOK_BACK, F.lit(False))
     goes_on = is_next & ~has_fallen & (F.lit(True) if is_like is None else is_like)
-    return with_previous.withColumn("goes_on", goes_on).withColumn("is_whole", has_fallen | has_started)
+    return (
+        with_previous.withColumn("goes_on", goes_on)
+        .withColumn("is_whole", has_fallen | has_started)
+        .where(~F.col(_IS_KNOWN))
+    )
 
 
 _SHAPES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {

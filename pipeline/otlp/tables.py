@@ -1,13 +1,15 @@
 """Writes pushes into silver.otel_metrics_gauge, _sum and _histogram and into gold, repeatably. For `run`.
 
 A gauge and a delta belong to one minute only. A cumulative value is subtracted from the next one, so a late
-value changes the next value's minute too. The columns of a point are named as in OpenTelemetry's
-exporter for ClickHouse, without exemplars, next to the columns of the sender. Times are UTC, in
-microseconds.
+value changes the next value's minute too; `totals` has the last values of each series.
+
+The columns of a point are named as in OpenTelemetry's exporter for ClickHouse, without exemplars, next to the
+columns of the sender. Times are UTC, in microseconds.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from functools import partial, reduce
 from typing import Final
 
 from pyspark import StorageLevel
@@ -19,12 +21,14 @@ from pipeline.formats import KNOWN_VERSION, TELEMETRY
 from pipeline.gold import client_metrics
 from pipeline.gold.client_metrics import LOOK_BACK
 from pipeline.headers import ORIGIN, cluster_of, header, node_of
+from pipeline.otlp import totals
 from pipeline.otlp.decode import SENDER, decode
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.silver import KEYS as PUSH_KEYS
 from pipeline.silver import PLACE, QUARANTINE
 from pipeline.tables import DATE, Table, Warehouse, Write
 from pipeline.times import Minutes, changes_in, minute_of, number_of
+from pipeline.together import run_together
 
 KEYS: Final = (*PUSH_KEYS, "point")
 
@@ -33,7 +37,7 @@ TABLES: Final = {
     "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix,AggregationTemporality"),
     "histogram": Table("silver/otel_metrics_histogram", KEYS, time="TimeUnix,AggregationTemporality"),
 }
-"""Delta skips files without cumulative values when a batch needs those before its own."""
+"""Delta skips files without cumulative values when a batch needs those of the day before its own."""
 
 _BEFORE: Final = (
     *("ResourceAttributes", "ResourceSchemaUrl", "ScopeName", "ScopeVersion", "ScopeAttributes"),
@@ -84,16 +88,22 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
             F.count_if(is_total).alias("totals"),
         )
         kinds = {row["kind"]: row for row in found.collect()}
+        writes = [
+            partial(write, warehouse, table, point_rows(rows, kind), kind)
+            for kind, table in TABLES.items()
+            if kind in kinds
+        ]
         if None in kinds:
-            write(warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY)
-        for kind, table in TABLES.items():
-            if kind in kinds:
-                write(warehouse, table, point_rows(rows, kind), kind)
+            writes.append(partial(write, warehouse, QUARANTINE, quarantine_rows(rows), TELEMETRY))
+        run_together(warehouse.spark, writes)
         changed = {at for row in kinds.values() for at in row["minutes"]}
-        if any(row["totals"] for row in kinds.values()):
-            changed |= _following(warehouse, rows.where(is_total), max(changed))
+        has_totals = any(row["totals"] for row in kinds.values())
+        of_kind = {kind: rows.where(F.col("kind") == kind) for kind in _TOTALS}
+        new = _totals(of_kind) if has_totals else None
         if changed:
-            repeated(partial(_make_minutes, warehouse, Minutes.of(changed)))
+            repeated(partial(_make_minutes, warehouse, changed, new))
+        if new is not None:
+            totals.note(warehouse, new, {kind: TABLES[kind] for kind in _TOTALS})
     finally:
         rows.unpersist()
 
@@ -160,24 +170,79 @@ def _why() -> Column:
     )
 
 
-def _following(warehouse: Warehouse, totals: DataFrame, last: int) -> set[int]:
-    """Return the minutes after `last` whose increases may depend on the new totals."""
-    instances = totals.select("client_instance_id").distinct()
-    later = Minutes(((last + 1, last + _LOOK_BACK),))
+def _totals(points: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the cumulative values among points by kind."""
+    each = (totals.totals_of(frame, kind) for kind, frame in points.items())
+    return reduce(DataFrame.unionByName, each)
+
+
+def _make_minutes(warehouse: Warehouse, changed: set[int], new: DataFrame | None) -> None:
+    """Recompute gold for the changed minutes, and for those of the totals after the `new` ones."""
+    known = totals.known(warehouse)
+    later = None if known is None else _later(warehouse, known, changed, new)
+    if later is not None:
+        _make_from_known(warehouse, Minutes.of(changed | later))
+    else:
+        _make_from_silver(warehouse, Minutes.of(changed | _later_in_silver(warehouse, changed, new)))
+
+
+def _later(
+    warehouse: Warehouse, known: totals.Known, changed: set[int], new: DataFrame | None
+) -> set[int] | None:
+    """Return the minutes of the totals after the new ones; None if only silver can tell what is before or
+    after the changed minutes.
+    """
+    first = min(changed)
+    has_later = new is not None and known.newest > first
+    if known.covers(first):
+        return totals.following(warehouse, new) if has_later else set()
+    if not known.is_near(first):
+        return None
+    # A series that is ahead of the batch must not let all others be searched for.
+    minutes = Minutes.of(changed)
+    points = {kind: frame for kind, frame in _points(warehouse, minutes).items() if kind in _TOTALS}
+    if points and not totals.are_all_known(warehouse, _totals(points)):
+        return None
+    later = totals.following(warehouse, new) if has_later else set()
+    return later if later <= set(minutes) else None
+
+
+def _later_in_silver(warehouse: Warehouse, changed: set[int], new: DataFrame | None) -> set[int]:
+    """Return the minutes with totals of the instances of the new ones, up to a day after the last change."""
     found = set[int]()
+    if new is None:
+        return found
+    instances = new.select("client_instance_id").distinct()
+    minutes = Minutes(((min(changed), max(changed) + _LOOK_BACK),))
     for kind in _TOTALS:
         if warehouse.exists(TABLES[kind]):
-            points = warehouse.read(TABLES[kind]).where(later.of_events("TimeUnix"))
+            points = warehouse.read(TABLES[kind]).where(minutes.of_events("TimeUnix"))
             points = points.where(F.col("AggregationTemporality") == CUMULATIVE)
             known = points.join(F.broadcast(instances), ["client_instance_id"])
             found.update(changes_in(known, minute_of("TimeUnix"))["minutes"])
     return found
 
 
-def _make_minutes(warehouse: Warehouse, minutes: Minutes) -> None:
-    """Recompute gold for the changed minutes."""
+def _points(warehouse: Warehouse, minutes: Minutes) -> dict[str, DataFrame]:
+    return {
+        kind: warehouse.read(table).where(minutes.of_events("TimeUnix"))
+        for kind, table in TABLES.items()
+        if warehouse.exists(table)
+    }
+
+
+def _make_from_known(warehouse: Warehouse, minutes: Minutes) -> None:
+    """Recompute minutes from their points and the known totals."""
+    points = _points(warehouse, minutes)
+    before = {kind: totals.by_shape(warehouse, kind) for kind in points if kind in _TOTALS}
+    made = client_metrics.client_metrics_per_minute(points, before)
+    warehouse.replace(client_metrics.TABLE, made, minutes.of_rows())
+
+
+def _make_from_silver(warehouse: Warehouse, minutes: Minutes) -> None:
+    """Recompute minutes from their points and the totals of the day before them."""
     frames = {
-        kind: _of_minutes(warehouse.read(table), kind, minutes)
+        kind: _with_day_before(warehouse.read(table), kind, minutes)
         for kind, table in TABLES.items()
         if warehouse.exists(table)
     }
@@ -185,8 +250,7 @@ def _make_minutes(warehouse: Warehouse, minutes: Minutes) -> None:
     warehouse.replace(client_metrics.TABLE, made.where(minutes.of_rows()), minutes.of_rows())
 
 
-def _of_minutes(rows: DataFrame, kind: str, minutes: Minutes) -> DataFrame:
-    """Return the rows that the minutes depend on: their points, and the preceding totals."""
+def _with_day_before(rows: DataFrame, kind: str, minutes: Minutes) -> DataFrame:
     if kind == "gauge":
         return rows.where(minutes.of_events("TimeUnix"))
     is_total = F.col("AggregationTemporality") == CUMULATIVE

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pipeline.tables import Warehouse
     from tests.pipeline.everything import Contents
 
+# With one compiler Java reserves 48 MB for what it compiles, too little for Spark: it would compile for ever.
+JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+
 # Frames have a few rows: planning is all the work, and a compiler only delays it.
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "1",
@@ -22,7 +25,7 @@ SETTINGS: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Xmn384m",
 }
 
 HERE: Final = Path(__file__).parent

@@ -58,10 +58,10 @@ def test_an_error_of_the_days_is_raised_in_the_stream():
 def test_a_day_that_changes_while_it_is_made_is_made_again(spark, warehouse, monkeypatch):
     days, made = Days(), []
 
-    def make_day(warehouse, day, _policy):
+    def make_day(together, day, _policy):
         made.append(day)
         if len(made) == 1:
-            days.note(warehouse, [day])
+            days.note(together.warehouse, [day])
 
     monkeypatch.setattr("pipeline.days._make_day", make_day)
     days.note(warehouse, [DAY])

@@ -12,15 +12,18 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
-from pipeline.formats import REQUESTS
+from pipeline.formats import REQUESTS, TELEMETRY
+from pipeline.gold import client_metrics
 from pipeline.gold.advice import Policy
 from pipeline.maintain import ALL, cluster, table_descriptions
 from pipeline.opening import check_tables
+from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import Pipeline
 from pipeline.silver import TABLES
 from pipeline.tables import Warehouse
-from tests.pipeline.events import NOON_MS, raw, record, request
+from tests.pipeline.events import NOON_MS, raw, record, request, rows_of
 from tests.pipeline.everything import contents, some_of_everything
+from tests.pipeline.pushes import counter, gauge, number, payload, push
 from webui.insights.worker import Warehouse as Insights
 from webui.insights.worker import look
 
@@ -30,16 +33,21 @@ HERE = Path(__file__).parent
 @pytest.fixture(params=["2026-11"])
 def earlier(spark, tmp_path, request):
     with tarfile.open(HERE / f"warehouses/{request.param}.tar.xz") as file:
-        file.extractall(tmp_path, filter="data")
-    return Warehouse(spark, str(tmp_path))
+        file.extractall(tmp_path / "earlier", filter="data")
+    return Warehouse(spark, str(tmp_path / "earlier"))
 
 
 def later():
-    """Return what the earlier version had, and a request of the next minute after it."""
+    """Return what the earlier version had, and a request and a push of a later minute and a cluster."""
     rows = some_of_everything()
-    offset = max(row[2] for row in rows if row[0] == REQUESTS) + 1
+    requests, pushes = (1 + max(row[2] for row in rows if row[0] == topic) for topic in (REQUESTS, TELEMETRY))
     event = request(600, client_id="new", bytes_in=7)
-    return [*rows, record(REQUESTS, offset, event, NOON_MS + 600_000)]
+    packed = payload(gauge("g", number(600, 2.0)), counter("c", number(600, 11), temporality=CUMULATIVE))
+    return [
+        *rows,
+        record(REQUESTS, requests, event, NOON_MS + 600_000),
+        push(pushes, packed, 600, cluster="x"),
+    ]
 
 
 def rows_by_table(warehouse):
@@ -64,8 +72,10 @@ def test_it_is_written_on_as_if_this_version_had_begun_it(earlier, spark, tmp_pa
         pipeline = Pipeline(warehouse, policy)
         pipeline.add(raw(spark, later()))
         pipeline.make_days()
-    counts = rows_by_table(fresh)
-    assert rows_by_table(earlier) == counts and counts["silver/requests"] == 90
+    assert contents(earlier.root) == contents(fresh.root)
+    assert earlier.read(TABLES[REQUESTS]).count() == 90
+    pushed = rows_of(earlier.read(client_metrics.TABLE).where("metric = 'g'"), "cluster", "last")
+    assert pushed == [("x", 2.0), (None, 1.0)]
     table = TABLES[REQUESTS]
     cluster(earlier, table, None, earlier.read(table).first()["date"])
     assert earlier.read(table).where("client_id = 'new'").count() == 1

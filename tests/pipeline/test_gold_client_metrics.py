@@ -62,17 +62,21 @@ def test_series_are_distinguished_by_everything_that_names_them(spark):
         push(6, payload(counter("g", number(1, 1.0)))),
         # The same point again, from another broker.
         push(7, packed, node="2"),
+        push(8, packed, cluster="x"),
+        push(9, payload(histogram("i", distribution(1, [1]))), cluster="x"),
     ]
     rows = silver_rows(spark, pushes)
-    found = client_metrics_per_minute({shape: rows[shape] for shape in ("gauge", "sum")})
-    assert rows_of(found, "client_id", "principal", "metric", "shape", "resource", "points") == [
-        ("", "alice", "g", "gauge", "{}", 1),
-        ("a", "alice", "g", "gauge", '{"rack":"r"}', 1),
-        ("a", "alice", "g", "gauge", "{}", 1),
-        ("a", "alice", "g", "gauge", "{}", 1),
-        ("a", "alice", "g", "sum", "{}", 1),
-        ("a", "alice", "h", "gauge", "{}", 1),
-        ("a", "bob", "g", "gauge", "{}", 1),
+    found = client_metrics_per_minute(rows)
+    assert rows_of(found, "client_id", "principal", "metric", "shape", "resource", "cluster", "points") == [
+        ("", "alice", "g", "gauge", "{}", None, 1),
+        ("a", "alice", "g", "gauge", '{"rack":"r"}', None, 1),
+        ("a", "alice", "g", "gauge", "{}", "x", 1),
+        ("a", "alice", "g", "gauge", "{}", None, 1),
+        ("a", "alice", "g", "gauge", "{}", None, 1),
+        ("a", "alice", "g", "sum", "{}", None, 1),
+        ("a", "alice", "h", "gauge", "{}", None, 1),
+        ("a", "alice", "i", "histogram", "{}", "x", 1),
+        ("a", "bob", "g", "gauge", "{}", None, 1),
     ]
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -29,9 +30,12 @@ from benchmarks.pipeline import OPEN_BROKER, WEIR, broker
 from pipeline import sources
 from pipeline.loss import LOST
 from pipeline.maintain import ALL
+from pipeline.retention import Retention
 from pipeline.run import Pipeline
+from pipeline.schedule import Maintenance
 from pipeline.streaming import CHECKPOINT, Stream
 from pipeline.tables import Warehouse
+from tests.pipeline.conftest import JAVA_OPTIONS
 from tests.pipeline.everything import Contents, contents, some_of_everything
 
 EVENTS: Final = 800
@@ -49,7 +53,7 @@ SILENT: Final = ("events.topics=", "log.retention.ms=-1")
 SPARK: Final = (
     "spark.sql.shuffle.partitions=1",
     "spark.databricks.delta.snapshotPartitions=1",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    f"spark.driver.extraJavaOptions={JAVA_OPTIONS}",
 )
 
 
@@ -91,15 +95,16 @@ def _commits(root: Path) -> int:
     return sum(1 for _ in root.glob("*/*/_delta_log/*.json"))
 
 
-def _killed(address: str, root: Path, commits: int) -> bool:
-    """Start a run, and kill it some time after this number of commits; return False if it ended first."""
-    command = [WEIR, "pipeline", "run", "--once", "--bootstrap", address, "--warehouse", root]
-    command += ["--most", str(MOST), "--master", "local[2]", *(f"--spark={each}" for each in SPARK)]
+def _killed(root: Path, commits: int, *arguments: str) -> bool:
+    """Start a command, and kill it some time after this number of commits; return False if it ended first."""
+    command = [WEIR, "pipeline", *arguments, "--warehouse", root]
+    command += ["--master", "local[2]", *(f"--spark={each}" for each in SPARK)]
     enough = _commits(root) + commits
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
-            process.stdout.readline()
+            if not commits:
+                process.stdout.readline()
             _wait(lambda: process.poll() is not None or _commits(root) >= enough)
             time.sleep(random.uniform(0, BETWEEN_COMMITS_S))
             is_running = process.poll() is None
@@ -123,11 +128,26 @@ def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
 ):
     points = sorted(random.sample(range(undisturbed.commits), kills))
     gaps = [later - earlier for earlier, later in pairwise([0, *points])]
-    survived = [_killed(undisturbed.address, tmp_path, gap) for gap in gaps]
+    run = ("run", "--once", "--bootstrap", undisturbed.address, "--most", str(MOST))
+    survived = [_killed(tmp_path, gap, *run) for gap in gaps]
     assert all(survived), f"a run ended before it was killed: {gaps}"
     _finish(spark, undisturbed.address, tmp_path, MOST)
     assert len(list((tmp_path / CHECKPOINT / "commits").glob("[0-9]*"))) == 2
     assert contents(tmp_path) == undisturbed.tables
+
+
+@pytest.mark.slow
+def test_maintenance_that_is_killed_and_repeated_loses_no_row_that_it_keeps(spark, undisturbed, tmp_path):
+    root = tmp_path / "warehouse"
+    shutil.copytree(undisturbed.root, root)
+    keep = ("--keep-bronze", "7", "--keep-silver", "0", "--keep-gold", "0")
+    # Removal, clustering and VACUUM make some seventy commits.
+    survived = [
+        _killed(root, gap, "maintain", *keep) for gap in (1, random.randint(2, 8), random.randint(2, 20))
+    ]
+    assert all(survived), "maintenance ended before it was killed"
+    list(Maintenance(Warehouse(spark, str(root)), Retention(7, 0, 0)).due(timedelta(hours=1)))
+    assert contents(root) == undisturbed.tables | {sources.EVENTS.path: []}
 
 
 def test_every_table_is_compared(undisturbed):

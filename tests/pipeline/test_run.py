@@ -7,13 +7,15 @@ import pytest
 
 from pipeline import silver, sources
 from pipeline.days import due_days
-from pipeline.formats import REQUESTS, THROTTLES
+from pipeline.formats import REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, client_metrics, usage
 from pipeline.loss import LOST
 from pipeline.maintain import ALL, maintain, quarantined
 from pipeline.otlp.points import CUMULATIVE
-from pipeline.run import Pipeline, was_added_up_to
-from pipeline.tables import Warehouse
+from pipeline.run import LOSS as STEP_OF_LOSS
+from pipeline.run import POINTS_OF_A_PUSH, TOPICS, UNKNOWN, Pipeline, was_added_up_to
+from pipeline.tables import NO_SETTINGS, Warehouse
+from pipeline.together import Together
 from tests.pipeline.events import NOON_MS, raw, record, request, rows_of, throttle
 from tests.pipeline.everything import contents, some_of_everything
 from tests.pipeline.pushes import counter, number, payload, push
@@ -52,6 +54,31 @@ def test_a_batch_that_is_repeated_changes_nothing(spark, taken, tmp_path):
     stream.take(raw(spark, some_of_everything()), 0)
     stream.make_days()
     assert contents(tmp_path) == taken.tables
+
+
+class _Noted(Together):
+    """Notes which steps have settings of their own, and runs none."""
+
+    def run(self, _tag, _steps, settings=None, _at_once=None):
+        self.with_settings = set(settings)
+
+
+@pytest.mark.parametrize(
+    ("requests", "pushes", "interpreted"),
+    [
+        (199, 1, {REQUESTS, TELEMETRY, STEP_OF_LOSS}),
+        # Of all records there is one too many.
+        (200, 1, {REQUESTS, TELEMETRY}),
+        (201, 2, set()),
+    ],
+)
+def test_steps_of_few_rows_are_interpreted(warehouse, requests, pushes, interpreted):
+    """A push counts as the points that it may have."""
+    pipeline = Pipeline(warehouse, max_interpreted=POINTS_OF_A_PUSH)
+    pipeline._together = noted = _Noted(warehouse)
+    counts = dict.fromkeys((*TOPICS, UNKNOWN), 0) | {REQUESTS: requests, TELEMETRY: pushes}
+    pipeline._process(counts, lambda _warehouse: None, "test", 0)
+    assert POINTS_OF_A_PUSH == 200 and noted.with_settings == interpreted
 
 
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
@@ -195,8 +222,9 @@ class _Dying(Warehouse):
         super().__init__(spark, root)
         self.dies_at = dies_at
 
-    def beside(self):
-        return _Dying(self.spark.newSession(), self.root, self.dies_at)
+    def beside(self, settings=NO_SETTINGS):
+        spark = Warehouse(self.spark, self.root).beside(settings).spark
+        return _Dying(spark, self.root, self.dies_at)
 
     def replace(self, table, rows, where):
         if table == self.dies_at:

@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from tests.webui.insights.test_worker import ALL_CLIENTS, DAYS, HOSTILE, ask, items
-from tests.webui.insights.warehouse import SCHEMAS, usage, write
+from tests.webui.insights.warehouse import SCHEMAS, at, usage, write
 from webui.insights import queries
 from webui.insights.queries import ClientFilter, Prices, throttle_compliance_summary
 from webui.insights.statements import Scope, Selection
-from webui.insights.tables import ADVICE, LATENCY_BY_SOFTWARE, OFFENDERS, THROTTLE_COMPLIANCE, USAGE
+from webui.insights.tables import (
+    ADVICE,
+    CLIENT_METRICS,
+    LATENCY_BY_SOFTWARE,
+    OFFENDERS,
+    THROTTLE_COMPLIANCE,
+    USAGE,
+)
 
 TEN = "2026-01-02 10:00"
 
@@ -45,6 +52,22 @@ def test_a_table_from_before_clusters_has_rows_without_one(
     write(tmp_path, OFFENDERS, [("2026-01-02", "alice", "a", "requests", 5, 1, 1.0)], older)
     found = items(tmp_path, queries.offenders(of_cluster(cluster), None))
     assert [row["cluster"] for row in found] == [None] * count
+
+
+@pytest.mark.parametrize(("cluster", "points"), [(None, 111), ("x", 1), ("y", 10), ("", 100), ("z", 0)])
+def test_metrics_of_the_clients_of_one_cluster_are_selected(
+    tmp_path: Path, cluster: str | None, points: int
+) -> None:
+    def pushed(cluster: str | None, points: int) -> tuple[Any, ...]:
+        figures = (points, 1.0, 1.0, 1.0, None, None, None)
+        return (*at(TEN), "one", "a", "alice", "latency", "gauge", *figures, cluster)
+
+    write(tmp_path, CLIENT_METRICS, [pushed("x", 1), pushed("y", 10), pushed(None, 100)])
+    scope = of_cluster(cluster)
+    rows = items(tmp_path, queries.client_metrics(scope, ALL_CLIENTS, None))
+    assert [row["points"] for row in rows] == [points] * bool(points)
+    drawn = items(tmp_path, queries.client_metrics_series(scope, ALL_CLIENTS, "latency", "hour"))
+    assert [point["points"] for point in drawn] == [points] * bool(points)
 
 
 def test_the_clusters_of_all_days_are_listed(tmp_path: Path) -> None:

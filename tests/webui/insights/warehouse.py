@@ -35,7 +35,7 @@ SCHEMAS = {
     "sent_early BIGINT, early_share DOUBLE, obeys BOOLEAN, cluster STRING",
     "client_metrics_per_minute": "date DATE, minute TIMESTAMP, client_instance_id STRING, client_id STRING, "
     "principal STRING, metric STRING, shape STRING, points BIGINT, min DOUBLE, max DOUBLE, mean DOUBLE, "
-    "increase DOUBLE, count BIGINT, sum DOUBLE",
+    "increase DOUBLE, count BIGINT, sum DOUBLE, cluster STRING",
     "lost_records": "date DATE, time TIMESTAMP, cluster STRING, topic STRING, partition INT, first BIGINT, "
     "last BIGINT, records BIGINT",
     "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
