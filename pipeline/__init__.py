@@ -18,6 +18,7 @@
     schedule      maintenance beside the stream, when it is due
     conflicts     writes that another process has overtaken
     session       Spark, with Delta Lake and its Kafka connector
+    start_log     what Spark writes while it starts, and why it did not
     s3            what a warehouse on S3 needs beside Spark
     command       `weir pipeline`
 

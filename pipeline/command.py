@@ -42,7 +42,16 @@ class Use(Enum):
     NO_TABLE = auto()
 
 
-@click.group()
+ENVIRONMENT: Final = """\b
+Environment:
+  WEIR_PIPELINE_JARS   the folder of Spark's jars  [default: pipeline/jars beside the code]
+  JAVA_HOME            Java 17, if `java` on PATH is none
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,
+  AWS_ENDPOINT_URL     of a warehouse on S3
+"""
+
+
+@click.group(epilog=ENVIRONMENT)
 def pipeline() -> None:
     """Compute usage, latency and quota advice from the broker's events, on Spark."""
 
@@ -358,7 +367,7 @@ def _open_warehouse(
             _check_readable(warehouse)
         else:
             raise click.ClickException(NO_TABLES.format(warehouse))
-    from pipeline import session
+    from pipeline import session, start_log
     from pipeline.jvm import jvm_process
     from pipeline.opening import UnusableTableError, check_tables
     from pipeline.sources import EVENTS
@@ -372,14 +381,18 @@ def _open_warehouse(
             click.echo(
                 "The jars for S3 (make jars-s3) are not on this machine; Spark needs its own.", err=True
             )
-    if not session.jars():
-        click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
-    try:
-        with _status("Starting Spark"):
-            spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
-    except Exception as error:
-        # Spark's JVM has logged the reason above; PySpark only reports that the JVM ended.
-        raise click.ClickException(f"Spark did not start: {first_line(error)}") from error
+    has_jars = bool(session.jars())
+    if not has_jars:
+        click.echo("The jars are not on this machine; Spark fetches them from Maven Central, once.", err=True)
+    # Who asks for Spark's log gets it as Spark writes it.
+    log = nullcontext() if session.LOG_LEVEL in spark_settings else start_log.kept()
+    with log as kept:
+        try:
+            with _status("Starting Spark" if has_jars else "Fetching the jars and starting Spark"):
+                spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
+        except Exception as error:
+            reason = f"Spark did not start: {first_line(error)}" if kept is None else kept.reason(error)
+            raise click.ClickException(reason) from error
     # PySpark's own handler calls Spark in the middle of another call, and both hang.
     signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
