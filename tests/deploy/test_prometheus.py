@@ -36,3 +36,12 @@ def test_the_configuration_is_one(tmp_path: Path) -> None:
     )
     done = subprocess.run([PROMTOOL, "check", "config", str(config)], capture_output=True, text=True)
     assert done.returncode == 0 and "is valid" in done.stdout, done.stderr
+
+
+def test_alerts_begin_beyond_their_limits_and_after_their_waits(tmp_path: Path) -> None:
+    shutil.copy(PROMETHEUS / "alerts.yml", tmp_path)
+    shutil.copy(Path(__file__).with_name("alerts.test.yml"), tmp_path)
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", "alerts.test.yml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
