@@ -24,6 +24,7 @@ import click
 from pipeline.errors import first_line
 
 if TYPE_CHECKING:
+    from pipeline.listing import Listing
     from pipeline.tables import Warehouse
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -291,19 +292,37 @@ def tables(is_schema: bool, **where: Any) -> None:
         for line in lines():
             click.echo(line)
         return
-    with _open_warehouse(use=Use.READ, must_exist=True, **where) as warehouse:
+    listing = _listing(**where)
+    click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
+    for line in listing.lines:
+        click.echo(f"{line.name:<40}{line.rows:>12,}{line.files:>8,}{line.nbytes:>14,}  {line.written}")
+    for topic, reason, count in listing.quarantined:
+        click.echo(f"{count:,} of {topic} in quarantine: {reason}")
+    for topic, count in listing.lost:
+        click.echo(f"{count:,} of {topic} lost: the topic no longer had them when they were to be read")
+
+
+def _listing(warehouse: str, master: str, **how: Any) -> "Listing":
+    """List the tables: of a folder of this machine without Spark."""
+    from pipeline import listing
+
+    if _is_local(warehouse, master):
+        _check_has_tables(warehouse)
+        try:
+            return listing.of_folder(Path(warehouse))
+        except ImportError as error:
+            raise _not_installed(error) from error
+        except listing.UnreadableTableError as error:
+            raise click.ClickException(str(error)) from error
+    with _open_warehouse(warehouse, master, use=Use.READ, must_exist=True, **how) as opened:
         from pipeline.loss import lost
         from pipeline.maintain import quarantined, table_descriptions
 
-        click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
-        for each in table_descriptions(warehouse):
-            click.echo(
-                f"{each.table.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}"
-            )
-        for topic, reason, count in quarantined(warehouse):
-            click.echo(f"{count:,} of {topic} in quarantine: {reason}")
-        for topic, count in lost(warehouse):
-            click.echo(f"{count:,} of {topic} lost: the topic no longer had them when they were to be read")
+        lines = [
+            listing.Line(each.table.name, each.rows, each.files, each.nbytes, each.written)
+            for each in table_descriptions(opened)
+        ]
+        return listing.Listing(lines, list(quarantined(opened)), lost(opened))
 
 
 @pipeline.command()
@@ -354,19 +373,14 @@ def _open_warehouse(
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError as error:
-        raise click.ClickException(
-            f"{error.name} is not installed; the pipeline needs Weir's extra `pipeline`. "
-            "In a checkout of Weir: pip install '.[pipeline]'"
-        ) from error
+        raise _not_installed(error) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_local(warehouse, master):
-        if not must_exist:
-            _check_creatable(warehouse)
-        elif (Path(warehouse) / "bronze").is_dir():
-            _check_readable(warehouse)
+        if must_exist:
+            _check_has_tables(warehouse)
         else:
-            raise click.ClickException(NO_TABLES.format(warehouse))
+            _check_creatable(warehouse)
     from pipeline import session, start_log
     from pipeline.jvm import jvm_process
     from pipeline.opening import UnusableTableError, check_tables
@@ -446,6 +460,19 @@ def _is_local(path: str, master: str) -> bool:
     A local path is checked at once; Spark would need half a minute to report an error.
     """
     return master.startswith("local") and ":" not in path
+
+
+def _not_installed(error: ImportError) -> click.ClickException:
+    return click.ClickException(
+        f"{error.name} is not installed; the pipeline needs Weir's extra `pipeline`. "
+        "In a checkout of Weir: make pipeline, or pip install '.[pipeline]'"
+    )
+
+
+def _check_has_tables(warehouse: str) -> None:
+    if not (Path(warehouse) / "bronze").is_dir():
+        raise click.ClickException(NO_TABLES.format(warehouse))
+    _check_readable(warehouse)
 
 
 def _check_readable(path: str) -> None:
