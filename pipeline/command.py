@@ -294,8 +294,8 @@ def tables(is_schema: bool, **where: Any) -> None:
         return
     listing = _listing(**where)
     click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
-    for line in listing.lines:
-        click.echo(f"{line.name:<40}{line.rows:>12,}{line.files:>8,}{line.nbytes:>14,}  {line.written}")
+    for each in listing.lines:
+        click.echo(f"{each.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}")
     for topic, reason, count in listing.quarantined:
         click.echo(f"{count:,} of {topic} in quarantine: {reason}")
     for topic, count in listing.lost:
