@@ -30,7 +30,7 @@ RUN extra="${EXTRAS#[}" && extra="${extra%]}" \
         --require-hashes --requirement requirements/build.txt --requirement requirements/compile.txt \
     && /opt/build/bin/pip --python /opt/weir/bin/python3 install --no-cache-dir \
         --require-hashes --requirement "requirements/${extra:-runtime}.txt"
-COPY pyproject.toml setup.py README.md ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY broker broker
 COPY webui webui
 COPY templates templates

@@ -20,24 +20,27 @@ PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 TIMEOUT  := --timeout 300
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check conventions format compiled interpreted wheel test-compiled lock audit bench bench-quick demo demo-gateway soak image-test test-clients test-gateway test-pipeline jars jars-s3 test-all clean
+.PHONY: help run test check conventions format compiled interpreted wheel dist test-compiled lock audit bench bench-quick demo demo-gateway docs soak image-test test-clients test-gateway test-pipeline pipeline jars jars-s3 test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
 	@echo "make compiled          compile the hot modules of this checkout (needs a C compiler and Python's headers)"
 	@echo "make interpreted       remove what make compiled built"
 	@echo "make wheel             a wheel with the compiled modules, into dist (needs what make compiled needs)"
+	@echo "make dist              a source distribution, and a wheel for every machine, into dist"
 	@echo "make test              checks, then every test but the slow ones"
 	@echo "make test-compiled     the tests of the hot packages on compiled modules, which it removes afterwards"
 	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
 	@echo "make test-clients      Kafka's own tools, and records through the gateway (needs Java 17, Maven)"
 	@echo "make test-gateway      the gateway before three Kafka brokers: clients, faults, limits (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
+	@echo "make pipeline          install what weir pipeline needs: PySpark and, where Maven is, the jars (needs Java 17)"
 	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven)"
 	@echo "make jars-s3           what a warehouse on S3 needs beside them, into pipeline/jars/s3 (needs Maven and a JDK)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make demo-gateway      the same tenants on two gateways before three Kafka brokers (needs Java 17, Maven)"
+	@echo "make docs              this documentation as a site, into site; a broken link is an error"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
 	@echo "make bench-quick BASE=COMMIT  this checkout beside a commit, in five minutes (needs cc)"
 	@echo "make soak              a mixed load for 20 minutes, and how fast the broker's memory grows"
@@ -84,6 +87,10 @@ interpreted:
 wheel: $(VENV)/compile
 	WEIR_COMPILED=1 $(BIN)/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
+dist: $(VENV)/runtime
+	$(BIN)/python -c 'from setuptools.build_meta import build_sdist; build_sdist("dist")'
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/weir_broker-*.tar.gz
+
 # Off: ASYNC114, which wants every startable function named on the command line; ASYNC124, because Quart runs a plain
 # function in a thread; ASYNC128, which does not see a task status that is handed on; ASYNC9xx, which ask for a
 # checkpoint on every path.
@@ -128,6 +135,16 @@ $(VENV)/pipeline: requirements/pipeline.txt requirements/notebook.txt $(VENV)/de
 	$(PIP) $(LOCKED) requirements/pipeline.txt $(LOCKED) requirements/notebook.txt
 	@touch $@
 
+$(VENV)/spark: requirements/pipeline.txt $(VENV)/runtime
+	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/pipeline.txt
+	@touch $@
+
+# Without Maven, Spark fetches the jars itself when it starts.
+pipeline: $(VENV)/spark
+	@if command -v mvn >/dev/null; then $(MAKE) --no-print-directory jars; \
+	else echo "No Maven: Spark fetches its jars from Maven Central when it first starts."; fi
+	@command -v java >/dev/null || echo "No Java on PATH: Spark needs Java 17."
+
 pipeline/jars: pipeline/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
 	@touch $@
@@ -163,7 +180,9 @@ lock: $(VENV)-lock/tools
 	@$(LOCK) --constraint requirements/dev.txt --extra insights --output-file requirements/insights.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
 	@$(LOCK) --constraint requirements/dev.txt --constraint requirements/pipeline.txt --extra notebook --output-file requirements/notebook.txt pyproject.toml >/dev/null
+	@printf '%s\n' $(DOCS_REQUIRES) | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt - >/dev/null
 
+DOCS_REQUIRES  = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 
 # Asks about each locked version, so it needs the network, and is no part of `make test`.
@@ -174,6 +193,15 @@ $(VENV)-lock/tools: Makefile
 	@test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-lock/bin/pip install --quiet uv==0.13.9
 	@touch $@
+
+# An environment of its own: nothing of it is needed to run Weir or to test it.
+$(VENV)-docs/ready: requirements/docs.txt
+	@test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-docs/bin/pip install --quiet $(LOCKED) requirements/docs.txt
+	@touch $@
+
+docs: $(VENV)-docs/ready
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict $(ARGS)
 
 soak: $(VENV)/dev
 	$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -196,4 +224,4 @@ image-test: $(VENV)/dev
 	tests/image/run $(ARGS)
 
 clean: interpreted
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
+	rm -rf $(VENV) $(VENV)-docs site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build

@@ -57,7 +57,27 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+CONFIGURED: Final = """\b
+What FILE and --override do not set has its default, among them
+  listeners          PLAINTEXT://127.0.0.1:9092
+  log.dirs           ./data
+  console.listener   127.0.0.1:8080
+docs/configuration.md has every key.
+
+\b
+Environment:
+  WEIR_ADMIN_TOKEN        an administrator's token, set again at each start
+  WEIR_ADMIN_TOKEN_FILE   a file that has it
+Without either, the first start makes a token.
+"""
+
+SHELLS: Final = """\b
+Completion: eval "$(_WEIR_COMPLETE=bash_source weir)", or zsh_source, or
+_WEIR_COMPLETE=fish_source weir | source.
+"""
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=SHELLS)
 @click.version_option(f"{VERSION}, {compiled.KIND}", prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
@@ -83,7 +103,7 @@ forget_option = click.option(
 )
 
 
-@main.command()
+@main.command(epilog=CONFIGURED)
 @file_argument
 @override_option
 @forget_option
@@ -99,7 +119,7 @@ def serve(
     _run(_configuration(file, overrides, forget, rebuild_metadata=rebuild_metadata), "run_broker")
 
 
-@main.command()
+@main.command(epilog=CONFIGURED)
 @file_argument
 @override_option
 @forget_option

@@ -2,10 +2,11 @@
 look at meanwhile, for ten minutes or until Ctrl-C.
 
 For a while nobody is limited; then those are that take too much, through the REST API, as an operator's
-script would do it. What was made is removed again.
+script would do it. What was made is removed again, also at SIGTERM and when the terminal is closed.
 """
 
 import os
+import signal
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
@@ -13,16 +14,27 @@ from typing import Final
 import click
 
 from demo import scene
-from demo.place import Place, own_broker
+from demo.place import Place, free_address, own_broker
 from demo.scene import GREEDY, PATIENT, POLITE, REPORTS, STORMY
 from demo.tenants import Tenant
 
 LOOK_EVERY_S: Final = 2.0
+BOOTSTRAP: Final = "127.0.0.1:9092"
+CONSOLE: Final = "127.0.0.1:8080"
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command()
-@click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="Where Kafka clients connect.")
-@click.option("--console", default="127.0.0.1:8080", show_default=True, help="Where the console is.")
+@click.option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    help=f"Where Kafka clients connect.  [default: {BOOTSTRAP}, or the next free port]",
+)
+@click.option(
+    "--console",
+    metavar="HOST:PORT",
+    help=f"Where the console is.  [default: {CONSOLE}, or the next free port]",
+)
 @click.option(
     "--running",
     is_flag=True,
@@ -35,31 +47,51 @@ LOOK_EVERY_S: Final = 2.0
 )
 @click.option("--free", default=20.0, show_default=True, help="For how many seconds nobody is limited.")
 @click.option("--seconds", default=600.0, show_default=True, help="When to end by itself.")
-def main(bootstrap: str, console: str, running: bool, gateways: bool, free: float, seconds: float) -> None:
+def main(
+    bootstrap: str | None, console: str | None, running: bool, gateways: bool, free: float, seconds: float
+) -> None:
     """A tenant that takes what it likes, one that waits when it is told to, a polite one, a consumer
     group, and one that reconnects in a storm, to look at in the console.
     """
     token = os.environ.get("WEIR_ADMIN_TOKEN", "")
     if running and not token:
         raise click.UsageError("--running needs the broker's token in WEIR_ADMIN_TOKEN")
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, _end_once)
     with suppress(KeyboardInterrupt), _place(bootstrap, console, running, gateways, token) as place:
         place.wait_until_ready()
         with scene.topic(place), scene.asked_for_metrics(place):
-            click.echo(f"Console: {place.url}\n")
+            click.echo(f"Kafka:   {place.bootstrap}\nConsole: {place.url}\n")
             _play(place, free, time.monotonic() + seconds)
             click.echo("\nending")
 
 
+def _end_once(_number: int, _frame: object) -> None:
+    """End the demo. A second signal does not interrupt what the first one began: a terminal that closes sends
+    two, and the broker is to be ended and its folder removed.
+    """
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def _place(
-    bootstrap: str, console: str, running: bool, gateways: bool, token: str
+    bootstrap: str | None, console: str | None, running: bool, gateways: bool, token: str
 ) -> AbstractContextManager[Place]:
     if running:
-        return nullcontext(Place(bootstrap, console, token))
+        return nullcontext(Place(bootstrap or BOOTSTRAP, console or CONSOLE, token))
     if gateways:
-        from demo.gateways import own_gateways  # it needs more than the other demo
+        from demo.gateways import (
+            CONSOLE_PORTS,
+            KAFKA_PORTS,
+            own_gateways,
+        )  # it needs more than the other demo
 
-        return own_gateways(bootstrap, console)
-    return own_broker(bootstrap, console)
+        return own_gateways(
+            bootstrap or free_address(BOOTSTRAP, KAFKA_PORTS), console or free_address(CONSOLE, CONSOLE_PORTS)
+        )
+    return own_broker(bootstrap or free_address(BOOTSTRAP), console or free_address(CONSOLE))
 
 
 def _play(place: Place, free_s: float, ends_at: float) -> None:

@@ -20,10 +20,17 @@ NODES: Final = 3
 PORTS: Final = 10
 """Ports of a gateway's nodes, behind its bootstrap port."""
 
+SECOND: Final = 100
+"""From the first gateway's ports to the second's."""
+
+KAFKA_PORTS: Final = tuple(gateway + port for gateway in (0, SECOND) for port in range(PORTS + 1))
+CONSOLE_PORTS: Final = (0, SECOND)
+"""What both gateways need above the first one's ports."""
+
 
 @contextmanager
 def own_gateways(bootstrap: str, console: str) -> Iterator[Place]:
-    """The first gateway is at `bootstrap` and `console`, the second at the same ports plus 100. Clients
+    """The first gateway is at `bootstrap` and `console`, the second at the same ports plus `SECOND`. Clients
     connect to both; what is changed at the console holds at both.
     """
     token = secrets.token_urlsafe(32)
@@ -59,4 +66,4 @@ def _settings(upstream: str, bootstrap: str, number: int) -> list[str]:
 
 def _moved(address: str) -> str:
     host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) + 100}"
+    return f"{host}:{int(port) + SECOND}"

@@ -7,13 +7,14 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from broker.security.console_links import link_with, make_code, read_console_lin
 READY_WITHIN_S: Final = 15.0
 DRAINED_WITHIN_S: Final = 20.0
 NOT_READY: Final = 503
+
+PORT_STEP: Final = 1_000
+"""To the next ports to try, where one is taken."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,28 @@ class Place:
             pass
 
 
+def free_address(address: str, offsets: Sequence[int] = (0,)) -> str:
+    """Return `address`, or the same with the port plus a multiple of `PORT_STEP`: the first where all
+    ports of `offsets` above it are free now. Raises ClickException if there is none.
+    """
+    host, _, first = address.rpartition(":")
+    for port in range(int(first), 65_536 - max(offsets), PORT_STEP):
+        if all(_is_free(host, port + offset) for offset in offsets):
+            return f"{host}:{port}"
+    raise click.ClickException(f"no port is free at {host}: {first} and each {PORT_STEP} above it are taken")
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as listener:
+        # As the broker binds: connections of an earlier one that are not quite over take no port.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
 @contextmanager
 def own_broker(
     bootstrap: str, console: str, *settings: str, command: str = "serve", token: str = ""
@@ -141,9 +167,17 @@ def own_broker(
             place.wait_until_ready(broker.poll)
             yield place
         finally:
-            broker.send_signal(signal.SIGTERM)
-            broker.wait(DRAINED_WITHIN_S)
+            _end(broker)
         if broker.returncode:
             log.seek(0)
             said = log.read().decode(errors="replace")[-2_000:]
             raise click.ClickException(f"weir {command} ended with status {broker.returncode}: {said}")
+
+
+def _end(broker: "subprocess.Popen[bytes]") -> None:
+    broker.send_signal(signal.SIGTERM)
+    try:
+        broker.wait(DRAINED_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        broker.kill()
+        broker.wait()

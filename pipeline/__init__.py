@@ -19,7 +19,9 @@
     schedule      maintenance beside the stream, when it is due
     conflicts     writes that another process has overtaken
     session       Spark, with Delta Lake and its Kafka connector
+    start_log     what Spark writes while it starts, and why it did not
     s3            what a warehouse on S3 needs beside Spark
+    listing       the tables' sizes, without Spark
     command       `weir pipeline`
 
 A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files,

@@ -24,6 +24,7 @@ import click
 from pipeline.errors import first_line
 
 if TYPE_CHECKING:
+    from pipeline.listing import Listing
     from pipeline.tables import Warehouse
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -42,7 +43,16 @@ class Use(Enum):
     NO_TABLE = auto()
 
 
-@click.group()
+ENVIRONMENT: Final = """\b
+Environment:
+  WEIR_PIPELINE_JARS   the folder of Spark's jars  [default: pipeline/jars beside the code]
+  JAVA_HOME            Java 17, if `java` on PATH is none
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,
+  AWS_ENDPOINT_URL     of a warehouse on S3
+"""
+
+
+@click.group(epilog=ENVIRONMENT)
 def pipeline() -> None:
     """Compute usage, latency and quota advice from the broker's events, on Spark."""
 
@@ -282,19 +292,37 @@ def tables(is_schema: bool, **where: Any) -> None:
         for line in lines():
             click.echo(line)
         return
-    with _open_warehouse(use=Use.READ, must_exist=True, **where) as warehouse:
+    listing = _listing(**where)
+    click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
+    for each in listing.lines:
+        click.echo(f"{each.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}")
+    for topic, reason, count in listing.quarantined:
+        click.echo(f"{count:,} of {topic} in quarantine: {reason}")
+    for topic, count in listing.lost:
+        click.echo(f"{count:,} of {topic} lost: the topic no longer had them when they were to be read")
+
+
+def _listing(warehouse: str, master: str, **how: Any) -> "Listing":
+    """List the tables: of a folder of this machine without Spark."""
+    from pipeline import listing
+
+    if _is_local(warehouse, master):
+        _check_has_tables(warehouse)
+        try:
+            return listing.of_folder(Path(warehouse))
+        except ImportError as error:
+            raise _not_installed(error) from error
+        except listing.UnreadableTableError as error:
+            raise click.ClickException(str(error)) from error
+    with _open_warehouse(warehouse, master, use=Use.READ, must_exist=True, **how) as opened:
         from pipeline.loss import lost
         from pipeline.maintain import quarantined, table_descriptions
 
-        click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
-        for each in table_descriptions(warehouse):
-            click.echo(
-                f"{each.table.name:<40}{each.rows:>12,}{each.files:>8,}{each.nbytes:>14,}  {each.written}"
-            )
-        for topic, reason, count in quarantined(warehouse):
-            click.echo(f"{count:,} of {topic} in quarantine: {reason}")
-        for topic, count in lost(warehouse):
-            click.echo(f"{count:,} of {topic} lost: the topic no longer had them when they were to be read")
+        lines = [
+            listing.Line(each.table.name, each.rows, each.files, each.nbytes, each.written)
+            for each in table_descriptions(opened)
+        ]
+        return listing.Listing(lines, list(quarantined(opened)), lost(opened))
 
 
 @pipeline.command()
@@ -345,20 +373,15 @@ def _open_warehouse(
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError as error:
-        raise click.ClickException(
-            f"{error.name} is not installed; the pipeline needs Weir's extra `pipeline`. "
-            "In a checkout of Weir: pip install '.[pipeline]'"
-        ) from error
+        raise _not_installed(error) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_local(warehouse, master):
-        if not must_exist:
-            _check_creatable(warehouse)
-        elif (Path(warehouse) / "bronze").is_dir():
-            _check_readable(warehouse)
+        if must_exist:
+            _check_has_tables(warehouse)
         else:
-            raise click.ClickException(NO_TABLES.format(warehouse))
-    from pipeline import session
+            _check_creatable(warehouse)
+    from pipeline import session, start_log
     from pipeline.jvm import jvm_process
     from pipeline.opening import UnusableTableError, check_tables
     from pipeline.sources import EVENTS
@@ -372,14 +395,18 @@ def _open_warehouse(
             click.echo(
                 "The jars for S3 (make jars-s3) are not on this machine; Spark needs its own.", err=True
             )
-    if not session.jars():
-        click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
-    try:
-        with _status("Starting Spark"):
-            spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
-    except Exception as error:
-        # Spark's JVM has logged the reason above; PySpark only reports that the JVM ended.
-        raise click.ClickException(f"Spark did not start: {first_line(error)}") from error
+    has_jars = bool(session.jars())
+    if not has_jars:
+        click.echo("The jars are not on this machine; Spark fetches them from Maven Central, once.", err=True)
+    # Who asks for Spark's log gets it as Spark writes it.
+    log = nullcontext() if session.LOG_LEVEL in spark_settings else start_log.kept()
+    with log as kept:
+        try:
+            with _status("Starting Spark" if has_jars else "Fetching the jars and starting Spark"):
+                spark = session.open_session(master, memory=memory, settings=spark_settings, uses_s3=uses_s3)
+        except Exception as error:
+            reason = f"Spark did not start: {first_line(error)}" if kept is None else kept.reason(error)
+            raise click.ClickException(reason) from error
     # PySpark's own handler calls Spark in the middle of another call, and both hang.
     signal.signal(signal.SIGINT, _stop_handler(jvm_process(spark)))
     try:
@@ -433,6 +460,19 @@ def _is_local(path: str, master: str) -> bool:
     A local path is checked at once; Spark would need half a minute to report an error.
     """
     return master.startswith("local") and ":" not in path
+
+
+def _not_installed(error: ImportError) -> click.ClickException:
+    return click.ClickException(
+        f"{error.name} is not installed; the pipeline needs Weir's extra `pipeline`. "
+        "In a checkout of Weir: make pipeline, or pip install '.[pipeline]'"
+    )
+
+
+def _check_has_tables(warehouse: str) -> None:
+    if not (Path(warehouse) / "bronze").is_dir():
+        raise click.ClickException(NO_TABLES.format(warehouse))
+    _check_readable(warehouse)
 
 
 def _check_readable(path: str) -> None:

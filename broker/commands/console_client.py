@@ -151,6 +151,7 @@ def console_options(command: Any) -> Any:
         "--console",
         "url",
         envvar="WEIR_CONSOLE",
+        show_envvar=True,
         default=DEFAULT_CONSOLE,
         show_default=True,
         help="The console's URL.",
@@ -158,6 +159,7 @@ def console_options(command: Any) -> Any:
     trust = click.option(
         "--ca-file",
         envvar="WEIR_CA_FILE",
+        show_envvar=True,
         help="PEM file of the trusted CA certificates, in place of the system's.",
     )
     return where(trust(command))

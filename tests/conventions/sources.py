@@ -16,6 +16,8 @@ PYTHON_ROOTS: Final = (
     "tests",
     "benchmarks",
     "demo",
+    "deploy",
+    "docs",
     "examples",
     "requirements",
 )

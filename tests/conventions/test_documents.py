@@ -12,7 +12,8 @@ from broker.api import registry
 from broker.protocol.api_key import NAMES
 from tests.conventions.sources import ROOT
 
-DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
+README: Final = ROOT / "README.md"
+DOCUMENTS: Final = sorted(chain(ROOT.glob("*.md"), (ROOT / "docs").glob("*.md")))
 SECURITY: Final = ROOT / "docs" / "security.md"
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 TEST: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
@@ -114,14 +115,35 @@ def test_the_security_model_has_a_figure_of_every_api() -> None:
     assert {NAMES[api.key] for api in registry.load()} - figures == set()
 
 
-def test_the_readme_says_how_to_run_and_how_to_test() -> None:
-    assert {"run", "test"} <= set(COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+def _helped() -> set[str]:
+    return set(re.findall(r'@echo "make ([a-z][\w-]*)', (ROOT / "Makefile").read_text(encoding="utf-8")))
+
+
+def test_the_readmes_table_has_every_target_of_the_makefile_help() -> None:
+    table = re.findall(r"^\| `make .*$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(COMMAND.findall("\n".join(table))) == _helped()
 
 
 def test_every_target_is_in_the_makefile_help() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    helped = set(re.findall(r'@echo "make ([a-z][\w-]*)', makefile))
-    assert _make_targets() - helped == {"help", "conventions", "format", "clean"}
+    assert _make_targets() - _helped() == {"help", "conventions", "format", "clean"}
+
+
+def test_the_readme_names_no_command_that_its_installation_does_not_bring() -> None:
+    """`make run` installs into .venv, which is not on the path."""
+    commands = re.findall(r"^\$ (\S+)", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(commands) == {"make", "export", "curl", "docker", ".venv/bin/weir"}
+
+
+def test_no_document_publishes_a_port_without_logins_to_other_machines() -> None:
+    """A `docker run` that publishes to every address has a file with logins mounted."""
+    runs = [
+        command
+        for document in DOCUMENTS
+        for command in re.findall(r"docker run (?:.*\\\n)*.*", document.read_text(encoding="utf-8"))
+    ]
+    assert len(runs) > 2
+    open_ = [run for run in runs if re.search(r"-p \d+:", run)]
+    assert [run for run in open_ if "server.properties" not in run] == []
 
 
 def test_ci_calls_the_readmes_test_command() -> None:

@@ -16,6 +16,7 @@ EXTRAS: Final = PROJECT["project"]["optional-dependencies"]
 RUNTIME: Final = PROJECT["project"]["dependencies"]
 PINNED: Final = {
     "build": PROJECT["build-system"]["requires"],
+    "docs": EXTRAS["docs"],
     "runtime": RUNTIME,
     "compile": [*RUNTIME, *EXTRAS["compile"]],
     "dev": [*RUNTIME, *EXTRAS["dev"]],

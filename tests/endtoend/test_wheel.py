@@ -1,8 +1,12 @@
-"""A wheel, installed where no checkout is: the command starts, and what the console serves is in it."""
+"""A source distribution and its wheel, installed where no checkout is: the command starts, and it has what
+the console serves.
+"""
 
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 from pathlib import Path
 from typing import Final
 
@@ -12,40 +16,54 @@ from broker.version import VERSION
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("broker", "webui", "templates", "pipeline")
+ROOT_FILES: Final = ("pyproject.toml", "README.md", "LICENSE", "setup.py")
 FILES: Final = ("*.py", "*.html", "*.css", "*.js", "*.svg", "*.xml", "*.java")
+NAME: Final = f"weir_broker-{VERSION}"
 
 
 @pytest.mark.endtoend
-def test_an_installed_wheel_has_the_command_and_what_it_serves(tmp_path: Path) -> None:
-    source, site = tmp_path / "source", tmp_path / "site"
+def test_a_wheel_of_the_source_distribution_has_the_command_and_what_it_serves(tmp_path: Path) -> None:
+    source = tmp_path / "source"
     ignored = shutil.ignore_patterns("__pycache__", "jars", "*.so")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, source / package, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "setup.py"):
+    for name in ROOT_FILES:
         shutil.copy(ROOT / name, source)
+    packaged = {
+        str(path.relative_to(source))
+        for package in PACKAGES
+        for pattern in FILES
+        for path in (source / package).rglob(pattern)
+        if path.is_file()
+    }
+
+    make = f"from setuptools.build_meta import build_sdist; build_sdist({str(tmp_path)!r})"
+    _run(sys.executable, "-c", make, cwd=source)
+    with tarfile.open(tmp_path / f"{NAME}.tar.gz") as distribution:
+        names = {name.partition("/")[2] for name in distribution.getnames()}
+    assert (packaged | set(ROOT_FILES)) - names == set()
+
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     wheel_to = ("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path))
-    _run(*pip, *wheel_to, str(source))
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name == f"weir_broker-{VERSION}-py3-none-any.whl"
-    _run(*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel))
-    for package in PACKAGES:
-        kept = {
-            str(path.relative_to(source))
-            for pattern in FILES
-            for path in (source / package).rglob(pattern)
-            if path.is_file()
-        }
-        assert [name for name in sorted(kept) if not (site / name).exists()] == []
-    set_path = f"import sys; sys.path.insert(0, {str(site)!r})"
-    where = _run(sys.executable, "-P", "-c", f"{set_path}; import broker; print(broker.__file__)")
-    assert Path(where.strip()).is_relative_to(site)
-    output = _run(
-        sys.executable, "-P", "-c", f"{set_path}; import broker.__main__ as it; it.main(['--version'])"
+    _run(*pip, *wheel_to, str(tmp_path / f"{NAME}.tar.gz"))
+    fresh = tmp_path / "fresh"
+    _run(sys.executable, "-m", "venv", "--without-pip", str(fresh))
+    python, command = fresh / "bin" / "python", fresh / "bin" / "weir"
+    wheel = tmp_path / f"{NAME}-py3-none-any.whl"
+    _run(*pip, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+    site = Path(_run(str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    assert [name for name in sorted(packaged) if not (site / name).exists()] == []
+    assert (site / f"{NAME}.dist-info" / "licenses" / "LICENSE").read_text().split() == (
+        (ROOT / "LICENSE").read_text().split()
     )
-    assert output == f"weir, version {VERSION}, interpreted\n"
-    assert (site / "bin" / "weir").exists()
+
+    # No index is reachable everywhere: what Weir needs is that of this environment, behind its own packages.
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    where = _run(str(python), "-c", "import broker, webui; print(broker.__file__, webui.__file__)")
+    assert all(Path(file).is_relative_to(site) for file in where.split())
+    assert _run(str(command), "--version") == f"weir, version {VERSION}, interpreted\n"
+    assert "Commands:" in _run(str(command), "--help")
 
 
-def _run(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT.parent).stdout
+def _run(*command: str, cwd: Path = ROOT.parent) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd).stdout

@@ -100,7 +100,7 @@ def test_a_machine_without_java_is_reported(monkeypatch, tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    done = weir("tables", "--warehouse", tmp_path)
+    done = weir("maintain", "--warehouse", tmp_path)
     assert done.exit_code == 1 and "Java 17" in done.output
 
 
@@ -177,9 +177,11 @@ def test_numbers_that_cannot_be_meant_are_refused(closed_port, wrong):
     assert weir("run", "--bootstrap", closed_port, *wrong).exit_code == 2
 
 
-def test_a_machine_without_the_packages_is_reported(monkeypatch, tmp_path):
-    monkeypatch.setitem(__import__("sys").modules, "delta", None)
-    done = weir("tables", "--warehouse", tmp_path)
+@pytest.mark.parametrize(("command", "package"), [("maintain", "delta"), ("tables", "deltalake")])
+def test_a_machine_without_the_packages_is_reported(monkeypatch, tmp_path, command, package):
+    (tmp_path / "bronze" / "events" / "_delta_log").mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = weir(command, "--warehouse", tmp_path)
     assert done.exit_code == 1 and "pip install '.[pipeline]'" in done.output
 
 

@@ -1,0 +1,1 @@
+"""Dashboards, alerts, containers and services say what the broker has."""

@@ -1,0 +1,123 @@
+"""The files of Compose: settings that Weir has, ports of this machine only, pinned images, files that exist.
+
+Compose itself does not run here; tests/image runs the images.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from broker.config.load import load
+from tests.conventions.sources import ROOT
+
+FILES: Final = ("compose.yaml", "compose.cluster.yaml")
+DEFAULT: Final = re.compile(r"\$\{\w+:-([^}]*)\}")
+IMAGE_SETTINGS: Final = re.search(
+    r"printf '%s\\n' \\\n((?: +'[^']+' \\\n)+)", (ROOT / "Dockerfile").read_text(encoding="utf-8")
+)
+
+
+def _document(name: str) -> dict[str, Any]:
+    text = DEFAULT.sub(r"\1", (ROOT / name).read_text(encoding="utf-8"))
+    document: dict[str, Any] = yaml.safe_load(text)
+    return document
+
+
+def _services(name: str) -> dict[str, dict[str, Any]]:
+    """Return the services, with what they extend."""
+    services: dict[str, dict[str, Any]] = _document(name)["services"]
+    return {key: _extended(service) for key, service in services.items()}
+
+
+def _extended(service: dict[str, Any]) -> dict[str, Any]:
+    if "extends" not in service:
+        return service
+    base = _services(service["extends"]["file"])[service["extends"]["service"]]
+    own = {key: value for key, value in service.items() if key != "extends"}
+    return base | own | {"volumes": base.get("volumes", []) + own.get("volumes", [])}
+
+
+SERVICES: Final = [
+    pytest.param(name, service, id=f"{name}-{service}") for name in FILES for service in _services(name)
+]
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    """The file of the image."""
+    assert IMAGE_SETTINGS is not None
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(re.findall(r"'([^']+)'", IMAGE_SETTINGS[1])), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "service"),
+    [
+        ("compose.yaml", "broker"),
+        ("compose.cluster.yaml", "gateway-1"),
+        ("compose.cluster.yaml", "gateway-2"),
+    ],
+)
+def test_the_settings_are_a_configuration(properties: Path, name: str, service: str) -> None:
+    given = _services(name)[service]
+    overrides = [argument.removeprefix("--override=") for argument in given["command"]]
+    configuration = load(properties, overrides, {})
+    assert [warning for warning in configuration.warnings if "unknown" in warning] == []
+    console = configuration.config.console
+    assert service in console.allowed_hosts, "Prometheus asks by this name"
+    assert given["environment"] == {"WEIR_ADMIN_TOKEN_FILE": "/run/secrets/weir-token"}
+    published = {port.split(":")[-1] for port in given["ports"]}
+    listening = re.findall(r"PLAINTEXT://0\.0\.0\.0:(\d+)", " ".join([*overrides, properties.read_text()]))
+    assert published & set(listening) and "8080" in published
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES)
+def test_ports_are_open_to_this_machine_only(name: str, service: str) -> None:
+    ports = _services(name)[service].get("ports", [])
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES)
+def test_an_image_of_others_has_an_exact_version(name: str, service: str) -> None:
+    given = _services(name)[service]
+    assert "build" in given or re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", given["image"])
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES)
+def test_mounted_files_exist_and_volumes_are_declared(name: str, service: str) -> None:
+    given, document = _services(name)[service], _document(name)
+    for volume in given.get("volumes", []):
+        source = volume.split(":")[0]
+        assert (ROOT / source).exists() if source.startswith("./") else source in document["volumes"], source
+    assert set(given.get("secrets", [])) <= set(document["secrets"])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_port_is_published_twice(name: str) -> None:
+    ports = [port.rsplit(":", 1)[0] for each in _services(name).values() for port in each.get("ports", [])]
+    assert len(set(ports)) == len(ports)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_weirs_own_containers_have_no_privileges(name: str) -> None:
+    ours = [each for each in _services(name).values() if each["image"].startswith("weir")]
+    assert len(ours) > 1
+    for each in ours:
+        assert each["read_only"] is True and each["cap_drop"] == ["ALL"]
+        assert each["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize(("name", "file"), [(FILES[0], "broker.yml"), (FILES[1], "gateways.yml")])
+def test_prometheus_asks_every_console(name: str, file: str) -> None:
+    targets = yaml.safe_load((ROOT / "deploy/prometheus/targets" / file).read_text(encoding="utf-8"))
+    consoles = [key for key, each in _services(name).items() if each["image"] == "weir:compose"]
+    assert targets == [{"targets": [f"{console}:8080" for console in consoles]}]
+
+
+def test_the_token_is_ignored_by_git() -> None:
+    file = _document("compose.yaml")["secrets"]["weir-token"]["file"]
+    assert f"/{file}" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()

@@ -1,0 +1,1 @@
+"""What the site of docs/ is built with, without MkDocs: `make docs` builds it."""
