@@ -94,7 +94,7 @@ def test_a_reading_begins_at_an_offset_or_a_time_and_goes_on(
     expect(opened).to_have_url(re.compile("topic=orders.*start=time"))
     opened.reload()
     expect(rows(opened)).to_have_count(4)
-    opened.get_by_label("Text").fill("1 39")
+    opened.get_by_label("Text", exact=True).fill("1 39")
     read(opened)
     expect(rows(opened)).to_have_count(1)
 
@@ -139,12 +139,12 @@ def test_wrong_input_is_told_and_kept(page: Watched, expect: Any, field: str, ty
     opened.get_by_label("Topic").fill("orders")
     opened.get_by_label("From").select_option("offset")
     opened.get_by_label("Offset", exact=True).fill("0")
-    opened.get_by_label("Text").fill("kept")
+    opened.get_by_label("Text", exact=True).fill("kept")
     opened.get_by_label(field, exact=True).fill(typed)
     read(opened)
     expect(opened.locator("#question").get_by_role("alert")).to_contain_text(words)
     expect(opened.get_by_label(field, exact=True)).to_have_value(typed)
-    expect(opened.get_by_label("Text")).to_have_value("kept")
+    expect(opened.get_by_label("Text", exact=True)).to_have_value("kept")
 
 
 def test_a_schema_decodes_and_a_wrong_one_is_told(page: Watched, expect: Any, world: LogWorld) -> None:

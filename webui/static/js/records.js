@@ -38,8 +38,8 @@ const table = new Table({
     { label: "Partition", size: "partition", num: true, cell: (row, td) => setText(td, String(row.partition)) },
     { label: "Offset", size: "offset", num: true, cell: (row, td) => once(td, `${row.offset} ${opened === keyOf(row)}`, () => opener(row)) },
     { label: "Time", size: "time", cell: (row, td) => once(td, String(row.timestamp_ms), () => timeText(row)) },
-    { label: "Key", size: "key", whole: true, cell: (row, td) => once(td, format.value, () => preview(row.key, format.value)) },
-    { label: "Value", size: "value", whole: true, cell: (row, td) => once(td, format.value, () => preview(row.value, format.value)) },
+    { label: "Key", size: "key", whole: true, cell: (row, td) => once(td, `${row.read} ${format.value}`, () => preview(row.key, format.value)) },
+    { label: "Value", size: "value", whole: true, cell: (row, td) => once(td, `${row.read} ${format.value}`, () => preview(row.value, format.value)) },
     { label: "Size", size: "size", num: true, cell: (row, td) => setText(td, bytes((row.key?.size ?? 0) + (row.value?.size ?? 0))) },
   ],
 });
@@ -107,6 +107,8 @@ async function read(topic, body, before = []) {
   try {
     const answer = await post(`/api/v1/topics/${encodeURIComponent(topic)}/records:browse`, body);
     if (mine !== serial) return;
+    // The same record can be read again with another schema.
+    for (const row of answer.items) row.read = mine;
     const isLatest = body.from?.latest !== undefined;
     const records = [...before, ...(isLatest ? answer.items.reverse() : answer.items)];
     reading = { topic, body, records, answer };
