@@ -5,6 +5,7 @@ import { LineChart } from "./chart.js";
 import { digits } from "./units.js";
 
 const AGAIN_MS = 10_000;
+const LEAST_S = 300;
 
 export class LagChart extends LineChart {
   constructor(container, { label, height = 150 }) {
@@ -26,7 +27,10 @@ export class LagChart extends LineChart {
     try {
       const answer = await get(`/api/v1/groups:lag?${query}`);
       if (this.loaded.group !== group) return null;
-      this.show(answer, seconds);
+      const times = answer.at_ms;
+      // A history that has just begun fills the chart.
+      const known = times.length ? (times.at(-1) - times[0]) / 1000 : 0;
+      this.show(answer, Math.min(seconds, Math.max(known, LEAST_S)));
       return answer;
     } catch {
       return null; // the live mark says that the broker does not respond

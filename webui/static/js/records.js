@@ -16,6 +16,8 @@ const STOPS = {
   time: "stopped at the time limit of one request",
 };
 
+const TIME = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
+
 const url = new UrlState({ topic: "", partitions: "", start: "latest", at: "", limit: "50", key: "", contains: "", as: "auto" });
 const box = document.getElementById("records");
 const outcome = document.getElementById("outcome");
@@ -61,7 +63,7 @@ function opener(row) {
 function timeText({ timestamp_ms: ms, timestamp_type: type }) {
   const at = new Date(ms);
   if (ms < 0 || Number.isNaN(at.getTime())) return h("span.quiet", String(ms));
-  return h("time", { datetime: at.toISOString(), title: `${at.toISOString()} (${type})` }, `${at.toLocaleString()}.${String(at.getMilliseconds()).padStart(3, "0")}`);
+  return h("time", { datetime: at.toISOString(), title: `${at.toISOString()} (${type})` }, at.toLocaleString(undefined, TIME));
 }
 
 function toggle(row) {
@@ -188,4 +190,3 @@ startLive([], {}).open();
 suggest();
 replace(box, empty("records", "No topic read yet", "Choose a topic above. Each reading is in the audit trail: who read which records, not what they contain."));
 if (url.values.topic) question.form.requestSubmit();
-else question.topic.focus();

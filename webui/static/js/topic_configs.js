@@ -79,7 +79,7 @@ export class ConfigPanel {
     const back = iconButton("close", `Keep ${each.name}`, () => this.keep(each.name));
     return h("tr", { data: { edited: edited ? "yes" : "no" } },
       h("td", h("span.two", h("code", each.name), h("span.doc", each.documentation))),
-      h("td", value), h("td", SOURCES[each.source]), h("td", h("span.name.mono", below ?? "")),
+      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Without it" } }, h("span.name.mono", below ?? "")),
       h("td.actions", edited ? back : [needs("editor", set), each.source === "topic" && needs("editor", drop)]));
   }
 
