@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_process import TOKEN, BrokerProcess
 

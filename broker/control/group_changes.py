@@ -7,6 +7,7 @@ change is applied as a whole, in one write, and the audit trail has the old and 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -23,8 +24,8 @@ from broker.records.slices import Slices
 from broker.services.group_service import GroupService
 from broker.services.partitions import HostedTopic, Partitions
 
-MAX_PARTITIONS: Final = 1_000
-"""Partitions of one reset; ours. They are written at once, which takes some ten milliseconds."""
+MAX_PARTITIONS: Final = 500
+"""Partitions of one reset, and offsets that are deleted at once; ours. They take about 4 ms."""
 
 _EMPTY: Final = ("Empty", "Dead")
 _MAX_NAMED: Final = 5
@@ -236,7 +237,7 @@ class GroupChanges:
         described = self._described(group_id)
         if self._groups.coordinator.check_delete_offsets(group_id):
             raise self._not_empty(described)
-        deleted = await self._run(self._delete_of_topic(group_id, topic))
+        deleted = await self._run(self._delete_of_topic(group_id, topic), to_the_end=True)
         if not deleted:
             raise ApiError(
                 ErrorCode.RESOURCE_NOT_FOUND, f"The group {group_id} has no committed offsets of {topic}."
@@ -245,11 +246,24 @@ class GroupChanges:
         return Done(deleted, (Change(Kind.GROUP, group_id, "offsets deleted", f"{topic}, {deleted} {noun}"),))
 
     def _delete_of_topic(self, group_id: str, topic: str) -> Slices[int]:
+        """Delete the offsets, some at once, and return their number. A member that consumes the topic keeps
+        those that are left.
+        """
         coordinator = self._groups.coordinator
-        subscribed = yield from coordinator.subscribed_topics(group_id, (topic,))
-        some = [(topic, index) for index in sorted(coordinator.committed(group_id).get(topic, ()))]
-        self._write(lambda token, now: coordinator.delete_offsets(group_id, some, subscribed, token, now))
-        return len(some)
+        deleted = 0
+        while indexes := sorted(coordinator.committed(group_id).get(topic, ()))[:MAX_PARTITIONS]:
+            subscribed = yield from coordinator.subscribed_topics(group_id, (topic,))
+            some = [(topic, index) for index in indexes]
+            delete = partial(coordinator.delete_offsets, group_id, some, subscribed)
+            try:
+                self._write(delete)
+            except ApiError:
+                if not deleted:
+                    raise
+                break
+            deleted += len(some)
+            yield None
+        return deleted
 
     def _check(self, at: Situation) -> None:
         require(at, Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED)

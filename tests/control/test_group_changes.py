@@ -159,7 +159,7 @@ async def test_a_reset_is_one_write_of_a_limited_number_of_partitions(world: Log
     world.topic("wide", count)
     selected = (TopicPartitions("wide"),)
     if count > MAX_PARTITIONS:
-        with pytest.raises(ApiError, match="The reset concerns 1001 partitions; at most 1000"):
+        with pytest.raises(ApiError, match="The reset concerns 501 partitions; at most 500"):
             await reset(world, ResetKind.EARLIEST, topics=selected)
         assert world.committed("g", "wide") == {}
         return
@@ -207,6 +207,14 @@ async def test_a_group_with_many_offsets_is_deleted(world: LogWorld, count: int)
     world.commit("big", "wide", *range(count))
     await world.control.apply(DeleteGroup("big"), actor(Role.EDITOR))
     assert [row.group_id for row in world.views.groups()] == ["g"]
+
+
+@pytest.mark.parametrize("count", [MAX_PARTITIONS, MAX_PARTITIONS + 1])
+async def test_many_offsets_of_one_topic_are_deleted(world: LogWorld, count: int) -> None:
+    world.topic("wide", count)
+    world.commit("g", "wide", *range(count))
+    assert await world.control.apply(DeleteGroupOffsets("g", "wide"), actor(Role.EDITOR)) == count
+    assert world.committed("g", "wide") == {} and len(await trail(world)) == 1
 
 
 async def test_offsets_of_one_topic_are_deleted(world: LogWorld) -> None:

@@ -31,6 +31,7 @@ from broker.control.commands import (
 )
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -135,6 +136,8 @@ async def fill(broker: RunningBroker, size: Size) -> None:
     topics.append(CreatableTopic(WIDE, size.partitions, 1))
     answer = await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
     assert not any(each.error_code for each in answer.topics)
+    # Creates the topic of the offsets.
+    await client.ask(FindCoordinatorRequest(key=GROUP), 1)
     offsets = [OffsetCommitRequestPartition(at, 0, -1, "") for at in range(size.partitions)]
     topic = OffsetCommitRequestTopic(WIDE, partitions=offsets)
     await client.ask(OffsetCommitRequest(GROUP, topics=[topic]), 7)

@@ -326,11 +326,9 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     "resetGroupOffsets": (
         *bad_bodies(f"/api/v1/groups/{GROUP}/offsets:reset", "topics"),
         Asked(
-            "1,000 partitions",
+            "500 partitions",
             f"/api/v1/groups/{GROUP}/offsets:reset",
-            dumped(
-                {"to": {"timestamp_ms": 1}, "topics": [{"topic": WIDE, "partitions": list(range(1_000))}]}
-            ),
+            dumped({"to": {"timestamp_ms": 1}, "topics": [{"topic": WIDE, "partitions": list(range(500))}]}),
         ),
         Asked("2,000 partitions", f"/api/v1/groups/{GROUP}/offsets:reset", dumped({"to": {"latest": True}})),
     ),

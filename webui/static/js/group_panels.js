@@ -18,8 +18,8 @@ const TARGETS = {
 };
 const ROWS = 200;
 
-export function pathOf(name, rest = "") {
-  return `/api/v1/groups/${encodeURIComponent(name)}${rest}`;
+export function pathOf(name) {
+  return `/api/v1/groups/${encodeURIComponent(name)}`;
 }
 
 /** Parses the target: {to} of the request, or {error}. */
@@ -157,7 +157,7 @@ export class ResetPanel extends GroupPanel {
     if (this.closed || error !== undefined) return;
     const mine = (this.serial += 1);
     try {
-      const { items, command } = await post(pathOf(this.row.group_id, "/offsets:reset?validate_only=true"), body);
+      const { items, command } = await post(`${pathOf(this.row.group_id)}/offsets:reset?validate_only=true`, body);
       if (mine !== this.serial) return;
       this.save.disabled = items.length === 0;
       this.effect.show(movesTable(items), command);
@@ -169,7 +169,7 @@ export class ResetPanel extends GroupPanel {
   }
 
   async apply() {
-    const { items } = await post(pathOf(this.row.group_id, "/offsets:reset"), this.read().body);
+    const { items } = await post(`${pathOf(this.row.group_id)}/offsets:reset`, this.read().body);
     return `Reset ${count(items.length, "offset")} of ${this.row.group_id}.`;
   }
 }
@@ -203,7 +203,7 @@ export class DeleteOffsetsPanel extends GroupPanel {
   }
 
   async apply() {
-    await remove(pathOf(this.row.group_id, `/offsets?topic=${encodeURIComponent(this.topic)}`));
+    await remove(`${pathOf(this.row.group_id)}/offsets?topic=${encodeURIComponent(this.topic)}`);
     return `Deleted the offsets of ${this.topic}.`;
   }
 }

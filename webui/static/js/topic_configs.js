@@ -45,7 +45,7 @@ export class ConfigPanel {
 
   async load() {
     try {
-      this.rows = (await get(pathOf(this.row.name, "/configs"))).items;
+      this.rows = (await get(`${pathOf(this.row.name)}/configs`)).items;
       this.draw();
       guard(this);
     } catch (problem) {
@@ -113,7 +113,7 @@ export class ConfigPanel {
     if (this.closed || !this.edits.size) return;
     const mine = (this.serial += 1);
     try {
-      const { command } = await patch(pathOf(this.row.name, "/configs?validate_only=true"), { ops: this.ops() }, undefined, this.version);
+      const { command } = await patch(`${pathOf(this.row.name)}/configs?validate_only=true`, { ops: this.ops() }, undefined, this.version);
       if (mine === this.serial) this.effect.show(h("p", `${count(this.edits.size, "setting")} change, in force at once.`), command);
     } catch (problem) {
       if (mine === this.serial) this.refused(problem);
@@ -152,7 +152,7 @@ export class ConfigPanel {
     this.save.disabled = true;
     this.serial += 1;
     try {
-      await patch(pathOf(this.row.name, "/configs"), { ops: this.ops() }, undefined, this.version);
+      await patch(`${pathOf(this.row.name)}/configs`, { ops: this.ops() }, undefined, this.version);
       toast(`Saved ${count(this.edits.size, "setting")} of ${this.row.name}.`);
       this.onclose();
     } catch (problem) {

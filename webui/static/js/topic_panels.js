@@ -9,8 +9,8 @@ import { escape, guard } from "./unsaved.js";
 
 export const PATH = "/api/v1/topics";
 
-export function pathOf(name, rest = "") {
-  return `${PATH}/${encodeURIComponent(name)}${rest}`;
+export function pathOf(name) {
+  return `${PATH}/${encodeURIComponent(name)}`;
 }
 
 /** Parses lines "key=value": {values} or {error}. */
@@ -176,7 +176,7 @@ export class PartitionsPanel extends TopicPanel {
   }
 
   request(query) {
-    return put(pathOf(this.row.name, `/partitions${query}`), { count: Number(this.total.value) }, this.row.version);
+    return put(`${pathOf(this.row.name)}/partitions${query}`, { count: Number(this.total.value) }, this.row.version);
   }
 
   async preview() {
