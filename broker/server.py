@@ -30,8 +30,12 @@ from broker.config_listeners.settings import (
 )
 from broker.console_views.topics import LogViews
 from broker.control.closing import CloseConnection, plan_close
+from broker.control.group_changes import GroupChanges
+from broker.control.topic_records import TopicRecords
+from broker.disk.record_slices import run_slices
 from broker.events.writer import EventWriter, LocalTopics
 from broker.groups.messages import Now
+from broker.log.partition import PartitionLog
 from broker.network.acceptor.user_gate import UserGates
 from broker.network.automq.server_mode import automq
 from broker.network.clock import TrioClock
@@ -131,6 +135,7 @@ class BrokerServer:
         groups.load(Now(clock.ms(), clock.wall_ms()))
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
+        self._add_operations()
 
     def close(self) -> None:
         """Flush appended records and close the stores."""
@@ -253,6 +258,20 @@ class BrokerServer:
         control.subscribe(topics.on_metadata_update)
         control.subscribe(client_metrics.on_metadata_update)
         control.subscribe(unknown_users_listener(self.unknown_users))
+
+    def _add_operations(self) -> None:
+        """Let operators read and produce records, and change groups."""
+        clock = self.clock
+
+        def grown(log: PartitionLog) -> None:
+            self.fetches.complete(log)
+            self.deliver()
+
+        TopicRecords(self.partitions, run_slices, clock.ms, clock.wall_ms, grown).register(self.control)
+        groups = self.delayed.groups.groups
+        GroupChanges(groups, self.partitions, run_slices, lambda: Now(clock.ms(), clock.wall_ms())).register(
+            self.control
+        )
 
     def _register_config_listeners(self) -> None:
         """Apply every later change of a dynamic setting."""

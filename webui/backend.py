@@ -72,6 +72,9 @@ class ConsoleSettings(Protocol):
     def max_sessions_per_token(self) -> int: ...
 
     @property
+    def browse_max_shown_bytes(self) -> int: ...
+
+    @property
     def insights_warehouse(self) -> str: ...
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from webui.backend import Backend, ConsoleSettings
+from webui.decoding.decoder import Decoder
 from webui.http.fair_queue import FairQueue
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
@@ -41,3 +42,4 @@ class Console(msgspec.Struct, frozen=True):
     insights: Reader
     what_if: WhatIf
     fair_queue: FairQueue = msgspec.field(default_factory=FairQueue)
+    decoder: Decoder = msgspec.field(default_factory=Decoder)

@@ -78,7 +78,13 @@ PAGES: Final = (
     ),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
     Page("connections", "/connections", "Connections", "Clients", (*_PLAIN, "listing")),
-    Page("groups", "/groups", "Groups", "Clients", _OPENING),
+    Page(
+        "groups",
+        "/groups",
+        "Groups",
+        "Clients",
+        (*_OPENING, "chart", "consequences", "group_panels", "lag_chart", "partition_list"),
+    ),
     Page(
         "telemetry",
         "/client-metrics",
@@ -90,7 +96,20 @@ PAGES: Final = (
         ),
     ),
     Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
-    Page("topics", "/topics", "Topics", "Broker", _OPENING),
+    Page(
+        "topics",
+        "/topics",
+        "Topics",
+        "Broker",
+        (*_OPENING, "consequences", "topic_configs", "topic_panels"),
+    ),
+    Page(
+        "records",
+        "/records",
+        "Records",
+        "Broker",
+        (*_PLAIN, "partition_list", "produce_panel", "record_bytes", "record_question"),
+    ),
     Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
     Page(
         "audit",
@@ -117,7 +136,7 @@ PAGES: Final = (
 )
 
 
-UPSTREAMS: Final = ("topics", "groups")
+UPSTREAMS: Final = ("topics", "groups", "records")
 """The pages of what a gateway's upstream cluster has and the gateway has not."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"

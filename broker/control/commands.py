@@ -157,10 +157,13 @@ class CreateTopics(Command["list[TopicOutcome]"]):
 
 
 class TopicRef(msgspec.Struct, frozen=True):
-    """A topic by name or by its 16-byte id; a request with both or neither is refused."""
+    """A topic by name or by its 16-byte id; a request with both or neither is refused. `expected_version` as
+    in `QuotaAlteration`.
+    """
 
     name: str | None = None
     topic_id: bytes | None = None
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +189,13 @@ class TopicOutcome(Outcome, frozen=True):
 
 class NewPartitions(msgspec.Struct, frozen=True):
     """`count` is the new total. `assignments`: broker ids of each added partition; None lets the broker
-    choose.
+    choose. `expected_version` as in `QuotaAlteration`.
     """
 
     topic: str
     count: int
     assignments: tuple[tuple[int, ...], ...] | None = None
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +253,7 @@ class ConfigOp(msgspec.Struct, frozen=True):
 
 
 class ConfigAlteration(msgspec.Struct, frozen=True):
-    """`expected_version` as in `QuotaAlteration`; brokers and client metrics subscriptions have one."""
+    """`expected_version` as in `QuotaAlteration`; topics, brokers and subscriptions have one."""
 
     resource: ConfigResource
     ops: tuple[ConfigOp, ...]

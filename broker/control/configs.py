@@ -33,7 +33,13 @@ from broker.control.commands import (
 )
 from broker.control.loggers import plan_levels
 from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation, repeated, repeated_in_steps
-from broker.control.topics import invalid_value, read_topic_config, topic_setting, validate_topic_name
+from broker.control.topics import (
+    check_topic_version,
+    invalid_value,
+    read_topic_config,
+    topic_setting,
+    validate_topic_name,
+)
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
@@ -89,7 +95,7 @@ def _changes(
         case ResourceType.TOPIC:
             _require_role(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
             _check_ops(alteration.ops)
-            current = _topic_configs(resource, at)
+            current = _topic_configs(alteration, at)
             wanted = _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
@@ -140,13 +146,15 @@ def _check_broker_version(alteration: ConfigAlteration, at: Situation) -> None:
         )
 
 
-def _topic_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:
+def _topic_configs(alteration: ConfigAlteration, at: Situation) -> Mapping[str, str]:
+    resource = alteration.resource
     if not resource.name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     validate_topic_name(resource.name)
     topic = at.image.topics.get(resource.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+    check_topic_version(topic, alteration.expected_version)
     return topic.configs
 
 

@@ -6,7 +6,7 @@ and only then returns; changes never interleave. The injected `Committer` provid
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from broker.control.commands import (
 )
 from broker.control.configs import plan_alter_configs
 from broker.control.dynamic_config import DynamicConfig, warn_of_inert_changes
+from broker.control.operation import Operation
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
@@ -79,6 +80,9 @@ class Committer(Protocol):
         `to_the_end`: finish all steps even if the task is cancelled.
         """
 
+    def to_the_end(self) -> AbstractContextManager[object]:
+        """Let the block finish even if the task is cancelled."""
+
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         """Run `MetadataStore.history`, outside `exclusive`, and wait for it."""
 
@@ -96,6 +100,11 @@ class Control:
         self.live = DynamicConfig(self._config_for(image))
         self._publisher.subscribe(self._listen)
         self._planners = dict(PLANNERS)
+        self._operations: dict[type, Operation] = {}
+
+    def add_operation(self, command: type[Command[Result]], operation: Operation) -> None:
+        """Register the operation that a command runs."""
+        self._operations[command] = operation
 
     def add_planner(
         self,
@@ -138,11 +147,38 @@ class Control:
         """
         if isinstance(command, Undo):
             return cast(Result, await self._undo(command, actor))
+        operation = self._operations.get(type(command))
+        if operation is not None:
+            return await self._operate(operation, command, actor)
         async with self._committer.exclusive():
             return await self._carry_out(command, actor)
 
+    async def _operate(self, operation: Operation, command: Command[Result], actor: Actor) -> Result:
+        """Run an operation and write its notes. Other changes can happen meanwhile.
+
+        Raises ApiError KAFKA_STORAGE_ERROR if the notes cannot be written; the work is then done.
+        """
+        done = await operation(command, self._situation(actor))
+        if done.notes:
+            with self._committer.to_the_end():
+                async with self._committer.exclusive():
+                    delta = await self._committer.in_slices(Delta.in_steps(done.notes, actor))
+                    try:
+                        image = await self._committer.commit(done.notes, actor)
+                    except ApiError as error:
+                        named = ", ".join(f"{note.key} {note.entity}: {note.new}" for note in done.notes)
+                        raise ApiError(
+                            error.code, f"The audit trail cannot be written ({error.message}), but: {named}"
+                        ) from error
+                    await self._publish(image, delta)
+        result: Result = done.result
+        return result
+
+    def _situation(self, actor: Actor) -> Situation:
+        return Situation(self.image, self._configuration, self.config, actor, self.live.check)
+
     async def _carry_out(self, command: Command[Result], actor: Actor) -> Result:
-        at = Situation(self.image, self._configuration, self.config, actor, self.live.check)
+        at = self._situation(actor)
         planned: Plan[Result] | Steps[Plan[Result]] = self._planners[type(command)](command, at)
         plan = planned if isinstance(planned, Plan) else await self._committer.in_slices(planned)
         if plan.changes:

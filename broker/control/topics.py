@@ -243,6 +243,7 @@ def _added_partitions(wanted: NewPartitions, at: Situation) -> int:
         raise ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
+    check_topic_version(topic, wanted.expected_version)
     added = wanted.count - topic.partitions
     if added == 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partitions} partition(s).")
@@ -277,6 +278,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
             if not at.config.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             topic = _existing_topic(wanted, wanted in duplicates, at)
+            check_topic_version(topic, wanted.expected_version)
             command.charge(topic.partitions)
         except ApiError as error:
             outcomes.append(
@@ -336,6 +338,15 @@ def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None
             continue
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}"
+        )
+
+
+def check_topic_version(topic: Topic, expected: int | None) -> None:
+    """Raise ApiError INVALID_UPDATE_VERSION if the topic has another version than expected."""
+    if expected not in (None, topic.version):
+        raise ApiError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"The topic {topic.name} was changed since it was read (version {topic.version})",
         )
 
 

@@ -374,7 +374,14 @@ class Views:
         size = self._live.topic_size(name)
         configs = tuple(sorted(topic.configs.items()))
         return TopicRow(
-            name, topic.topic_id, topic.partitions, topic.internal, size.size_bytes, size.records, configs
+            name,
+            topic.topic_id,
+            topic.partitions,
+            topic.internal,
+            size.size_bytes,
+            size.records,
+            configs,
+            topic.version,
         )
 
     def partitions(self, topic: str) -> Iterator[PartitionRow]:

@@ -5,7 +5,7 @@ Made by `server` and used by broker.control as its committer. `run_in_slices` se
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Final, TypeVar
 
 import trio
@@ -59,6 +59,9 @@ class MetadataWriter:
         with trio.CancelScope(shield=to_the_end):
             return await run_in_slices(steps)
         raise AssertionError("unreachable: this scope is never cancelled")
+
+    def to_the_end(self) -> AbstractContextManager[object]:
+        return trio.CancelScope(shield=True)
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:

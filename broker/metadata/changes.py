@@ -13,6 +13,8 @@ each change; the console shows them through broker.control.views.
     client-metrics  a subscription's name    its settings
     producer-ids    empty                    next: the first unallocated id
     connection      its id                   closed: the client id, after an operator closed it
+    records         a topic's name           read, produced: what an operator did to records
+    group           its id                   offsets reset, offsets deleted, deleted, by an operator
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
 """
@@ -43,7 +45,15 @@ class Kind(StrEnum):
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
     CONNECTION = "connection"
+    RECORDS = "records"
+    GROUP = "group"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
+
+
+NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP})
+"""Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and
+nothing is kept of them in memory.
+"""
 
 
 class Change(msgspec.Struct, frozen=True):

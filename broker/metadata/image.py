@@ -46,13 +46,14 @@ State = dict[tuple[str, str], dict[str, Stamp]]
 
 class Topic(msgspec.Struct, frozen=True):
     """`topic_id` has 16 bytes; a topic that is deleted and created again gets a new one. `configs` are its
-    own settings only.
+    own settings only. `version` increases with each change of the topic or of its settings.
     """
 
     name: str
     topic_id: bytes
     partitions: int
     configs: Mapping[str, str]
+    version: int = 0
 
     @property
     def internal(self) -> bool:
@@ -202,7 +203,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     known = {key: _scram(text) for key, text in _present(state[kind, entity]).items()}
                     _put(users, entity, known or None)
                 image = replace(image, scram=users)
-            case Kind.CONNECTION:
+            case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP:
                 pass  # for the audit trail only
             case _:
                 raise BrokerBug(f"unknown kind of change {kind!r}")
@@ -222,11 +223,12 @@ def _with_topics(image: Image, state: State, names: Iterable[str]) -> Image:
 
 
 def _topic(name: str, state: State) -> Topic | None:
-    facts = _present(state.get((Kind.TOPIC, name), {}))
+    stamps, own = state.get((Kind.TOPIC, name), {}), state.get((Kind.TOPIC_CONFIG, name), {})
+    facts = _present(stamps)
     if not facts:
         return None
-    configs = _present(state.get((Kind.TOPIC_CONFIG, name), {}))
-    return Topic(name, bytes.fromhex(facts["id"]), int(facts["partitions"]), configs)
+    version = max(stamp.seq for stamp in (*stamps.values(), *own.values()))
+    return Topic(name, bytes.fromhex(facts["id"]), int(facts["partitions"]), _present(own), version)
 
 
 def _quota_entry(entity: str, stamps: Mapping[str, Stamp]) -> QuotaEntry | None:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
-from broker.metadata.changes import AuditFilter, AuditRow, Change, Kind
+from broker.metadata.changes import NOTES, AuditFilter, AuditRow, Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
 from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
@@ -90,6 +90,8 @@ class MetadataStore:
         self._broken: str | None = None
         self._state: State = {}
         for kind, entity, key, stored, *stamp in connection.execute(_LATEST):
+            if kind in NOTES:
+                continue
             value = seals.read(kind, entity, key, stored)
             self._state.setdefault((kind, entity), {})[key] = Stamp(value, *stamp)
         self.scram_secret = _random_bytes(connection, "scram")
@@ -155,6 +157,8 @@ class MetadataStore:
         ]
         self._write(rows)
         for seq, change in enumerate(changes, batch):
+            if change.kind in NOTES:
+                continue
             stamps = self._state.setdefault((change.kind.value, change.entity), {})
             stamps[change.key] = Stamp(change.new, seq, now_wall_ms, actor.name)
         self._checkpoint()

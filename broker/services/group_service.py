@@ -78,7 +78,7 @@ class GroupService:
                 self._is_unreadable = True
                 return
             self._replay(log.values)
-        self._write_now(self.coordinator.loaded(now), now)
+        self.write_now(self.coordinator.loaded(now), now)
 
     def _replay(self, values: Mapping[bytes, bytes]) -> None:
         for key, value in values.items():
@@ -118,11 +118,11 @@ class GroupService:
 
         Never call it between staging and commit of another append.
         """
-        return self._write_now(self.coordinator.expire(now, on_failure), now)
+        return self.write_now(self.coordinator.expire(now, on_failure), now)
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
-        return self._write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
+        return self.write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
 
     def lag(self, group_id: str) -> Steps[int]:
         """Return the number of uncommitted records in the partitions with committed offsets.
@@ -141,7 +141,8 @@ class GroupService:
                     yield
         return behind
 
-    def _write_now(self, effects: Effects, now: Now) -> Effects:
+    def write_now(self, effects: Effects, now: Now) -> Effects:
+        """Write the records of a call and return the replies. Commits as `expire` does."""
         if not effects.records:
             return effects
         writing = self.write(effects, now)

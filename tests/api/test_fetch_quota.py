@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.outcome import EncodedResponse, Response
+from broker.api.outcome import EncodedResponse
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager

@@ -1,7 +1,7 @@
 """An in-memory metadata log for planners, and the real store behind a lock for `Control`."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeVar
 
 import trio
@@ -90,6 +90,9 @@ class StoreCommitter:
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
         await trio.lowlevel.checkpoint_if_cancelled()
         return finished(steps)
+
+    def to_the_end(self) -> AbstractContextManager[object]:
+        return trio.CancelScope(shield=True)
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:

@@ -38,7 +38,7 @@ def test_an_empty_log_is_an_empty_image() -> None:
 
 def test_a_topic_is_found_by_name_and_by_id_with_its_settings() -> None:
     image = image_of(*topic("t", partitions=3), ("topic-config", "t", "retention.ms", "5"))
-    expected = Topic("t", ID, 3, {"retention.ms": "5"})
+    expected = Topic("t", ID, 3, {"retention.ms": "5"}, image.version)
     assert image.topics == {"t": expected}
     assert image.topics_by_id[ID] is image.topics["t"]
 

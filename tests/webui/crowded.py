@@ -31,16 +31,21 @@ from broker.control.commands import (
 )
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
 from tests.support.running import RunningBroker, running_broker
 
 ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)
 WIDE: Final = "wide"
 GROUP: Final = "readers"
+RECORD_PARTITIONS: Final = 20
+"""Partitions of WIDE with 600 records of a kilobyte each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +138,18 @@ async def fill(broker: RunningBroker, size: Size) -> None:
     topics.append(CreatableTopic(WIDE, size.partitions, 1))
     answer = await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
     assert not any(each.error_code for each in answer.topics)
+    # Creates the topic of the offsets.
+    await client.ask(FindCoordinatorRequest(key=GROUP), 1)
     offsets = [OffsetCommitRequestPartition(at, 0, -1, "") for at in range(size.partitions)]
     topic = OffsetCommitRequestTopic(WIDE, partitions=offsets)
     await client.ask(OffsetCommitRequest(GROUP, topics=[topic]), 7)
+    for at in range(RECORD_PARTITIONS):
+        log = broker.server.partitions.log(WIDE, at)
+        assert log is not None
+        for codec in (Codec.NONE, Codec.ZSTD):
+            records = [NewRecord(b"a", b"x" * 1_000, 1_700_000_000_000 + at) for _ in range(300)]
+            log.stage(build_batch(records, codec=codec), now_wall_ms=1_700_000_000_000)
+    broker.server.partitions.commit()
     for at in range(size.clients):
         client.client_id = f"client-{at}"
         await client.ask(ApiVersionsRequest(), 0)

@@ -121,6 +121,10 @@ WHAT_IF: Final = "/api/v1/insights/what-if"
 LOG: Final = "/api/v1/request-log"
 ADDRESS: Final = "/api/v1/ip-quotas/10.0.0.1"
 LONG: Final = "x" * 1_000
+TOPICS: Final = "/api/v1/topics"
+BROWSE: Final = f"{TOPICS}/{WIDE}/records:browse"
+SOME: Final = list(range(20))
+FIRST: Final = {"from": {"earliest": True}}
 TEN_THOUSAND: Final = "x" * 10_000
 DAYS: Final = "from=2026-01-01&to=2026-03-30"
 
@@ -303,6 +307,73 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     ),
     "getConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
     "closeConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
+    "createTopic": (
+        *bad_bodies(TOPICS, "configs"),
+        Asked(
+            "1,000 settings", TOPICS, dumped({"name": "a", "configs": {f"k{at}": "" for at in range(1_000)}})
+        ),
+        Asked(
+            "10,000 partitions", f"{TOPICS}?validate_only=true", dumped({"name": "a", "partitions": 10_000})
+        ),
+    ),
+    "deleteTopic": (Asked("none", f"{TOPICS}/{LONG}"), Asked("one", f"{TOPICS}/topic-1")),
+    "setPartitions": (
+        *short_bodies(f"{TOPICS}/topic-2/partitions"),
+        Asked("to 2,000", f"{TOPICS}/topic-2/partitions", dumped({"count": 2_000})),
+    ),
+    "listTopicConfigs": (Asked("all", f"{TOPICS}/{WIDE}/configs"),),
+    "alterTopicConfigs": (
+        *bad_bodies(f"{TOPICS}/{WIDE}/configs", "ops"),
+        Asked(
+            "100 long values",
+            f"{TOPICS}/{WIDE}/configs",
+            dumped({"ops": [{"key": "cleanup.policy", "value": "x," * 4_000}] * 100}),
+        ),
+    ),
+    "browseRecords": (
+        *bad_bodies(f"{TOPICS}/{WIDE}/records:browse", "partitions"),
+        Asked("1,000 partitions", BROWSE, dumped({"partitions": list(range(1_000)), "limit": 500})),
+        Asked("2,000 partitions", BROWSE, b"{}"),
+        Asked(
+            "a search that finds nothing", BROWSE, dumped({"partitions": SOME, "contains": "absent"} | FIRST)
+        ),
+        Asked(
+            "a search by key that finds nothing",
+            BROWSE,
+            dumped({"partitions": SOME, "key": {"text": "b"}} | FIRST),
+        ),
+        Asked("500 long records", BROWSE, dumped({"partitions": SOME, "limit": 500} | FIRST)),
+        Asked(
+            "a schema", BROWSE, dumped({"partitions": SOME, "limit": 500, "value_schema": {"avro": '"long"'}})
+        ),
+        Asked("a long cursor", BROWSE, dumped({"cursor": "W1swLDBd" * 4_000})),
+    ),
+    "produceRecord": (
+        *bad_bodies(f"{TOPICS}/{WIDE}/records", "headers"),
+        Asked("a long value", f"{TOPICS}/{WIDE}/records", dumped({"value": {"hex": "00" * 16_000}})),
+    ),
+    "getRecord": (
+        Asked("one", f"{TOPICS}/{WIDE}/partitions/0/records/9"),
+        Asked("its value", f"{TOPICS}/{WIDE}/partitions/0/records/9?part=value"),
+    ),
+    "getGroupLag": (
+        Asked("all", "/api/v1/groups:lag?seconds=86400"),
+        Asked("one", f"/api/v1/groups:lag?group={GROUP}"),
+    ),
+    "resetGroupOffsets": (
+        *bad_bodies(f"/api/v1/groups/{GROUP}/offsets:reset", "topics"),
+        Asked(
+            "500 partitions",
+            f"/api/v1/groups/{GROUP}/offsets:reset",
+            dumped({"to": {"timestamp_ms": 1}, "topics": [{"topic": WIDE, "partitions": list(range(500))}]}),
+        ),
+        Asked("2,000 partitions", f"/api/v1/groups/{GROUP}/offsets:reset", dumped({"to": {"latest": True}})),
+    ),
+    "deleteGroupOffsets": (
+        Asked("none", f"/api/v1/groups/{GROUP}/offsets?topic={LONG}"),
+        Asked("2,000 offsets", f"/api/v1/groups/{GROUP}/offsets?topic={WIDE}"),
+    ),
+    "deleteGroup": (Asked("none", f"/api/v1/groups/{LONG}"), Asked("one", f"/api/v1/groups/{GROUP}")),
     "listTopics": pages("/api/v1/topics", "size"),
     "getTopic": (
         Asked("2,000 partitions", f"/api/v1/topics/{WIDE}"),

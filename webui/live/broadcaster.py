@@ -17,10 +17,11 @@ from broker.control.views import Overview, Views
 from webui.doctor.checks import RecentTotals
 from webui.doctor.symptoms import totals_of
 from webui.live.history import NO_OTHERS, History
+from webui.live.lag_history import LagHistory
 from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import Subscriber
 from webui.live.throttled import RecentThrottles
-from webui.tables.slices import sliced, yield_to_others
+from webui.tables.slices import collect, sliced, yield_to_others
 
 BROADCAST_EVERY_S: Final = 1.0
 """Snapshots take time of the broker's thread; charts have one point per second."""
@@ -54,6 +55,7 @@ class Live:
         self._directly: dict[Subscriber, None] = {}
         self._refresh_requested = trio.Event()
         self.history = History()
+        self.lag_history = LagHistory()
         self.streams = 0
         self.streams_of: Counter[str] = Counter()
         """Open streams by the name of their token."""
@@ -73,6 +75,9 @@ class Live:
                     self.recent_throttles.add(some, now_ms)
             if self.recent.is_due(now_ms):
                 self.recent.add(await totals_of(self._views), now_ms)
+                await yield_to_others()
+            if not self._views.is_gateway and self.lag_history.is_due(now_ms):
+                self.lag_history.add(await collect(self._views.each_group()), now_ms)
                 await yield_to_others()
             if self.streams:
                 await self._update_all(overview)

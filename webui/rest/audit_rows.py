@@ -26,6 +26,8 @@ KINDS: Final = (
     "client-metrics",
     "producer-ids",
     "connection",
+    "records",
+    "group",
     "user-scram",
     "admin-token",
 )

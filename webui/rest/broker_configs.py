@@ -54,6 +54,7 @@ DEFAULT: Final = "default"
 LEVELS: Final = (BROKER, DEFAULT)
 
 SOURCES: Final = {
+    Source.DYNAMIC_TOPIC: "topic",
     Source.DYNAMIC_BROKER: "dynamic-broker",
     Source.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
     Source.STATIC_BROKER: "file",
@@ -67,22 +68,20 @@ MAX_OPS: Final = 100
 
 _KEY: Final = Text(max_length=256, min_length=1)
 _VALUE: Final = Text(max_length=LONGEST_VALUE)
+OPS: Final = Listing(
+    OneOf(
+        (
+            Record({"key": _KEY, "value": _VALUE}),
+            Record({"key": _KEY, "remove": Flag(only=True)}),
+            Record({"key": _KEY, "append": _VALUE}),
+            Record({"key": _KEY, "subtract": _VALUE}),
+        )
+    ),
+    min_items=1,
+    max_items=MAX_OPS,
+)
 _PATCH: Final = Record(
-    {
-        "level": Text(choices=LEVELS),
-        "ops": Listing(
-            OneOf(
-                (
-                    Record({"key": _KEY, "value": _VALUE}),
-                    Record({"key": _KEY, "remove": Flag(only=True)}),
-                    Record({"key": _KEY, "append": _VALUE}),
-                    Record({"key": _KEY, "subtract": _VALUE}),
-                )
-            ),
-            min_items=1,
-            max_items=MAX_OPS,
-        ),
-    },
+    {"level": Text(choices=LEVELS), "ops": OPS},
     optional=frozenset({"level"}),
 )
 
@@ -107,18 +106,18 @@ async def list_configs(call: Call) -> Reply:
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    page = await list_page(call, rows, _config_json, lambda row: row.name)
+    page = await list_page(call, rows, config_json, lambda row: row.name)
     return Reply({"level": level} | page, headers=_version(call, level))
 
 
 async def alter_configs(call: Call) -> Reply:
     level = call.body.get("level", BROKER)
-    ops = tuple(_op(op) for op in call.body["ops"])
+    ops = tuple(config_op(op) for op in call.body["ops"])
     alteration = ConfigAlteration(_resource(call, level), ops, expected_version(call.headers))
     command = IncrementalAlterConfigs((alteration,), call.query["validate_only"])
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     named = {op.key for op in ops}
-    rows = [_config_json(row) for row in await _rows(call, level) if row.name in named]
+    rows = [config_json(row) for row in await _rows(call, level) if row.name in named]
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=rows)
     if not outcome.ok:
@@ -139,7 +138,7 @@ async def _rows(call: Call, level: str) -> list[ConfigRow]:
     return await run_in_slices(call.console.backend.views.describe_configs(_resource(call, level)))
 
 
-def _op(op: dict[str, Any]) -> ConfigOp:
+def config_op(op: dict[str, Any]) -> ConfigOp:
     match op:
         case {"value": value}:
             return ConfigOp(op["key"], OpType.SET, value)
@@ -150,7 +149,7 @@ def _op(op: dict[str, Any]) -> ConfigOp:
     return ConfigOp(op["key"], OpType.DELETE)
 
 
-def _config_json(row: ConfigRow) -> dict[str, Any]:
+def config_json(row: ConfigRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "value": row.value,

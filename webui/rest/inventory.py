@@ -16,7 +16,7 @@ from broker.control.rows.topics import MemberRow
 from broker.control.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
 from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, no_content
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import connection_json, named
@@ -57,6 +57,7 @@ def topic_json(row: TopicRow) -> dict[str, Any]:
         "size_bytes": row.size_bytes,
         "records": row.records,
         "configs": dict(row.configs),
+        "version": row.version,
     }
 
 
@@ -121,6 +122,7 @@ _TOPIC: Final[dict[str, Schema]] = {
     "size_bytes": COUNT,
     "records": COUNT,
     "configs": Names(Text(max_length=1_000_000)),
+    "version": COUNT,
 }
 TOPIC: Final = Record(_TOPIC, title="Topic")
 TOPIC_DETAIL: Final = Record(
@@ -220,7 +222,7 @@ async def topic(call: Call) -> Reply:
     if row is None:
         raise Problem(404, "Topic not found.")
     partitions = await collect(map(partition_json, views.partitions(wanted)))
-    return Reply(topic_json(row) | {"partition_list": partitions})
+    return Reply(topic_json(row) | {"partition_list": partitions}, headers={"ETag": etag(row.version)})
 
 
 async def groups(call: Call) -> Reply:
@@ -295,7 +297,7 @@ ROUTES: Final = (
         "getTopic",
         "One topic, with its partitions.",
         topic,
-        {200: ResponseSpec("The topic", TOPIC_DETAIL), 404: _GONE},
+        {200: ResponseSpec("The topic; ETag: its version", TOPIC_DETAIL), 404: _GONE},
         path_params=_place("name", "Its name."),
     ),
     Route(

@@ -16,6 +16,7 @@ from webui.rest import (
     client_quotas,
     doctor,
     events,
+    groups,
     insights_routes,
     insights_what_if,
     inventory,
@@ -23,7 +24,9 @@ from webui.rest import (
     monitoring,
     problem_routes,
     quota_files,
+    records,
     resolving,
+    topics,
     upstream,
 )
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
@@ -216,6 +219,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *broker_quotas.ROUTES,
     *monitoring.ROUTES,
     *inventory.ROUTES,
+    *topics.ROUTES,
+    *records.ROUTES,
+    *groups.ROUTES,
     *upstream.ROUTES,
     *doctor.ROUTES,
     *insights_routes.ROUTES,

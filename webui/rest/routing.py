@@ -99,9 +99,9 @@ class Reply(msgspec.Struct, frozen=True):
 class Route(msgspec.Struct, frozen=True):
     """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
-    braces of `path`; the last may contain slashes. `has_list`: the body contains a list and is limited by
-    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes. `example` is a body for the
-    OpenAPI document.
+    braces of `path`; the last may contain slashes if it ends the path, or with `has_slashes`. `has_list`: the
+    body contains a list and is limited by console.request.max.bytes; other bodies are limited to SHORT_BODY
+    bytes. `example` is a body for the OpenAPI document.
     """
 
     method: str
@@ -116,6 +116,7 @@ class Route(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     path_params: tuple[Query, ...] = ()
     has_list: bool = False
+    has_slashes: bool = False
     example: Any = None
 
     @property
@@ -127,7 +128,7 @@ class Route(msgspec.Struct, frozen=True):
 def url_rule(route: Route) -> str:
     """The path in the web framework's syntax."""
     address = route.path.replace("{", "<").replace("}", ">")
-    if route.path_params and route.path.endswith("}"):
+    if route.path_params and (route.path.endswith("}") or route.has_slashes):
         address = address.replace(f"<{route.path_params[-1].name}>", f"<path:{route.path_params[-1].name}>")
     return address
 

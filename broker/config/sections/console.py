@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, decimal, integer, list_of, long
+from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, decimal, integer, list_of, long, one_of
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.sections.tls import TlsConfig
 from broker.config.setting import setting
@@ -147,6 +147,48 @@ class ConsoleConfig:
         "Maximum number of browser sessions per token. For a further one, the longest idle session ends, "
         "so that a browser left open does not lock its owner out.",
         unit="sessions",
+        ours=True,
+    )
+    browse_role: str = setting(
+        "console.browse.role",
+        "editor",
+        one_of("viewer", "editor", "admin"),
+        "The least role that may read records in the console and through the REST API. What the records "
+        "contain can be more confidential than everything else that a viewer sees.",
+        ours=True,
+    )
+    browse_max_records: int = setting(
+        "console.browse.max.records",
+        500,
+        integer(1, 10_000),
+        "Maximum number of records that one request for records returns.",
+        unit="records",
+        ours=True,
+    )
+    browse_max_read_bytes: int = setting(
+        "console.browse.max.read.bytes",
+        67_108_864,
+        integer(1_024),
+        "A request for records stops after reading this many bytes of records, decompressed, whether they "
+        "match its filter or not, and tells where it stopped. A batch that was begun is read to its end.",
+        unit="bytes",
+        ours=True,
+    )
+    browse_max_ms: int = setting(
+        "console.browse.max.ms",
+        3_000,
+        long(1, 60_000),
+        "A request for records stops after this time and tells where it stopped.",
+        unit="ms",
+        ours=True,
+    )
+    browse_max_shown_bytes: int = setting(
+        "console.browse.max.shown.bytes",
+        16_384,
+        integer(16, 1_048_576),
+        "Maximum number of bytes of a key, a value or a header that are shown; the whole ones can be "
+        "downloaded.",
+        unit="bytes",
         ours=True,
     )
     insights_warehouse: str = setting(

@@ -5,7 +5,7 @@ import msgspec
 
 class TopicRow(msgspec.Struct, frozen=True):
     """`size_bytes` and `records` are totals of all partitions; `configs` the topic's own settings, not the
-    defaults.
+    defaults. `version` is the ETag, as a quota's.
     """
 
     name: str
@@ -15,6 +15,7 @@ class TopicRow(msgspec.Struct, frozen=True):
     size_bytes: int
     records: int
     configs: tuple[tuple[str, str], ...]
+    version: int = 0
 
 
 class TopicSize(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ image, and for the audit trail. Rows have the same numbers everywhere.
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Final, Protocol, TypeVar
 from uuid import uuid4
 
@@ -78,6 +78,8 @@ class LocalCommitter(Protocol):
     async def commit_at(self, changes: Sequence[Change], actor: Actor, wall_ms: int) -> Image: ...
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result: ...
+
+    def to_the_end(self) -> AbstractContextManager[object]: ...
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]: ...
 
@@ -197,6 +199,9 @@ class MetadataLog:
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
         return await self._local.in_slices(steps, to_the_end=to_the_end)
+
+    def to_the_end(self) -> AbstractContextManager[object]:
+        return self._local.to_the_end()
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         return await self._local.history(wanted)

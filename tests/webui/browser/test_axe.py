@@ -45,6 +45,7 @@ OPENED = {
     "/audit": ["Undo"],
     "/topics": ["orders"],
     "/groups": ["reporting"],
+    "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
     "/connections": ["Close the connection of billing"],
     "/explain": ["billing"],

@@ -27,6 +27,7 @@ OPENED = {
     "/topics": LONG,
     "/groups": LONG,
     "/client-metrics": LONG,
+    "/records": "Produce a record",
     "/audit": "Undo",
     "/access": "New token",
 }

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from broker.config.load import load
-from broker.config.sections import TelemetryConfig
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AlterClientQuotas,
@@ -28,16 +26,12 @@ from broker.control.commands import (
     QuotaOp,
     ResourceType,
 )
-from broker.control.control import Control
 from broker.control.tokens import hashed
-from broker.control.views import ServerInfo, Views
 from broker.metadata.actor import Role
-from broker.metadata.store import MetadataStore
-from broker.telemetry.state import Telemetry
-from tests.control.live import Live
-from tests.control.world import StoreCommitter, actor
+from tests.control.world import actor
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
+from tests.webui.log_world import LogWorld
 from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
@@ -56,6 +50,9 @@ class Asked(NamedTuple):
     path: str
     body: Any = None
 
+
+RECORD = "getRecord"
+"""Read with GET by those who may read records."""
 
 CHANGES = {
     "alterClientQuotas": Asked(Role.EDITOR, "/api/v1/client-quotas", {"entries": [ALICE]}),
@@ -80,6 +77,18 @@ CHANGES = {
     "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew", {"expires_in_ms": None}),
     "revokeToken": Asked(Role.ADMIN, "/api/v1/tokens/spare"),
     "setPassword": Asked(Role.ADMIN, "/api/v1/tokens/spare:password", {"password": "a good password"}),
+    "createTopic": Asked(Role.EDITOR, "/api/v1/topics", {"name": "new"}),
+    "deleteTopic": Asked(Role.ADMIN, "/api/v1/topics/orders"),
+    "setPartitions": Asked(Role.EDITOR, "/api/v1/topics/orders/partitions", {"count": 2}),
+    "alterTopicConfigs": Asked(
+        Role.EDITOR, "/api/v1/topics/orders/configs", {"ops": [{"key": "retention.ms", "value": "5"}]}
+    ),
+    "browseRecords": Asked(Role.EDITOR, "/api/v1/topics/orders/records:browse", {}),
+    "produceRecord": Asked(Role.EDITOR, "/api/v1/topics/orders/records", {"value": None}),
+    RECORD: Asked(Role.EDITOR, "/api/v1/topics/orders/partitions/0/records/0"),
+    "resetGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets:reset", {"to": {"latest": True}}),
+    "deleteGroup": Asked(Role.EDITOR, "/api/v1/groups/readers"),
+    "deleteGroupOffsets": Asked(Role.EDITOR, "/api/v1/groups/readers/offsets?topic=orders"),
 }
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
@@ -90,8 +99,10 @@ QUESTIONS = {
 }
 """Not read with GET, and changing nothing in the metadata."""
 
-READING = [route for route in ROUTES if route.method == "GET" and route.operation != "streamEvents"]
-DEMANDING = [route for route in ROUTES if route.method != "GET"]
+READING = [
+    route for route in ROUTES if route.method == "GET" and route.operation not in ("streamEvents", RECORD)
+]
+DEMANDING = [route for route in ROUTES if route.method != "GET" or route.operation == RECORD]
 
 
 class OneConnection:
@@ -108,14 +119,12 @@ class OneConnection:
 class Real:
     """A console in front of a real control, with something of everything to change."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self.committer = StoreCommitter(store)
-        self.control = Control(store.image, load(None, [], {}), self.committer)
+    def __init__(self, world: LogWorld) -> None:
+        self.world = world
+        self.control = world.control
         self.connection = OneConnection()
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
-        info = ServerInfo(1, "weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-        telemetry = Telemetry(TelemetryConfig())
-        views = Views(self.control, Live(), self.committer, lambda: info, telemetry)
+        views = world.views
         backend = Backend(
             self.control, views, views.identify, views.credentials_of, hashed, lambda: "", lambda: True
         )
@@ -128,6 +137,8 @@ class Real:
             await self.control.apply(IssueAdminToken(role.name, role, secret), actor())
         await self.control.apply(IssueAdminToken("spare", Role.VIEWER), actor())
         await self.control.apply(CreateTopics((NewTopic("orders", 1, 1),)), actor())
+        self.world.append("orders", ("a key", "a value"))
+        self.world.commit("readers", "orders", 0)
         for entity, key in (
             ((("ip", "10.0.0.7"),), "connection_creation_rate"),
             ((("user", "alice"),), "producer_byte_rate"),
@@ -147,11 +158,11 @@ class Real:
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[Real]:
-    store = MetadataStore.open(tmp_path / "metadata.sqlite", 1)
-    made = Real(store)
+    world = LogWorld(tmp_path)
+    made = Real(world)
     await made.fill()
     yield made
-    store.close()
+    world.close()
 
 
 @pytest.mark.parametrize("role", Role)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.fakes import FakeSettings
 from tests.webui.insights.full import fill
+from tests.webui.log_world import LoggedBroker, LogWorld
 from tests.webui.served import ServedConsole
 from tests.webui.simulation import Simulation
 from webui.rest.routes import ROUTES
@@ -41,12 +42,14 @@ TOKEN = {"Authorization": "Bearer admin-token"}
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
-    broker = FakeBroker()
+    world = LogWorld(tmp_path_factory.mktemp("logs"))
+    broker = LoggedBroker(world)
     Simulation(broker).step(250)
     warehouse = tmp_path_factory.mktemp("warehouse")
     fill(warehouse)
     with ServedConsole(broker, FakeSettings(insights_warehouse=str(warehouse))) as served:
         yield served
+    world.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ export const KINDS = {
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
   connection: "Closed connections",
+  records: "Records",
+  group: "Groups",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
 };
@@ -26,6 +28,9 @@ export const ORIGINS = {
   upstream: "upstream cluster",
 };
 
+// Kinds of actions, which have no value before or after.
+const ACTIONS = ["records", "group"];
+
 const NOUNS = {
   "broker-config": "broker",
   "topic-config": "topic",
@@ -34,6 +39,8 @@ const NOUNS = {
   "admin-token": "token",
   "user-scram": "user",
   connection: "connection",
+  records: "topic",
+  group: "group",
 };
 
 export function subject({ kind, entity, quota, key }) {
@@ -53,6 +60,7 @@ export function keyText(key) {
 }
 
 export function values({ key, kind, old, new: now }) {
+  if (ACTIONS.includes(kind)) return h("span.name", now);
   const before = valueText(kind, key, old);
   const after = valueText(kind, key, now);
   return h("span.from-to", h("span.was", { title: old ?? "" }, before ?? "not set"), h("span.arrow", { "aria-label": "became" }, "→"), after === null ? h("b.gone", "removed") : h("b", { title: now ?? "" }, after));

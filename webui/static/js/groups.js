@@ -1,16 +1,25 @@
-// Groups: consumer groups with their lag; a row opens to its members and offsets.
+// Groups: consumer groups with their lag; a row opens to its members and offsets, and its panels change it.
 
 import { get } from "./api.js";
 import { Details, smallTable } from "./details.js";
-import { empty, h, setText } from "./dom.js";
+import { empty, h, iconButton, needs, setText } from "./dom.js";
+import { LagChart } from "./lag_chart.js";
+import { DeleteGroupPanel, DeleteOffsetsPanel, pathOf, ResetPanel } from "./group_panels.js";
 import { Listing } from "./listing.js";
 import { once } from "./table.js";
 import { group } from "./units.js";
+import { mayDiscard } from "./unsaved.js";
+
+// The open panel, {key, panel, element}.
+let edited = null;
 
 const details = new Details({
-  load: (row) => get(`/api/v1/groups/${encodeURIComponent(row.group_id)}`),
+  load: (row) => get(pathOf(row.group_id)),
   draw: drawGroup,
 });
+const range = document.getElementById("range");
+const total = new LagChart(document.getElementById("lag-chart"), { label: "Lag of all groups" });
+const own = new LagChart(h("div.chart"), { label: "Lag of the group", height: 130 });
 
 const list = new Listing({
   topic: "groups",
@@ -21,13 +30,17 @@ const list = new Listing({
   sort: "name",
   rising: ["name", "state"],
   none: () => empty("groups", "No groups yet", "Consumer groups appear here with their members and lag."),
-  below: details.below,
-  arrived: details.arrived,
+  below: (key) => (edited?.key === key ? edited.element : withChart(key)),
+  arrived: (answer) => {
+    details.arrived(answer);
+    showTotal();
+  },
   columns: [
     { label: "Group", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.group_id, () => details.opener(row, h("span.name", row.group_id))) },
     { label: "State", sort: "state", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { state: row.state } }, row.state)) },
     { label: "Members", sort: "members", size: "count", num: true, cell: (row, td) => setText(td, group(row.members)) },
     { label: "Lag (records)", sort: "lag", size: "count", num: true, cell: lagCell },
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -35,7 +48,50 @@ function lagCell({ lag }, td) {
   once(td, String(lag), () => (lag === null ? h("span.quiet", { title: "No committed offsets" }, "–") : h(lag > 0 ? "b" : "span.quiet", group(lag))));
 }
 
-function drawGroup({ consumers, offsets, assignor, protocol }) {
+async function showTotal() {
+  const answer = await total.load(null, Number(range.value));
+  if (!answer) return;
+  document.getElementById("lag").hidden = answer.at_ms.length === 0;
+  setText(document.getElementById("lag-now"), answer.lag.length ? `${group(answer.lag.at(-1) ?? 0)} records` : "");
+}
+
+/** The details of a group, with the chart of its lag above them, which a reload of the details does not replace. */
+function withChart(key) {
+  const element = details.below(key);
+  if (!element) return null;
+  const cell = element.firstChild;
+  if (own.container.parentNode !== cell) cell.prepend(own.container);
+  own.load(key, Number(range.value));
+  return element;
+}
+
+function actionsCell(row, td) {
+  td.row = row;
+  once(td, row.group_id, () => h("span.actions",
+    needs("editor", iconButton("renew", `Reset offsets of ${row.group_id}`, () => open(ResetPanel, td.row))),
+    needs("editor", iconButton("remove", `Delete ${row.group_id}`, () => open(DeleteGroupPanel, td.row)))));
+}
+
+async function open(Panel, row, more = {}) {
+  if (!(await mayDiscard(edited?.panel))) return;
+  close();
+  const onclose = () => {
+    close();
+    list.table.rows.get(row.group_id)?.querySelector(".opener")?.focus();
+  };
+  const panel = new Panel({ row, onclose, ...more });
+  edited = { key: row.group_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
+  list.show();
+  panel.focus();
+}
+
+function close() {
+  edited?.panel.close();
+  edited = null;
+  list.show();
+}
+
+function drawGroup({ consumers, offsets, assignor, protocol }, row) {
   const readers = new Map();
   for (const { client_id: client, assigned } of consumers) {
     for (const { topic, partition } of assigned) readers.set(`${topic} ${partition}`, client);
@@ -52,6 +108,8 @@ function drawGroup({ consumers, offsets, assignor, protocol }) {
   return [
     consumers.length ? smallTable("Members", [["Member", false], ["Address", false], ["Reads", false]], members) : h("p.quiet", "No members now; the offsets are kept."),
     offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
+    offsets.length > 0 && h("div.buttons", [...new Set(offsets.map(({ topic }) => topic))].slice(0, 20).map((topic) =>
+      needs("editor", h("button.small", { type: "button", onclick: () => open(DeleteOffsetsPanel, row, { topic }) }, "Delete the offsets of ", h("span.name", topic))))),
     h("p.quiet.small", [protocol && `Protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }
@@ -63,4 +121,10 @@ function partitionsText(assigned) {
 }
 
 details.follow(list);
+range.addEventListener("change", () => {
+  total.again();
+  own.again();
+  showTotal();
+  list.show();
+});
 list.start();

@@ -1,11 +1,19 @@
-// Topics: partitions, records and size; a row opens to its partitions and settings.
+// Topics: partitions, records and size; a row opens to its partitions and settings, and its panels change it.
 
 import { get } from "./api.js";
 import { Details, smallTable } from "./details.js";
-import { empty, h, setText } from "./dom.js";
+import { empty, h, iconButton, icon, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once } from "./table.js";
+import { ConfigPanel } from "./topic_configs.js";
+import { CreatePanel, DeletePanel, PartitionsPanel } from "./topic_panels.js";
 import { bytes, count, group } from "./units.js";
+import { mayDiscard } from "./unsaved.js";
+
+const adding = document.getElementById("adding");
+
+// The open panel, {key, panel, element}; the key of a new topic is null.
+let edited = null;
 
 const details = new Details({
   load: (row) => get(`/api/v1/topics/${encodeURIComponent(row.name)}`),
@@ -19,8 +27,9 @@ const list = new Listing({
   nouns: ["topic", "topics"],
   keyOf: (row) => row.name,
   sort: "name",
-  none: () => empty("topics", "No topics yet", "Create a topic with kafka-topics.sh, or let the first client request create it."),
-  below: details.below,
+  none: () => empty("topics", "No topics yet", "Create one, or let the first client request create it.",
+    needs("editor", h("button.primary", { type: "button", onclick: () => create() }, "Create a topic"))),
+  below: (key) => (edited?.key === key ? edited.element : details.below(key)),
   arrived: details.arrived,
   columns: [
     { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "Internal")))) },
@@ -28,6 +37,7 @@ const list = new Listing({
     { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
     { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
     { label: "Config overrides", size: "settings", whole: true, cell: settingsCell },
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -44,6 +54,51 @@ function settingsCell(row, td) {
     own.length > 3 && h("span.quiet", `and ${own.length - 3} more`)));
 }
 
+function actionsCell(row, td) {
+  td.row = row;
+  once(td, `${row.name} ${row.internal}`, () => h("span.actions",
+    h("a.button.icon-only", { href: `/records?topic=${encodeURIComponent(row.name)}`, title: `Records of ${row.name}`, "aria-label": `Records of ${row.name}` }, icon("records")),
+    needs("editor", iconButton("edit", `Configure ${row.name}`, () => open(ConfigPanel, td.row))),
+    needs("editor", iconButton("plus", `Add partitions to ${row.name}`, () => open(PartitionsPanel, td.row))),
+    needs("admin", iconButton("remove", `Delete ${row.name}`, () => open(DeletePanel, td.row)))));
+}
+
+async function open(Panel, row) {
+  if (!(await mayDiscard(edited?.panel))) return;
+  close();
+  const panel = new Panel({
+    row,
+    onclose: () => {
+      close();
+      list.table.rows.get(row.name)?.querySelector(".actions button")?.focus();
+    },
+  });
+  edited = { key: row.name, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
+  list.show();
+  panel.focus();
+}
+
+async function create() {
+  if (!(await mayDiscard(edited?.panel))) return;
+  close();
+  const panel = new CreatePanel({
+    onclose: () => {
+      close();
+      document.getElementById("add").focus();
+    },
+  });
+  edited = { key: null, panel };
+  replace(adding, h("div.card.panel", panel.element));
+  panel.focus();
+}
+
+function close() {
+  edited?.panel.close();
+  edited = null;
+  replace(adding);
+  list.show();
+}
+
 function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
   const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
   return [
@@ -54,4 +109,5 @@ function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
 }
 
 details.follow(list);
-list.start();
+needs("editor", document.getElementById("add")).addEventListener("click", () => create());
+list.start({ n: () => document.getElementById("add").click() });

@@ -1,0 +1,62 @@
+"""Work on records between other tasks: results, errors of decompression, cancellation."""
+
+import pytest
+import trio
+
+from broker.disk.record_slices import run_slices
+from broker.errors import ApiError, ErrorCode
+from broker.records.compression import Codec, compress
+from broker.records.slices import Slices, Unpack
+
+
+def unpacked(packed: bytes) -> Slices[bytes]:
+    step = Unpack(Codec.GZIP, packed)
+    yield None
+    yield step
+    return bytes(step.data)
+
+
+def endless() -> Slices[None]:
+    while True:
+        yield None
+
+
+def counting(count: int, done: list[int]) -> Slices[int]:
+    for number in range(count):
+        done.append(number)
+        yield None
+    return count
+
+
+async def test_a_batch_is_decompressed_and_the_result_returned() -> None:
+    assert await run_slices(unpacked(bytes(compress(Codec.GZIP, b"x" * 5_000)))) == b"x" * 5_000
+
+
+async def test_the_error_of_a_decompression_reaches_the_work() -> None:
+    def forgiving() -> Slices[str]:
+        try:
+            yield Unpack(Codec.GZIP, b"nothing")
+        except ApiError as error:
+            return error.code.name
+        return ""
+
+    assert await run_slices(forgiving()) == "CORRUPT_MESSAGE"
+    with pytest.raises(ApiError) as refused:
+        await run_slices(unpacked(b"nothing"))
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+async def test_other_tasks_run_meanwhile_and_a_cancellation_ends_the_work() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_slices, endless())
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+
+
+async def test_work_to_the_end_is_not_cancelled() -> None:
+    done: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        assert await run_slices(counting(10_000, done), to_the_end=True) == 10_000
+    assert len(done) == 10_000

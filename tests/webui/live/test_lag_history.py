@@ -1,0 +1,75 @@
+"""The lag of groups over time: steps, bounds, and which groups are kept."""
+
+import pytest
+
+from broker.control.views import GroupRow
+from webui.live.lag_history import MAX_GROUPS, LagHistory
+
+STEP = 10_000
+
+
+def row(name: str, lag: int | None) -> GroupRow:
+    return GroupRow(name, "Stable", "consumer", 1, lag)
+
+
+def filled(count: int) -> LagHistory:
+    history = LagHistory()
+    for step in range(count):
+        history.add([row("a", step), row("b", 10)], step * STEP)
+    return history
+
+
+@pytest.mark.parametrize(("passed", "due"), [(STEP - 1, False), (STEP, True), (STEP + 1, True)])
+def test_a_sample_is_due_every_ten_seconds(passed: int, due: bool) -> None:
+    history = LagHistory()
+    assert history.is_due(0)
+    history.add([], 0)
+    assert history.is_due(passed) is due
+
+
+def test_a_group_and_the_total_have_their_lags() -> None:
+    history = filled(4)
+    assert history.columns("a", 3_600) == {"at_ms": [0, STEP, 2 * STEP, 3 * STEP], "lag": [0, 1, 2, 3]}
+    assert history.columns("", 3_600)["lag"] == [10, 11, 12, 13]
+    assert history.columns("c", 3_600) == {"at_ms": [], "lag": []}
+    assert LagHistory().columns("", 3_600) == {"at_ms": [], "lag": []}
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(19, 2), (20, 3), (21, 3)])
+def test_only_the_wanted_time_is_returned(seconds: int, count: int) -> None:
+    assert len(filled(10).columns("a", seconds)["lag"]) == count
+
+
+@pytest.mark.parametrize("count", [359, 360, 361])
+def test_an_hour_is_kept_by_ten_seconds(count: int) -> None:
+    found = filled(count).columns("a", 3_600)
+    assert len(found["lag"]) == min(count, 360) and found["lag"][-1] == count - 1
+    assert found["at_ms"][-1] == (count - 1) * STEP
+
+
+def test_a_day_is_kept_by_five_minutes() -> None:
+    history = filled(8_700)
+    found = history.columns("a", 86_400)
+    assert len(found["lag"]) == 288
+    assert {later - earlier for earlier, later in zip(found["at_ms"], found["at_ms"][1:], strict=False)} == {
+        300_000
+    }
+
+
+def test_a_new_group_has_no_lag_before_and_a_deleted_one_no_history() -> None:
+    history = LagHistory()
+    history.add([row("old", 5), row("none", None)], 0)
+    history.add([row("old", 6), row("new", 7)], STEP)
+    assert history.columns("new", 3_600)["lag"] == [None, 7]
+    assert history.columns("none", 3_600)["lag"] == []
+    history.add([row("new", 8)], 2 * STEP)
+    assert history.columns("old", 3_600)["lag"] == [] and history.columns("", 3_600)["lag"] == [5, 13, 8]
+
+
+@pytest.mark.parametrize("count", [MAX_GROUPS - 1, MAX_GROUPS, MAX_GROUPS + 1])
+def test_the_groups_with_the_largest_lag_are_kept(count: int) -> None:
+    history = LagHistory()
+    history.add([row(f"g{number}", number) for number in range(count)], 0)
+    kept = [number for number in range(count) if history.columns(f"g{number}", 60)["lag"]]
+    assert kept == list(range(max(0, count - MAX_GROUPS), count))
+    assert history.columns("", 60)["lag"] == [sum(range(count))]

@@ -1,0 +1,222 @@
+"""Topics, records and groups behind the console of a test: the real control, logs and groups, in a folder of
+the test.
+
+Everything else of the broker is `FakeBroker`'s.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from broker.config.load import load
+from broker.config.sections import TelemetryConfig
+from broker.console_views.topics import LogViews
+from broker.control.commands import (
+    Actor,
+    Command,
+    ConfigResource,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    NewTopic,
+    ResourceType,
+)
+from broker.control.control import Control
+from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupChanges, ResetOffsets
+from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
+from broker.control.views import ConfigRow, GroupDetail, GroupRow, PartitionRow, ServerInfo, TopicRow, Views
+from broker.disk.record_slices import run_slices
+from broker.groups.messages import CommitRequest, JoinRequest, Now, OffsetToCommit
+from broker.log.partition import PartitionLog
+from broker.log.store import LogStore
+from broker.metadata.changes import Change, Kind
+from broker.metadata.store import MetadataStore
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from broker.services.group_service import OFFSETS_TOPIC, GroupService
+from broker.services.partitions import Partitions
+from broker.steps import Steps
+from broker.telemetry.state import Telemetry
+from tests.control.live import Live
+from tests.control.world import StoreCommitter, actor
+from tests.support.clock import ManualClock
+from tests.webui.fakes import FakeBroker
+
+COMMANDS = (
+    *(CreateTopics, CreatePartitions, DeleteTopics, BrowseRecords, ProduceRecord),
+    *(ResetOffsets, DeleteGroup, DeleteGroupOffsets),
+)
+WALL_MS = 1_700_000_000_000
+
+
+class LogLive(Live):
+    """Live views of the real logs and groups."""
+
+    def __init__(self, logs: LogViews) -> None:
+        super().__init__()
+        self.topic_size = logs.topic_size  # type: ignore[method-assign]
+        self.partitions = logs.partitions  # type: ignore[method-assign]
+        self.groups = logs.groups  # type: ignore[method-assign, assignment]
+        self.group = logs.group  # type: ignore[method-assign]
+
+
+class LogWorld:
+    """`overrides` are `key=value` of the broker's configuration."""
+
+    def __init__(self, directory: Path, *overrides: str) -> None:
+        self.clock = ManualClock(wall_ms=WALL_MS)
+        configuration = load(None, [f"log.dirs={directory}", *overrides], {})
+        self.store = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
+        self.committer = StoreCommitter(self.store)
+        self.control = Control(self.store.image, configuration, self.committer)
+        config = self.control.config
+        self.log = LogStore(config.log)
+        self.log.open()
+        self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
+        self.control.subscribe(self._listen)
+        self.groups = GroupService(config.groups, self.partitions)
+        self.groups.load(self.now())
+        self.grown: list[PartitionLog] = []
+        TopicRecords(
+            self.partitions, run_slices, self.clock.ms, self.clock.wall_ms, self.grown.append
+        ).register(self.control)
+        GroupChanges(self.groups, self.partitions, run_slices, self.now).register(self.control)
+        info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+        live = LogLive(LogViews(self.partitions, self.groups))
+        self.views = Views(self.control, live, self.committer, lambda: info, Telemetry(TelemetryConfig()))
+
+    def _listen(self, _old: Any, new: Any, delta: Any) -> None:
+        self.partitions.on_metadata_update(new, delta.topics)
+
+    def now(self) -> Now:
+        return Now(self.clock.ms(), self.clock.wall_ms())
+
+    def close(self) -> None:
+        self.log.close()
+        self.store.close()
+
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Create a topic at once."""
+        pairs = tuple((key.replace("_", "."), value) for key, value in configs.items())
+        changes = self._planned(CreateTopics((NewTopic(name, partitions, 1, pairs),)))
+        image = self.store.commit(changes, actor(), WALL_MS)
+        self.control._publisher.image = image
+        self.partitions.on_metadata_update(image, [name])
+
+    def _planned(self, command: CreateTopics) -> Sequence[Any]:
+        from broker.control.topics import plan_create_topics
+        from broker.steps import finished
+
+        plan = finished(plan_create_topics(command, self.control._situation(actor())))
+        assert all(outcome.ok for outcome in plan.result), plan.result
+        return plan.changes
+
+    def set(self, topic: str, key: str, value: str) -> None:
+        """Another operator sets a setting of a topic."""
+        image = self.store.commit([Change(Kind.TOPIC_CONFIG, topic, key, value)], actor(), WALL_MS)
+        self.control._publisher.image = image
+
+    def append(
+        self,
+        topic: str,
+        *records: tuple[Any, Any],
+        partition: int = 0,
+        at_ms: int = WALL_MS,
+        step_ms: int = 1,
+        codec: Codec = Codec.NONE,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+        **fields: int,
+    ) -> None:
+        """Append one batch of (key, value) records, `step_ms` apart."""
+        log = self.partitions.log(topic, partition)
+        assert log is not None
+        made = [
+            NewRecord(_bytes(key), _bytes(value), at_ms + step_ms * number, headers)
+            for number, (key, value) in enumerate(records)
+        ]
+        staged = log.stage(build_batch(made, codec=codec, **fields), now_wall_ms=at_ms, internal=True)
+        self.partitions.commit()
+        assert staged.error is None
+
+    def commit(self, group: str, topic: str, *offsets: int) -> None:
+        """Commit offsets of the first partitions of a topic for a group without members."""
+        if OFFSETS_TOPIC not in self.partitions.by_name:
+            self.topic(OFFSETS_TOPIC)
+        wanted = [OffsetToCommit(topic, index, offset) for index, offset in enumerate(offsets)]
+        request = CommitRequest(group, -1, "", None, wanted)
+        effects = self.groups.coordinator.commit(request, object(), self.now())
+        self.groups.write_now(effects, self.now())
+
+    def join(self, group: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:
+        """Let a member join, whose rebalance is not finished."""
+        request = JoinRequest(
+            group,
+            "",
+            None,
+            client_id,
+            host,
+            10_000,
+            10_000,
+            "consumer",
+            [("range", b"\0\0\0\0\0\0\0\0\0\0")],
+            False,
+            False,
+        )
+        effects = self.groups.coordinator.join(request, object(), self.now())
+        self.groups.write_now(effects, self.now())
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        found = self.groups.coordinator.committed(group).get(topic, {})
+        return {index: offset.offset for index, offset in sorted(found.items())}
+
+
+def _bytes(text: Any) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+class LoggedBroker(FakeBroker):
+    """A `FakeBroker` whose topics, records and groups are those of a `LogWorld`."""
+
+    def __init__(self, world: LogWorld, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.world = world
+
+    async def apply(self, command: Command[Any], actor: Actor) -> Any:
+        if isinstance(command, COMMANDS) or _is_of_topic(command):
+            result = await self.world.control.apply(command, actor)
+            self.version += 1
+            return result
+        return await super().apply(command, actor)
+
+    def topics(self) -> list[TopicRow]:
+        return self.world.views.topics()
+
+    def each_topic(self) -> Iterator[TopicRow]:
+        return self.world.views.each_topic()
+
+    def topic(self, name: str) -> TopicRow | None:
+        return self.world.views.topic(name)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return self.world.views.partitions(topic)
+
+    def groups(self) -> list[GroupRow]:
+        return self.world.views.groups()
+
+    def each_group(self) -> Iterator[GroupRow | None]:
+        return self.world.views.each_group()
+
+    def group(self, group_id: str) -> Steps[GroupDetail | None]:
+        return self.world.views.group(group_id)
+
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
+        if resource.type == ResourceType.TOPIC:
+            return self.world.views.describe_configs(resource)
+        return super().describe_configs(resource)
+
+
+def _is_of_topic(command: Command[Any]) -> bool:
+    return isinstance(command, IncrementalAlterConfigs) and all(
+        each.resource.type == ResourceType.TOPIC for each in command.resources
+    )

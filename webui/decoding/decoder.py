@@ -1,0 +1,105 @@
+"""Starts the process that decodes the keys or values of one request.
+
+Used by webui.rest.records. A process for each request: nothing of one request reaches another, and an item
+that makes the process end costs only the items after it.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Sequence
+from subprocess import DEVNULL
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from webui.decoding.schema import DataSchema
+from webui.insights.reader import environment
+from webui.rest.problem import Problem
+from webui.tables.json_output import encode_in_slices
+from webui.tables.slices import collect
+
+WORKER: Final = (sys.executable, "-P", "-m", "webui.decoding.worker")
+
+LONGEST_S: Final = 8.0
+"""Time of a process, more than the processor time that it allows itself."""
+
+MAX_BYTES: Final = 8_388_608
+"""Bytes that are decoded for one request; later items are not decoded."""
+
+MAX_PROCESSES: Final = 2
+"""Processes at the same time; further requests wait."""
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """The text of an item as indented JSON, or the reason why there is none."""
+
+    text: str | None
+    error: str | None
+
+
+_LEFT_OUT: Final = Decoded(None, f"not decoded: the records of one request have more than {MAX_BYTES} bytes")
+_LOST: Final = Decoded(None, "not decoded: decoding it takes too much memory or time")
+_AFTER_LOST: Final = Decoded(None, "not decoded: decoding an earlier record took too much memory or time")
+
+
+class Decoder:
+    def __init__(self, command: tuple[str, ...] = WORKER, longest_s: float = LONGEST_S) -> None:
+        self._command = command
+        self._longest_s = longest_s
+        self._turns = trio.Semaphore(MAX_PROCESSES)
+
+    async def decode(
+        self, schema: DataSchema, items: Sequence[bytes], longest: int, where: str
+    ) -> list[Decoded]:
+        """Decode every item to at most `longest` characters. Raises Problem 400 at `where` for an unusable
+        schema. Cancellation kills the process.
+        """
+        decodable, size = 0, 0
+        for item in items:
+            size += len(item)
+            if size > MAX_BYTES:
+                break
+            decodable += 1
+        encoded = await collect(base64.b64encode(each).decode() for each in items[:decodable])
+        question = await encode_in_slices(
+            {
+                "format": schema.format,
+                "schema": schema.text,
+                "message": schema.message,
+                "is_framed": schema.is_framed,
+                "longest": longest,
+                "items": encoded,
+            }
+        )
+        async with self._turns:
+            lines = await self._run(question)
+        if not lines:
+            raise Problem(400, "The schema takes too much memory or time.", where=where)
+        head, *answers = lines
+        if head["schema"] is not None:
+            raise Problem(400, head["schema"], where=where)
+        found = [Decoded(each.get("text"), each.get("error")) for each in answers]
+        if len(found) < decodable:
+            found.append(_LOST)
+            found += [_AFTER_LOST] * (decodable - len(found))
+        return found + [_LEFT_OUT] * (len(items) - len(found))
+
+    async def _run(self, question: bytes) -> list[dict[str, Any]]:
+        """Return the lines that the process wrote until it ended. Raises Problem 503 if it does not end."""
+        with trio.move_on_after(self._longest_s):
+            try:
+                ended = await trio.run_process(
+                    [*self._command],
+                    stdin=question,
+                    capture_stdout=True,
+                    stderr=DEVNULL,
+                    check=False,
+                    env=environment(""),
+                )
+            except OSError:
+                return []
+            whole, _, _ = bytes(ended.stdout).rpartition(b"\n")
+            return [json.loads(line) for line in whole.splitlines()]
+        raise Problem(503, "Decoding the records took too long.", headers={"Retry-After": "5"})

@@ -1,0 +1,229 @@
+"""Changes of consumer groups: POST /groups/{group}/offsets:reset, DELETE /groups/{group} and its offsets of a
+topic.
+
+broker.control checks roles and states, and records changes. webui.rest.inventory lists groups.
+"""
+
+import shlex
+from typing import Any, Final
+
+from broker.control.group_changes import (
+    MAX_PARTITIONS,
+    DeleteGroup,
+    DeleteGroupOffsets,
+    OffsetMove,
+    ResetKind,
+    ResetOffsets,
+    TopicPartitions,
+)
+from broker.errors import ApiError, ErrorCode
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.record_json import LATEST_MOMENT
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
+from webui.rest.upstream import refuse_for_gateway
+from webui.tables.json_output import utc
+from webui.tables.slices import collect, run_in_slices
+
+LARGEST: Final = 2**63 - 1
+_OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST)
+_MOMENT: Final = Number(integer=True, minimum=0, maximum=LATEST_MOMENT)
+_TARGET: Final = OneOf(
+    (
+        Record({"earliest": Flag(only=True)}),
+        Record({"latest": Flag(only=True)}),
+        Record({"timestamp_ms": _MOMENT}),
+        Record({"shift": Number(integer=True, minimum=-LARGEST, maximum=LARGEST)}),
+        Record({"offset": _OFFSET}),
+    )
+)
+_PARTITION: Final = Number(integer=True, minimum=0, maximum=2**31 - 1)
+_TOPIC: Final = Record(
+    {"topic": Text(min_length=1), "partitions": Listing(_PARTITION, max_items=MAX_PARTITIONS)},
+    optional=frozenset({"partitions"}),
+)
+MOVE: Final = Record(
+    {
+        "topic": NAME,
+        "partition": COUNT,
+        "from": Number(integer=True, minimum=0, nullable=True),
+        "to": COUNT,
+        "difference": Number(integer=True, nullable=True),
+        "end": COUNT,
+    }
+)
+RESET: Final = Record({"items": Listing(MOVE), "command": Text(max_length=100_000)})
+IN_USE: Final = problem_schema(
+    members=Listing(Record({"member_id": NAME, "client_id": NAME, "address": NAME}))
+)
+MAX_TOPICS: Final = 1_000
+LAG: Final = Record(
+    {
+        "group": Text(max_length=32_767, nullable=True),
+        "at_ms": Listing(COUNT),
+        "lag": Listing(Number(integer=True, minimum=0, nullable=True)),
+    }
+)
+LONGEST_LAG_S: Final = 86_400
+
+
+async def lag(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "groups")
+    group = call.query["group"]
+    found = call.console.live.lag_history.columns(group or "", call.query["seconds"])
+    return Reply({"group": group} | found)
+
+
+async def reset(call: Call) -> Reply:
+    views, body, group = call.console.backend.views, call.body, call.path_params["group"]
+    refuse_for_gateway(views, "groups")
+    (name, value), *_ = body["to"].items()
+    kind = ResetKind.TIMESTAMP if name == "timestamp_ms" else ResetKind(name)
+    topics = tuple(
+        TopicPartitions(each["topic"], tuple(each.get("partitions", ()))) for each in body.get("topics", ())
+    )
+    command = ResetOffsets(group, kind, int(value), topics, call.query["validate_only"])
+    moves: list[OffsetMove] = await _applied(call, command)
+    if not command.validate_only:
+        call.console.live.refresh()
+    line = reset_command(views.server_info().bootstrap_server, command)
+    return Reply({"items": await collect(map(move_json, moves)), "command": line})
+
+
+def move_json(move: OffsetMove) -> dict[str, Any]:
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "from": move.before,
+        "to": move.after,
+        "difference": None if move.before is None else move.after - move.before,
+        "end": move.end,
+    }
+
+
+def reset_command(bootstrap: str, command: ResetOffsets) -> str:
+    """Return the kafka-consumer-groups.sh line that does the same, for a POSIX shell."""
+    words = ["kafka-consumer-groups.sh", "--bootstrap-server", bootstrap, "--reset-offsets"]
+    words += ["--group", command.group_id]
+    for each in command.topics:
+        chosen = f":{','.join(map(str, each.partitions))}" if each.partitions else ""
+        words += ["--topic", f"{each.topic}{chosen}"]
+    words += [] if command.topics else ["--all-topics"]
+    match command.kind:
+        case ResetKind.EARLIEST | ResetKind.LATEST:
+            words.append(f"--to-{command.kind}")
+        case ResetKind.TIMESTAMP:
+            words += ["--to-datetime", utc(command.value).removesuffix("Z")]
+        case ResetKind.SHIFT:
+            words += ["--shift-by", str(command.value)]
+        case ResetKind.OFFSET:
+            words += ["--to-offset", str(command.value)]
+    return shlex.join([*words, "--execute"])
+
+
+async def delete_group(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "groups")
+    await _applied(call, DeleteGroup(call.path_params["group"]))
+    call.console.live.refresh()
+    return Reply(b"", status=204)
+
+
+async def delete_offsets(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "groups")
+    if call.query["topic"] is None:
+        raise Invalid("topic", "is missing")
+    await _applied(call, DeleteGroupOffsets(call.path_params["group"], call.query["topic"]))
+    call.console.live.refresh()
+    return Reply(b"", status=204)
+
+
+async def _applied(call: Call, command: Any) -> Any:
+    """Run a command. Raises Problem with the members of a group that is in use."""
+    try:
+        return await call.console.backend.control.apply(command, call.actor)
+    except ApiError as error:
+        if error.code is not ErrorCode.NON_EMPTY_GROUP:
+            raise
+        found = await run_in_slices(call.console.backend.views.group(call.path_params["group"]))
+        members = [
+            {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
+            for each in (() if found is None else found.members)
+        ]
+        raise Problem.of(error.code, error.message, members=members) from None
+
+
+_GROUP: Final = (Query("group", Text(min_length=1), "The group's id."),)
+_GONE: Final = ResponseSpec("The group, or a topic, does not exist, or this is a gateway", PROBLEM)
+_USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/groups:lag",
+        "getGroupLag",
+        "The lag of a group over time, or of all groups together: the last hour by ten seconds, or the last "
+        "day by five minutes. Kept in memory, for the 500 groups with the largest lag.",
+        lag,
+        {
+            200: ResponseSpec("Times, and the lag at each; null where it is not known", LAG),
+            404: ResponseSpec("This is a gateway: groups are the upstream cluster's", PROBLEM),
+        },
+        query=(
+            Query("group", Text(min_length=1), "A group's id; without it, all groups together."),
+            Query(
+                "seconds",
+                Number(integer=True, minimum=60, maximum=LONGEST_LAG_S),
+                "How far back.",
+                default=3_600,
+            ),
+        ),
+    ),
+    Route(
+        "POST",
+        "/api/v1/groups/{group}/offsets:reset",
+        "resetGroupOffsets",
+        "Sets the committed offsets of a group without members: to the earliest or latest offset, the first "
+        "record from a time on, an offset, or shifted by a number of records; limited to the offsets that "
+        "exist. Without `topics`, those of all partitions with committed offsets. With validate_only, only "
+        "says what would change. Requires the role editor.",
+        reset,
+        {
+            200: ResponseSpec(
+                "Each partition's old and new offset; `end` is the end of the partition", RESET
+            ),
+            404: _GONE,
+            409: _USED,
+        },
+        query=(Query("validate_only", Flag(), "Only preview; change nothing.", default=False),),
+        body=Record(
+            {"to": _TARGET, "topics": Listing(_TOPIC, max_items=MAX_TOPICS)}, optional=frozenset({"topics"})
+        ),
+        has_list=True,
+        path_params=_GROUP,
+        has_slashes=True,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/groups/{group}",
+        "deleteGroup",
+        "Deletes a group without members, with its committed offsets. Requires the role editor.",
+        delete_group,
+        {204: ResponseSpec("The group is deleted"), 404: _GONE, 409: _USED},
+        path_params=_GROUP,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/groups/{group}/offsets",
+        "deleteGroupOffsets",
+        "Deletes a group's committed offsets of one topic that no member consumes. Requires the role editor.",
+        delete_offsets,
+        {
+            204: ResponseSpec("The offsets are deleted"),
+            404: _GONE,
+            409: ResponseSpec("A member consumes the topic", IN_USE),
+        },
+        query=(Query("topic", Text(min_length=1), "The topic. Required."),),
+        path_params=_GROUP,
+        has_slashes=True,
+    ),
+)

@@ -1,0 +1,288 @@
+"""POST /topics/{name}/records:browse: records of a topic; GET one of them; POST /topics/{name}/records:
+produce one.
+
+A reading stops at the limits of console.browse.*, says where, and continues with its cursor. broker.control
+checks the role and records each reading in the audit trail.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from broker.control.topic_records import (
+    MAX_PARTITIONS,
+    BrowseRecords,
+    FoundRecord,
+    FoundRecords,
+    ProduceRecord,
+    Start,
+    StartKind,
+    Stop,
+    Wanted,
+)
+from webui.decoding.decoder import Decoded
+from webui.decoding.schema import SCHEMA, DataSchema, read_schema
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.record_json import (
+    DATA,
+    LARGEST_OFFSET,
+    LATEST_MOMENT,
+    LONGEST_CURSOR,
+    LONGEST_VALUE,
+    RECORD,
+    bytes_of,
+    cursor_of,
+    read_cursor,
+    record_json,
+)
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.schema import COUNT, Flag, Invalid, Listing, Maybe, Number, OneOf, Record, Text
+from webui.rest.upstream import refuse_for_gateway
+from webui.tables.slices import collect
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 10_000
+MAX_HEADERS: Final = 100
+LONGEST_FILTER: Final = 1_024
+
+OCTETS: Final = "application/octet-stream"
+
+_OFFSET: Final = Number(integer=True, minimum=0, maximum=LARGEST_OFFSET)
+_COUNT: Final = Number(integer=True, minimum=1, maximum=MAX_LIMIT)
+_PARTITION: Final = Number(integer=True, minimum=0, maximum=2**31 - 1)
+_FROM: Final = OneOf(
+    (
+        Record({"earliest": Flag(only=True)}),
+        Record({"latest": _COUNT}),
+        Record({"offset": _OFFSET}),
+        Record({"timestamp_ms": Number(integer=True, minimum=0, maximum=LATEST_MOMENT)}),
+    )
+)
+_QUESTION: Final[dict[str, Any]] = {
+    "from": _FROM,
+    "cursor": Text(min_length=1, max_length=LONGEST_CURSOR),
+    "partitions": Listing(_PARTITION, min_items=1, max_items=MAX_PARTITIONS),
+    "limit": _COUNT,
+    "key": DATA,
+    "contains": Text(min_length=1, max_length=LONGEST_FILTER),
+    "key_schema": SCHEMA,
+    "value_schema": SCHEMA,
+}
+BROWSED: Final = Record(
+    {
+        "items": Listing(RECORD),
+        "next": Text(max_length=LONGEST_CURSOR, nullable=True),
+        "stopped": Text(choices=tuple(Stop)),
+        "read_records": COUNT,
+        "read_bytes": COUNT,
+        "partitions": Listing(
+            Record({"partition": COUNT, "first": _OFFSET, "next": _OFFSET, "end": _OFFSET})
+        ),
+        "unreadable": Listing(
+            Record({"partition": COUNT, "offset": _OFFSET, "reason": Text(max_length=2_000)})
+        ),
+    }
+)
+_HEADER: Final = Record({"name": Text(max_length=LONGEST_VALUE), "value": Maybe(DATA)})
+PRODUCED: Final = Record({"partition": COUNT, "offset": _OFFSET, "timestamp_ms": Number(integer=True)})
+
+
+async def browse(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "records")
+    body = call.body
+    if "from" in body and "cursor" in body:
+        raise Invalid("/cursor", "continues an earlier reading, so there must be no `from`")
+    schemas = [read_schema(body.get(field), f"/{field}") for field in ("key_schema", "value_schema")]
+    limit = body.get("limit", DEFAULT_LIMIT)
+    start = Start(StartKind.EARLIEST) if "cursor" in body else _start(body.get("from"), limit)
+    command = BrowseRecords(
+        call.path_params["name"],
+        start,
+        tuple(body.get("partitions", ())),
+        read_cursor(body["cursor"]) if "cursor" in body else (),
+        Wanted(bytes_of(body.get("key"), "/key"), _encoded(body.get("contains"))),
+        limit,
+        is_whole=any(schemas),
+    )
+    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    items = await _items(call, found.records, *schemas)
+    return Reply(
+        {
+            "items": items,
+            "next": None if found.stopped is Stop.END else cursor_of(found.positions),
+            "stopped": found.stopped,
+            "read_records": found.read_records,
+            "read_bytes": found.read_bytes,
+            "partitions": [
+                {"partition": each.partition, "first": each.first, "next": each.next, "end": each.end}
+                for each in found.positions
+            ],
+            "unreadable": [
+                {"partition": each.partition, "offset": each.offset, "reason": each.reason}
+                for each in found.unreadable
+            ],
+        }
+    )
+
+
+def _start(given: Mapping[str, Any] | None, limit: int) -> Start:
+    match given:
+        case {"earliest": _}:
+            return Start(StartKind.EARLIEST)
+        case {"offset": offset}:
+            return Start(StartKind.OFFSET, offset)
+        case {"timestamp_ms": moment}:
+            return Start(StartKind.TIMESTAMP, moment)
+        case {"latest": count}:
+            return Start(StartKind.LATEST, count)
+    return Start(StartKind.LATEST, limit)
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+async def _items(
+    call: Call, records: Sequence[FoundRecord], key_schema: DataSchema | None, value_schema: DataSchema | None
+) -> list[dict[str, Any]]:
+    longest = call.console.settings.browse_max_shown_bytes
+    keys = await _decoded(call, key_schema, records, "key")
+    values = await _decoded(call, value_schema, records, "value")
+    rows = zip(records, keys, values, strict=True)
+    return await collect((record_json(each, key, value, longest) for each, key, value in rows), at_once=1)
+
+
+async def _decoded(
+    call: Call, schema: DataSchema | None, records: Sequence[FoundRecord], part: str
+) -> list[Decoded | None]:
+    """Decode the keys or the values of the records that have one."""
+    decoded: list[Decoded | None] = [None] * len(records)
+    if schema is None:
+        return decoded
+    cuts = {at: cut for at, each in enumerate(records) if (cut := getattr(each, part)) is not None}
+    whole = {at: cut.kept for at, cut in cuts.items() if len(cut.kept) == cut.size}
+    longest = call.console.settings.browse_max_shown_bytes
+    texts = await call.console.decoder.decode(schema, list(whole.values()), longest, f"/{part}_schema")
+    for at in cuts:
+        decoded[at] = Decoded(None, "not decoded: it is too large")
+    for at, text in zip(whole, texts, strict=True):
+        decoded[at] = text
+    return decoded
+
+
+async def get_record(call: Call) -> Reply:
+    """Return one record, or its whole key or value as bytes to be saved."""
+    refuse_for_gateway(call.console.backend.views, "records")
+    name, partition, offset = (call.path_params[each] for each in ("name", "partition", "offset"))
+    part = call.query["part"]
+    command = BrowseRecords(
+        name,
+        Start(StartKind.OFFSET, offset),
+        positions=((partition, offset),),
+        limit=1,
+        is_download=part is not None,
+    )
+    found: FoundRecords = await call.console.backend.control.apply(command, call.actor)
+    if not found.records or found.records[0].offset != offset:
+        raise Problem(404, f"{name}-{partition} has no record at offset {offset}.")
+    record = found.records[0]
+    if part is None:
+        (item,) = await _items(call, [record], None, None)
+        return Reply(item)
+    cut = record.key if part == "key" else record.value
+    if cut is None:
+        raise Problem(404, f"The record has no {part}: it is null.")
+    saved = f'attachment; filename="{name}-{partition}-{offset}-{part}.bin"'
+    return Reply(cut.kept, headers={"Content-Disposition": saved}, media=OCTETS)
+
+
+async def produce(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "records")
+    body, name = call.body, call.path_params["name"]
+    headers = tuple(
+        (each["name"], bytes_of(each["value"], f"/headers/{at}/value"))
+        for at, each in enumerate(body.get("headers", ()))
+    )
+    command = ProduceRecord(
+        name,
+        bytes_of(body.get("key"), "/key"),
+        bytes_of(body["value"], "/value"),
+        headers,
+        body.get("partition"),
+    )
+    produced = await call.console.backend.control.apply(command, call.actor)
+    call.console.live.refresh()
+    location = f"/api/v1/topics/{name}/partitions/{produced.partition}/records/{produced.offset}"
+    answer = {
+        "partition": produced.partition,
+        "offset": produced.offset,
+        "timestamp_ms": produced.timestamp,
+    }
+    return Reply(answer, status=201, headers={"Location": location})
+
+
+_NAME: Final = Query("name", Text(min_length=1), "The topic's name.")
+_GONE: Final = ResponseSpec("The topic, a partition or the record does not exist", PROBLEM)
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/api/v1/topics/{name}/records:browse",
+        "browseRecords",
+        "Reads records in the order of time: `from` the earliest, an offset, a time, or the latest few (the "
+        "default); or from the `cursor` of an earlier answer. `key` and `contains` select records by their "
+        "exact key and by a text in key, value or header. Stops at the limits of console.browse.*, "
+        "`stopped` tells why, and `next` is the cursor to go on, null at the end. Requires the role of "
+        "console.browse.role. In the audit trail.",
+        browse,
+        {
+            200: ResponseSpec(
+                "Records. The bytes of each key, value and header are `text` if they are UTF-8, else "
+                "`base64`; `decoded` is JSON by the given schema, `error` says why there is none",
+                BROWSED,
+            ),
+            404: _GONE,
+        },
+        body=Record(_QUESTION, optional=frozenset(_QUESTION)),
+        has_list=True,
+        path_params=(_NAME,),
+    ),
+    Route(
+        "POST",
+        "/api/v1/topics/{name}/records",
+        "produceRecord",
+        "Appends one record. A value of null is a tombstone. Without `partition`, the key selects it as "
+        "Kafka's Java producer does. Requires the role editor. In the audit trail.",
+        produce,
+        {
+            201: ResponseSpec("Where the record is; Location: the record", PRODUCED),
+            404: _GONE,
+            409: ResponseSpec("The topic does not accept records now", PROBLEM),
+        },
+        body=Record(
+            {
+                "partition": _PARTITION,
+                "key": Maybe(DATA),
+                "value": Maybe(DATA),
+                "headers": Listing(_HEADER, max_items=MAX_HEADERS),
+            },
+            optional=frozenset({"partition", "key", "headers"}),
+        ),
+        has_list=True,
+        path_params=(_NAME,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/topics/{name}/partitions/{partition}/records/{offset}",
+        "getRecord",
+        "One record; with `part`, its whole key or value as bytes. Requires the role of "
+        "console.browse.role. In the audit trail.",
+        get_record,
+        {200: ResponseSpec("The record, or the bytes", RECORD, also=(OCTETS,)), 404: _GONE},
+        query=(Query("part", Text(choices=("key", "value")), "The whole key or value as bytes."),),
+        path_params=(
+            _NAME,
+            Query("partition", _PARTITION, "The partition."),
+            Query("offset", _OFFSET, "The offset."),
+        ),
+    ),
+)

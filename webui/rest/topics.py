@@ -1,0 +1,305 @@
+"""POST and DELETE /topics, PUT /topics/{name}/partitions, GET and PATCH /topics/{name}/configs: changes of
+topics.
+
+The same commands as CreateTopics, CreatePartitions, DeleteTopics, DescribeConfigs and
+IncrementalAlterConfigs. broker.control validates, checks roles and versions, and records changes.
+webui.rest.inventory lists topics.
+"""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    NewPartitions,
+    NewTopic,
+    OpType,
+    ResourceType,
+    TopicRef,
+)
+from broker.control.views import TopicRow
+from broker.errors import ErrorCode
+from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
+from webui.rest.upstream import refuse_for_gateway
+from webui.tables.slices import collect, run_in_slices
+
+MAX_COUNT: Final = 2**31 - 1
+BY_DEFAULT: Final = -1
+"""The broker's default, as in CreateTopics."""
+
+_SOURCE: Final = Text(choices=("topic", "dynamic-broker", "dynamic-default", "file", "default"))
+_ANY: Final = Text(max_length=1_000_000, nullable=True)
+TOPIC_CONFIG: Final = Record(
+    {
+        **CONFIG.fields,
+        "source": _SOURCE,
+        "synonyms": Listing(Record({"name": NAME, "value": _ANY, "source": _SOURCE})),
+    }
+)
+TOPIC_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG)})
+EDITED_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG), "command": Text(max_length=1_000_000)})
+CREATED: Final = Record(
+    {
+        "name": NAME,
+        "partitions": COUNT,
+        "replication_factor": COUNT,
+        "configs": Names(Text(max_length=LONGEST_VALUE)),
+        "command": Text(max_length=1_000_000),
+    }
+)
+PARTITIONS: Final = Record({"before": COUNT, "count": COUNT, "command": Text(max_length=10_000)})
+REFUSED_COUNT: Final = problem_schema(current=Maybe(COUNT))
+REFUSED_CONFIGS: Final = problem_schema(current=Listing(TOPIC_CONFIG))
+
+
+async def create_topic(call: Call) -> Reply:
+    views, body = call.console.backend.views, call.body
+    refuse_for_gateway(views, "topics")
+    topic = NewTopic(
+        body["name"],
+        body.get("partitions", BY_DEFAULT),
+        body.get("replication_factor", BY_DEFAULT),
+        tuple(body.get("configs", {}).items()),
+    )
+    validate_only = call.query["validate_only"]
+    (outcome,) = await call.console.backend.control.apply(CreateTopics((topic,), validate_only), call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    configs = dict(outcome.configs)
+    answer: dict[str, Any] = {
+        "name": topic.name,
+        "partitions": outcome.partitions,
+        "replication_factor": outcome.replication_factor,
+        "configs": configs,
+        "command": create_command(
+            views.server_info().bootstrap_server,
+            topic.name,
+            outcome.partitions,
+            outcome.replication_factor,
+            configs,
+        ),
+    }
+    if validate_only:
+        return Reply(answer)
+    call.console.live.refresh()
+    made = views.topic(topic.name)
+    headers = {"Location": f"/api/v1/topics/{topic.name}", "ETag": etag(0 if made is None else made.version)}
+    return Reply(answer, status=201, headers=headers)
+
+
+async def delete_topic(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "topics")
+    name = call.path_params["name"]
+    command = DeleteTopics((TopicRef(name, expected_version=expected_version(call.headers)),))
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise _problem(outcome.error, outcome.message, name)
+    call.console.live.refresh()
+    return Reply(b"", status=204)
+
+
+async def set_partitions(call: Call) -> Reply:
+    views, name, count = call.console.backend.views, call.path_params["name"], call.body["count"]
+    refuse_for_gateway(views, "topics")
+    before = _topic(call).partitions
+    expected, validate_only = expected_version(call.headers), call.query["validate_only"]
+    if count < before:
+        detail = f"{name} has {before} partitions; their number can only increase."
+        raise Problem(409, detail, code=ErrorCode.INVALID_PARTITIONS.name, current=before)
+    if count > before:
+        command = CreatePartitions((NewPartitions(name, count, expected_version=expected),), validate_only)
+        (outcome,) = await call.console.backend.control.apply(command, call.actor)
+        if not outcome.ok:
+            raise _problem(outcome.error, outcome.message, name)
+        if not validate_only:
+            call.console.live.refresh()
+    words = ["kafka-topics.sh", "--bootstrap-server", views.server_info().bootstrap_server]
+    line = shlex.join([*words, "--alter", "--topic", name, "--partitions", str(count)])
+    return Reply({"before": before, "count": count, "command": line}, headers=_version(call))
+
+
+async def list_configs(call: Call) -> Reply:
+    refuse_for_gateway(call.console.backend.views, "topics")
+    _topic(call)
+    return Reply({"items": await _configs(call)}, headers=_version(call))
+
+
+async def alter_configs(call: Call) -> Reply:
+    views, name = call.console.backend.views, call.path_params["name"]
+    refuse_for_gateway(views, "topics")
+    ops = tuple(config_op(op) for op in call.body["ops"])
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    alteration = ConfigAlteration(resource, ops, expected_version(call.headers))
+    validate_only = call.query["validate_only"]
+    command = IncrementalAlterConfigs((alteration,), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    named = {op.key for op in ops}
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        current = [row for row in await _configs(call) if row["name"] in named]
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise _problem(outcome.error, outcome.message, name)
+    if not validate_only:
+        call.console.live.refresh()
+    items = [row for row in await _configs(call) if row["name"] in named]
+    line = configs_command(views.server_info().bootstrap_server, name, ops)
+    return Reply({"items": items, "command": line}, headers=_version(call))
+
+
+async def _configs(call: Call) -> list[dict[str, Any]]:
+    resource = ConfigResource(ResourceType.TOPIC, call.path_params["name"])
+    rows = await run_in_slices(call.console.backend.views.describe_configs(resource))
+    return await collect(map(config_json, rows))
+
+
+def _topic(call: Call) -> TopicRow:
+    row = call.console.backend.views.topic(call.path_params["name"])
+    if row is None:
+        raise Problem(404, "Topic not found.")
+    return row
+
+
+def _version(call: Call) -> dict[str, str]:
+    return {"ETag": etag(_topic(call).version)}
+
+
+def _problem(error: ErrorCode, message: str | None, name: str) -> Problem:
+    if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return Problem.of(error, f"The topic {name} does not exist.")
+    return Problem.of(error, message)
+
+
+def create_command(
+    bootstrap: str, name: str, partitions: int, replicas: int, configs: Mapping[str, str]
+) -> str:
+    """Return the kafka-topics.sh line that creates a topic, for a POSIX shell."""
+    words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--topic", name]
+    words += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
+    for key, value in configs.items():
+        words += ["--config", f"{key}={value}"]
+    return shlex.join(words)
+
+
+def configs_command(bootstrap: str, name: str, ops: tuple[ConfigOp, ...]) -> str:
+    """Return the kafka-configs.sh line of an edit; "" for an edit of list items, which the tool cannot do."""
+    if any(op.op not in (OpType.SET, OpType.DELETE) for op in ops):
+        return ""
+    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type", "topics"]
+    words += ["--entity-name", name]
+    # The tool splits values at commas, unless they are in brackets.
+    added = [
+        f"{op.key}=[{op.value}]" if "," in (op.value or "") else f"{op.key}={op.value}"
+        for op in ops
+        if op.op == OpType.SET
+    ]
+    deleted = [op.key for op in ops if op.op == OpType.DELETE]
+    words += ["--add-config", ",".join(added)] if added else []
+    words += ["--delete-config", ",".join(deleted)] if deleted else []
+    return shlex.join(words)
+
+
+_NAME: Final = (Query("name", Text(min_length=1), "The topic's name."),)
+_VALIDATE: Final = Query("validate_only", Flag(), "Only check and preview; change nothing.", default=False)
+_GONE: Final = ResponseSpec("The topic does not exist, or this is a gateway", PROBLEM)
+_STALE: Final = ResponseSpec("The topic changed in the meantime", PROBLEM)
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/api/v1/topics",
+        "createTopic",
+        "Creates a topic, validated as CreateTopics does. What is left out is the broker's default. "
+        "Requires the role editor.",
+        create_topic,
+        {
+            200: ResponseSpec("With validate_only: the topic that would be created", CREATED),
+            201: ResponseSpec("The topic; Location: its path, ETag: its version", CREATED),
+            404: ResponseSpec("This is a gateway: topics are the upstream cluster's", PROBLEM),
+            409: ResponseSpec("A topic of this name exists", PROBLEM),
+        },
+        query=(_VALIDATE,),
+        body=Record(
+            {
+                "name": Text(max_length=1_024),
+                "partitions": Number(integer=True, minimum=1, maximum=MAX_COUNT),
+                "replication_factor": Number(integer=True, minimum=1, maximum=32_767),
+                "configs": Names(Text(max_length=LONGEST_VALUE)),
+            },
+            optional=frozenset({"partitions", "replication_factor", "configs"}),
+        ),
+        has_list=True,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/topics/{name}",
+        "deleteTopic",
+        "Deletes a topic with its records and its committed offsets. Cannot be undone. Requires the role "
+        "admin.",
+        delete_topic,
+        {
+            204: ResponseSpec("The topic is deleted"),
+            404: _GONE,
+            409: ResponseSpec("delete.topic.enable is false", PROBLEM),
+            412: _STALE,
+        },
+        headers=IF_MATCH,
+        path_params=_NAME,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/topics/{name}/partitions",
+        "setPartitions",
+        "Sets the number of a topic's partitions, which can only increase. Records with a key go to other "
+        "partitions afterwards. Requires the role editor.",
+        set_partitions,
+        {
+            200: ResponseSpec("The number before and now", PARTITIONS),
+            404: _GONE,
+            409: ResponseSpec("The topic has more partitions: `current`", REFUSED_COUNT),
+            412: _STALE,
+        },
+        query=(_VALIDATE,),
+        body=Record({"count": Number(integer=True, minimum=1, maximum=MAX_COUNT)}),
+        headers=IF_MATCH,
+        path_params=_NAME,
+    ),
+    Route(
+        "GET",
+        "/api/v1/topics/{name}/configs",
+        "listTopicConfigs",
+        "A topic's settings: value in force, its source, the values of all other sources, documentation.",
+        list_configs,
+        {200: ResponseSpec("The settings, by name; ETag: the topic's version", TOPIC_CONFIGS), 404: _GONE},
+        path_params=_NAME,
+    ),
+    Route(
+        "PATCH",
+        "/api/v1/topics/{name}/configs",
+        "alterTopicConfigs",
+        "Sets and removes settings of a topic, as IncrementalAlterConfigs does. All changes take effect "
+        "before the response, or none. Requires the role editor.",
+        alter_configs,
+        {
+            200: ResponseSpec(
+                "The named settings after the change; ETag: the topic's version", EDITED_CONFIGS
+            ),
+            404: _GONE,
+            412: ResponseSpec("The topic changed; `current` has the named settings", REFUSED_CONFIGS),
+        },
+        query=(_VALIDATE,),
+        body=Record({"ops": OPS}),
+        has_list=True,
+        headers=IF_MATCH,
+        path_params=_NAME,
+    ),
+)

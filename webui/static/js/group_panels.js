@@ -1,0 +1,209 @@
+// The panels of a group: reset its offsets after a dry run, delete the offsets of a topic, delete the group.
+
+import { get, post, remove } from "./api.js";
+import { Consequences } from "./consequences.js";
+import { smallTable } from "./details.js";
+import { h, replace, setText } from "./dom.js";
+import { readPartitions } from "./partition_list.js";
+import { debounced, toast } from "./shell.js";
+import { count, group } from "./units.js";
+import { escape, guard } from "./unsaved.js";
+
+const TARGETS = {
+  earliest: "the earliest offset",
+  latest: "the latest offset (skip everything)",
+  time: "a time",
+  shift: "a number of records forward or back",
+  offset: "an offset",
+};
+const ROWS = 200;
+
+export function pathOf(name) {
+  return `/api/v1/groups/${encodeURIComponent(name)}`;
+}
+
+/** Parses the target: {to} of the request, or {error}. */
+export function readTarget(kind, typed) {
+  if (kind === "earliest" || kind === "latest") return { to: { [kind]: true } };
+  const text = typed.trim();
+  if (kind === "time") {
+    const at = Date.parse(text);
+    return Number.isNaN(at) || at < 0 ? { error: "Enter a date and a time from 1970 on." } : { to: { timestamp_ms: at } };
+  }
+  if (kind === "shift") return /^[+-]?\d{1,15}$/.test(text) && Number(text) !== 0 ? { to: { shift: Number(text) } } : { error: "Enter a number of records, such as -100." };
+  return /^\d{1,15}$/.test(text) ? { to: { offset: Number(text) } } : { error: "Enter an offset, a whole number from 0 on." };
+}
+
+class GroupPanel {
+  constructor({ row, onclose }, { title, fields, save, isDangerous }) {
+    Object.assign(this, { row, onclose });
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.save = h(isDangerous ? "button.danger" : "button.primary", { type: "submit" }, save);
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: () => this.changed() },
+      h("h2", title, h("span.name", row.group_id)), fields, this.trouble,
+      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
+  }
+
+  focus() {
+    this.save.focus();
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  changed() {
+    setText(this.trouble, "");
+  }
+
+  refused(problem) {
+    const { members = [] } = problem.document ?? {};
+    const rows = members.map((each) => [h("span.name", each.client_id), h("span.name.mono", each.member_id), h("span.mono", each.address.replace(/^\//, ""))]);
+    replace(this.trouble, h("p", problem.message), members.length > 0 && smallTable("Members", [["Client", false], ["Member", false], ["Address", false]], rows));
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    if (this.save.disabled) return;
+    this.save.disabled = true;
+    try {
+      toast(await this.apply());
+      this.onclose();
+    } catch (problem) {
+      this.save.disabled = false;
+      this.refused(problem);
+    }
+  }
+}
+
+export class ResetPanel extends GroupPanel {
+  constructor(given) {
+    const kind = h("select", { id: "reset-kind" }, Object.entries(TARGETS).map(([value, text]) => h("option", { value }, text)));
+    const value = h("input", { id: "reset-value", type: "text", autocomplete: "off", "aria-describedby": "reset-value-note" });
+    const topic = h("select", { id: "reset-topic" }, h("option", { value: "" }, "all with committed offsets"));
+    const partitions = h("input", { id: "reset-partitions", type: "text", autocomplete: "off", placeholder: "all" });
+    const note = h("span.note", { id: "reset-value-note" });
+    const label = h("label", { for: "reset-value" });
+    const valueField = h("div.field", label, value, note);
+    const partitionsField = h("div.field", h("label", { for: "reset-partitions" }, "Partitions"), partitions);
+    const effect = new Consequences(() => this.changed());
+    super(given, {
+      title: "Reset the offsets of ",
+      save: "Reset offsets",
+      fields: [
+        h("p.quiet", "Possible while the group has no members. Members that start afterwards begin at the new offsets."),
+        h("div.reset-fields", h("div.field", h("label", { for: "reset-kind" }, "To"), kind), valueField, h("div.field", h("label", { for: "reset-topic" }, "Topics"), topic), partitionsField),
+        effect.element,
+      ],
+    });
+    Object.assign(this, { kind, value, topic, partitions, note, label, valueField, partitionsField, effect });
+    this.serial = 0;
+    this.previewSoon = debounced(() => this.preview(), 220);
+    kind.addEventListener("change", () => {
+      value.value = "";
+      this.show();
+    });
+    topic.addEventListener("change", () => this.show());
+    this.show();
+    this.changed();
+    this.load();
+    guard(this);
+  }
+
+  focus() {
+    this.kind.focus();
+  }
+
+  async load() {
+    try {
+      const { offsets } = await get(pathOf(this.row.group_id));
+      for (const name of new Set(offsets.map((each) => each.topic))) this.topic.append(h("option", { value: name }, name));
+    } catch {
+      // The dry run says what is wrong.
+    }
+  }
+
+  show() {
+    const kind = this.kind.value;
+    this.valueField.hidden = ["earliest", "latest"].includes(kind);
+    this.value.type = kind === "time" ? "datetime-local" : "text";
+    setText(this.label, { time: "Time", shift: "Records", offset: "Offset" }[kind] ?? "Value");
+    setText(this.note, { time: "In this browser’s time zone: the first record from then on", shift: "Negative: back", offset: "Of each partition" }[kind] ?? "");
+    this.partitionsField.hidden = this.topic.value === "";
+  }
+
+  /** The request's body, or {error}; error "" is nothing entered yet. */
+  read() {
+    const { to, error } = readTarget(this.kind.value, this.value.value);
+    if (error) return { error: this.value.value === "" ? "" : error };
+    if (this.topic.value === "") return { body: { to } };
+    const { list, error: wrong } = readPartitions(this.partitions.value);
+    if (wrong) return { error: wrong };
+    return { body: { to, topics: [{ topic: this.topic.value, ...(list.length && { partitions: list }) }] } };
+  }
+
+  changed() {
+    super.changed();
+    this.serial += 1;
+    const { error } = this.read();
+    this.save.disabled = true;
+    if (error !== undefined) return this.effect.hint(error);
+    this.effect.wait();
+    return void this.previewSoon();
+  }
+
+  async preview() {
+    const { body, error } = this.read();
+    if (this.closed || error !== undefined) return;
+    const mine = (this.serial += 1);
+    try {
+      const { items, command } = await post(`${pathOf(this.row.group_id)}/offsets:reset?validate_only=true`, body);
+      if (mine !== this.serial) return;
+      this.save.disabled = items.length === 0;
+      this.effect.show(movesTable(items), command);
+    } catch (problem) {
+      if (mine !== this.serial) return;
+      this.effect.refused(problem);
+      this.refused(problem);
+    }
+  }
+
+  async apply() {
+    const { items } = await post(`${pathOf(this.row.group_id)}/offsets:reset`, this.read().body);
+    return `Reset ${count(items.length, "offset")} of ${this.row.group_id}.`;
+  }
+}
+
+function movesTable(items) {
+  if (!items.length) return h("p.quiet", "The group has no committed offsets; select a topic.");
+  const sum = items.reduce((total, { difference }) => total + (difference ?? 0), 0);
+  const signed = (value) => (value === null ? "–" : `${value > 0 ? "+" : ""}${group(value)}`);
+  const rows = items.slice(0, ROWS).map((each) => [h("span.name", each.topic), String(each.partition), each.from === null ? "none" : group(each.from), group(each.to), signed(each.difference), group(each.end - each.to)]);
+  return h("div.reach-lines",
+    h("p", h("b", count(items.length, "partition")), `, ${signed(sum)} records in total`),
+    smallTable("Dry run", [["Topic", false], ["Partition", true], ["From", true], ["To", true], ["Difference", true], ["Lag then", true]], rows),
+    items.length > ROWS && h("p.quiet", `The first ${ROWS} are shown.`));
+}
+
+export class DeleteGroupPanel extends GroupPanel {
+  constructor(given) {
+    super(given, { title: "Delete the group ", save: "Delete group", isDangerous: true, fields: h("p", "Its committed offsets are deleted with it. A consumer that uses the group again begins where auto.offset.reset says.") });
+  }
+
+  async apply() {
+    await remove(pathOf(this.row.group_id));
+    return `Deleted ${this.row.group_id}.`;
+  }
+}
+
+export class DeleteOffsetsPanel extends GroupPanel {
+  constructor(given) {
+    super(given, { title: ["Delete the offsets of ", h("span.name", given.topic), " in "], save: "Delete offsets", isDangerous: true, fields: h("p", "A consumer of this group that reads the topic again begins where auto.offset.reset says.") });
+    this.topic = given.topic;
+  }
+
+  async apply() {
+    await remove(`${pathOf(this.row.group_id)}/offsets?topic=${encodeURIComponent(this.topic)}`);
+    return `Deleted the offsets of ${this.topic}.`;
+  }
+}

@@ -1,0 +1,163 @@
+// The settings of a topic: value in force, source, default and meaning; some are set or removed together.
+
+import { get, patch } from "./api.js";
+import { Consequences } from "./consequences.js";
+import { failed, h, iconButton, needs, replace, setText } from "./dom.js";
+import { debounced, toast } from "./shell.js";
+import { pathOf } from "./topic_panels.js";
+import { count } from "./units.js";
+import { escape, guard } from "./unsaved.js";
+
+const SOURCES = { topic: "this topic", "dynamic-broker": "this broker", "dynamic-default": "all brokers", file: "configuration file", default: "default" };
+
+export class ConfigPanel {
+  constructor({ row, onclose }) {
+    Object.assign(this, { row, onclose, version: row.version });
+    // The edits by key: a value, or null to remove the topic's own.
+    this.edits = new Map();
+    this.rows = [];
+    this.filter = h("input", { id: "config-filter", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Search settings" });
+    this.own = h("input", { id: "config-own", type: "checkbox" });
+    this.own.checked = Object.keys(row.configs).length > 0;
+    this.list = h("tbody");
+    this.effect = new Consequences(() => this.changed());
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.save = h("button.primary", { type: "submit", disabled: true }, "Save configuration");
+    this.table = h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Configuration" },
+      h("table.small-table.configs", h("thead", h("tr", ["Config", "Value", "Source", "Without it", ""].map((label) => h("th", { scope: "col" }, label || h("span.hidden", "Actions"))))), this.list));
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: (event) => this.typed(event) },
+      h("h2", "Configuration of ", h("span.name", row.name)),
+      h("div.toolbar", h("label.hidden", { for: "config-filter" }, "Search settings"), this.filter, h("label.check", this.own, "Only this topic’s own")),
+      this.table, this.effect.element, this.trouble,
+      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
+    this.serial = 0;
+    this.previewSoon = debounced(() => this.preview(), 220);
+    this.load();
+  }
+
+  focus() {
+    this.filter.focus();
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  async load() {
+    try {
+      this.rows = (await get(`${pathOf(this.row.name)}/configs`)).items;
+      this.draw();
+      guard(this);
+    } catch (problem) {
+      replace(this.table, failed(problem, () => this.load()));
+    }
+  }
+
+  typed(event) {
+    const { key } = event.target.dataset;
+    if (key !== undefined) {
+      this.edits.set(key, event.target.value);
+      this.changed();
+    } else this.draw();
+  }
+
+  draw() {
+    const wanted = this.filter.value.trim().toLowerCase();
+    const shown = this.rows.filter((each) => this.edits.has(each.name) || ((!this.own.checked || each.source === "topic") && (each.name.includes(wanted) || each.documentation.toLowerCase().includes(wanted))));
+    replace(this.list, shown.length ? shown.map((each) => this.line(each)) : h("tr", h("td.quiet", { colspan: 5 }, this.own.checked ? "No setting of its own." : "No match.")));
+  }
+
+  line(each) {
+    const below = each.synonyms.find(({ source }) => source !== "topic")?.value ?? null;
+    const edited = this.edits.has(each.name);
+    const typed = this.edits.get(each.name);
+    const input = edited && typed !== null && h("input.mono", { type: "text", "aria-label": `Value of ${each.name}`, autocomplete: "off", spellcheck: "false", data: { key: each.name } });
+    if (input) input.value = typed;
+    const value = input || (edited ? h("span.quiet", "removed") : h("span.name.mono", each.value ?? ""));
+    const set = iconButton("edit", `Set ${each.name}`, () => this.edit(each.name, each.value ?? ""));
+    const drop = iconButton("remove", `Remove ${each.name}`, () => this.edit(each.name, null));
+    const back = iconButton("close", `Keep ${each.name}`, () => this.keep(each.name));
+    return h("tr", { data: { edited: edited ? "yes" : "no" } },
+      h("td", h("span.two", h("code", each.name), h("span.doc", each.documentation))),
+      h("td", { data: { label: "Value" } }, value), h("td", { data: { label: "Source" } }, SOURCES[each.source]), h("td", { data: { label: "Without it" } }, h("span.name.mono", below ?? "")),
+      h("td.actions", edited ? back : [needs("editor", set), each.source === "topic" && needs("editor", drop)]));
+  }
+
+  edit(key, value) {
+    this.edits.set(key, value);
+    this.draw();
+    this.list.querySelector(`[data-key="${CSS.escape(key)}"]`)?.select();
+    this.changed();
+  }
+
+  keep(key) {
+    this.edits.delete(key);
+    this.draw();
+    this.changed();
+  }
+
+  ops() {
+    return [...this.edits].map(([key, value]) => (value === null ? { key, remove: true } : { key, value }));
+  }
+
+  changed() {
+    setText(this.trouble, "");
+    this.serial += 1;
+    this.save.disabled = this.edits.size === 0;
+    if (this.save.disabled) return this.effect.hint("");
+    this.effect.wait();
+    return void this.previewSoon();
+  }
+
+  async preview() {
+    if (this.closed || !this.edits.size) return;
+    const mine = (this.serial += 1);
+    try {
+      const { command } = await patch(`${pathOf(this.row.name)}/configs?validate_only=true`, { ops: this.ops() }, undefined, this.version);
+      if (mine === this.serial) this.effect.show(h("p", `${count(this.edits.size, "setting")} change, in force at once.`), command);
+    } catch (problem) {
+      if (mine === this.serial) this.refused(problem);
+    }
+  }
+
+  refused(problem) {
+    this.effect.refused(problem);
+    if (problem.status === 412) return this.conflict(problem.document);
+    setText(this.trouble, problem.message);
+  }
+
+  /** Shows the settings as they are now beside the typed ones, and keeps both. */
+  conflict({ current }) {
+    this.save.disabled = true;
+    const lines = current.map(({ name, value }) => h("tr", h("th", { scope: "row" }, h("code", name)), h("td.name", value ?? ""), h("td.name", this.edits.get(name) ?? "removed")));
+    const again = async (isKept) => {
+      if (!isKept) this.edits.clear();
+      try {
+        const { version } = await get(pathOf(this.row.name));
+        this.version = version;
+        await this.load();
+        this.changed();
+      } catch (problem) {
+        setText(this.trouble, problem.message);
+      }
+    };
+    replace(this.trouble, h("div.conflict", h("p", "The topic was changed in the meantime."),
+      h("table", h("thead", h("tr", ["Config", "Now", "Yours"].map((label) => h("th", { scope: "col" }, label)))), h("tbody", lines)),
+      h("div.buttons", h("button", { type: "button", onclick: () => again(false) }, "Use current"), h("button", { type: "button", onclick: () => again(true) }, "Keep mine to overwrite"))));
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    if (this.save.disabled) return;
+    this.save.disabled = true;
+    this.serial += 1;
+    try {
+      await patch(`${pathOf(this.row.name)}/configs`, { ops: this.ops() }, undefined, this.version);
+      toast(`Saved ${count(this.edits.size, "setting")} of ${this.row.name}.`);
+      this.onclose();
+    } catch (problem) {
+      this.save.disabled = false;
+      this.refused(problem);
+    }
+  }
+}
