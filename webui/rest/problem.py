@@ -17,6 +17,7 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID_CONFIG: 400,
     ErrorCode.UNSUPPORTED_VERSION: 400,
     ErrorCode.POLICY_VIOLATION: 400,
+    ErrorCode.UNACCEPTABLE_CREDENTIAL: 400,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: 403,
@@ -36,12 +37,13 @@ PROBLEM_FIELDS: Final[dict[str, Schema]] = {
     "detail": Text(max_length=4096),
     "code": Text(),
     "where": Text(),
+    "line": Number(integer=True, minimum=1, nullable=True),
 }
 
 
 def problem_schema(**members: Schema) -> Record:
     """Return the schema of a problem with optional extension members."""
-    return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", *members}))
+    return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", "line", *members}))
 
 
 PROBLEM: Final = problem_schema()

@@ -4,7 +4,7 @@ The modules of this package define routes, webui.rest.routes collects them, and 
 HTTP. Independent of the web framework: a handler takes a `Call` and returns a `Reply`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -63,7 +63,7 @@ class Call(msgspec.Struct, frozen=True):
 
     `path_params` has the parameters of the path. A stream writes its events to `connection` if there is one.
     `session` is the browser's session, None for a program. Lists and dictionaries in `to_free` and `body` are
-    freed in slices after the handler returns.
+    freed in slices after the handler returns. `lines` has the line of each element of a file, by list.
     """
 
     console: Console
@@ -76,6 +76,7 @@ class Call(msgspec.Struct, frozen=True):
     connection: Connection | None = None
     session: Session | None = None
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
+    lines: Mapping[str, Sequence[int]] = msgspec.field(default_factory=dict)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ class Route(msgspec.Struct, frozen=True):
     """One route. `public` routes require no token and return no sensitive data. `responses` omits the errors
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
     braces of `path`; the last may contain slashes. `has_list`: the body contains a list and is limited by
-    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes.
+    console.request.max.bytes; other bodies are limited to SHORT_BODY bytes. `is_file`: the body may be YAML.
     """
 
     method: str
@@ -112,6 +113,7 @@ class Route(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     path_params: tuple[Query, ...] = ()
     has_list: bool = False
+    is_file: bool = False
 
 
 def url_rule(route: Route) -> str:
