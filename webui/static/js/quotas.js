@@ -3,7 +3,9 @@
 import { get } from "./api.js";
 import { empty, h, iconButton, needs, refresh, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityKey, entityText, nodeText, ruleLink } from "./entity.js";
+import { importMenu } from "./import_panel.js";
 import { QuotaEditor } from "./quota_editor.js";
+import { quotaImport } from "./quota_import.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { Selection } from "./selection.js";
 import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
@@ -284,6 +286,8 @@ shape.value = url.values.shape;
 filter.addEventListener("input", debounced(() => ask({ q: filter.value.trim(), offset: "0" }), 180));
 shape.addEventListener("change", () => ask({ shape: shape.value, offset: "0" }));
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
+needs("editor", document.getElementById("import"));
+importMenu(() => openAbove(quotaImport(closeAdding)));
 onKeys({ "/": () => filter.focus(), n: () => document.getElementById("add").click() });
 replace(box, skeleton());
 const unlimited = new Unlimited(document.getElementById("unlimited"), limit);
