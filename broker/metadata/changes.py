@@ -15,6 +15,8 @@ each change; the console shows them through broker.control.views.
     connection      its id                   closed: the client id, after an operator closed it
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
+    alert-rule      its name                 rule: as JSON
+    alert-destination  its name              destination: kind, URL and headers as JSON
 """
 
 import json
@@ -33,6 +35,12 @@ name.
 """
 
 
+class Unreadable(str):
+    """The encrypted form of a secret value whose key is not available."""
+
+    __slots__ = ()
+
+
 class Kind(StrEnum):
     CLUSTER = "cluster"
     TOPIC = "topic"
@@ -44,6 +52,8 @@ class Kind(StrEnum):
     USER_SCRAM = "user-scram"
     CONNECTION = "connection"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
+    ALERT_RULE = "alert-rule"
+    ALERT_DESTINATION = "alert-destination"
 
 
 class Change(msgspec.Struct, frozen=True):
