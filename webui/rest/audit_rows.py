@@ -28,6 +28,8 @@ KINDS: Final = (
     "connection",
     "user-scram",
     "admin-token",
+    "alert-rule",
+    "alert-destination",
 )
 TOOL_TYPES: Final = {
     "topic-config": "topics",

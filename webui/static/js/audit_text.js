@@ -12,6 +12,8 @@ export const KINDS = {
   "client-metrics": "Client metrics",
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
+  "alert-rule": "Alert rules",
+  "alert-destination": "Alert destinations",
   connection: "Closed connections",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
@@ -34,6 +36,8 @@ const NOUNS = {
   "admin-token": "token",
   "user-scram": "user",
   connection: "connection",
+  "alert-rule": "alert rule",
+  "alert-destination": "destination",
 };
 
 export function subject({ kind, entity, quota, key }) {
