@@ -19,9 +19,10 @@ from broker.control.commands import (
 from broker.control.describe import Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
+from webui.rest.broker_quotas import alter_brokers
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.slices import collect, run_in_slices
 
 _SOURCE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
@@ -36,12 +37,25 @@ CONFIG: Final = Record(
         "type": Text(),
         "dynamic": Flag(),
         "sensitive": Flag(),
-        "documentation": Text(),
+        "documentation": Text(max_length=8_192),
+        "default": _ANY_VALUE,
+        "default_words": Text(),
+        "allowed": Text(max_length=8_192),
+        "choices": Listing(NAME),
+        "unit": Text(),
+        "per_broker": Flag(),
         "synonyms": Listing(Record({"name": NAME, "value": _ANY_VALUE, "source": _SOURCE})),
     }
 )
 
-CONFIGS: Final = Record({"level": Text(choices=("broker", "default")), "items": Listing(CONFIG)})
+CONFIGS: Final = Record(
+    {
+        "level": Text(choices=("broker", "default")),
+        "version": COUNT,
+        "command": Text(max_length=4096),
+        "items": Listing(CONFIG),
+    }
+)
 
 
 BROKER: Final = "broker"
@@ -102,8 +116,7 @@ async def list_configs(call: Call) -> Reply:
     rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    items = await collect(map(_config_json, rows))
-    return Reply({"level": level, "items": items}, headers=_version(call, level))
+    return _configs(call, level, await collect(map(_config_json, rows)))
 
 
 async def alter_configs(call: Call) -> Reply:
@@ -118,7 +131,15 @@ async def alter_configs(call: Call) -> Reply:
         raise Problem.of(outcome.error, outcome.message, current=rows)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return Reply({"level": level, "items": rows}, headers=_version(call, level))
+    return _configs(call, level, rows)
+
+
+def _configs(call: Call, level: str, items: list[dict[str, Any]]) -> Reply:
+    """`command` is the prefix of the command that changes settings at this level."""
+    version = call.console.backend.views.broker_config_version(_resource(call, level).name)
+    command = alter_brokers(call.console.backend.views.server_info(), is_default=level == DEFAULT)
+    answer = {"level": level, "version": version, "command": command, "items": items}
+    return Reply(answer, headers={"ETag": etag(version)})
 
 
 def _version(call: Call, level: str) -> dict[str, str]:
@@ -154,6 +175,12 @@ def _config_json(row: ConfigRow) -> dict[str, Any]:
         "dynamic": not row.read_only,
         "sensitive": row.sensitive,
         "documentation": row.documentation,
+        "default": row.range.default,
+        "default_words": row.range.default_words,
+        "allowed": row.range.allowed,
+        "choices": list(row.range.choices),
+        "unit": row.range.unit,
+        "per_broker": row.range.per_broker,
         "synonyms": [
             {"name": each.name, "value": each.value, "source": SOURCES[Source(each.source)]}
             for each in row.synonyms
