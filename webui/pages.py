@@ -26,7 +26,9 @@ class Page(msgspec.Struct, frozen=True):
     modules: tuple[str, ...]
 
 
-_PLAIN_FRAME: Final = ("api", "credentials", "dom", "live", "names", "session", "shell", "units", "unsaved")
+_PLAIN_FRAME: Final = (
+    *("api", "credentials", "display", "dom", "live", "names", "session", "shell", "units", "unsaved"),
+)
 _FRAME: Final = (*_PLAIN_FRAME, "entity")
 _EDITOR: Final = (
     "consequences",
@@ -54,13 +56,20 @@ PAGES: Final = (
         "Now",
         (*_FRAME, "broker_rule", "chart", "recent_throttles", "table"),
     ),
+    Page(
+        "alerts",
+        "/alerts",
+        "Alerts",
+        "Now",
+        (*_PLAIN, "alert_destination", "alert_rule"),
+    ),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page(
         "quotas",
         "/quotas",
         "Client quotas",
         "Limits",
-        (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited"),
+        (*_FRAME, *_EDITOR, "chart", "import_panel", "quota_import", "selection", "table", "unlimited"),
     ),
     Page(
         "broker_quotas",
@@ -84,10 +93,15 @@ PAGES: Final = (
         "/client-metrics",
         "Client metrics",
         "Clients",
-        (*_PLAIN, "chart", "consequences", "instance_panel", "listing", "subscription_editor"),
+        (
+            *_PLAIN,
+            *("chart", "consequences", "import_panel", "instance_panel", "listing", "subscription_editor"),
+            "subscription_import",
+        ),
     ),
     Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),
+    Page("settings", "/settings", "Settings", "Broker", (*_PLAIN, "consequences", "setting_panel")),
     Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
     Page(
         "audit",
@@ -107,6 +121,9 @@ PAGES: Final = (
             *("insight_cost", "insight_needs", "insight_proposal", "insight_section", "insight_software"),
             *("insight_tables", "insight_views", "insight_what_if", "insight_written", "table"),
         ),
+    ),
+    Page(
+        "scram", "/scram-users", "SCRAM users", "Broker", (*_PLAIN, "listing", "scram_panels", "token_panels")
     ),
     Page(
         "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from webui.rest import (
     access,
+    alerts,
     audit,
     broker_configs,
     broker_quotas,
@@ -22,8 +23,11 @@ from webui.rest import (
     monitoring,
     quota_files,
     resolving,
+    scram_users,
+    subscription_files,
     upstream,
 )
+from webui.rest.files import YAML
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
 from webui.tables.json_output import encode_in_slices
@@ -97,7 +101,9 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body.describe()}}}
+        medias = (JSON, YAML) if route.is_file else (JSON,)
+        content = {media: {"schema": route.body.describe()} for media in medias}
+        operation["requestBody"] = {"required": True, "content": content}
     if route.public:
         operation["security"] = []
     return operation
@@ -137,6 +143,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
     *client_metrics.ROUTES,
+    *subscription_files.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
     *broker_quotas.ROUTES,
@@ -144,9 +151,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     *inventory.ROUTES,
     *upstream.ROUTES,
     *doctor.ROUTES,
+    *alerts.ROUTES,
     *insights_routes.ROUTES,
     *insights_what_if.ROUTES,
     *access.ROUTES,
+    *scram_users.ROUTES,
     *events.ROUTES,
     Route(
         "GET",
