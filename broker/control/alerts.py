@@ -32,7 +32,6 @@ __all__ = [
     "AlertCondition",
     "AlertDestination",
     "AlertRule",
-    "CheckAlertDestination",
     "DestinationKind",
     "RemoveAlertDestination",
     "RemoveAlertRule",
@@ -108,12 +107,6 @@ class RemoveAlertDestination(msgspec.Struct, Command["Outcome"], frozen=True):
     expected_version: int | None = None
 
 
-class CheckAlertDestination(msgspec.Struct, Command["Outcome"], frozen=True):
-    """Check that the actor may send a test to this destination; changes nothing."""
-
-    name: str
-
-
 def plan_set_rule(command: SetAlertRule, at: Situation) -> Plan[Outcome]:
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = at.image.alert_rules.get(command.name)
@@ -174,7 +167,7 @@ def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> P
         return Plan(refusal)
     known = at.image.alert_destinations.get(command.name)
     if known is None:
-        return Plan(_unknown_destination(command.name))
+        return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no destination named {command.name}"))
     stale = _stale("destination", known.version, command.expected_version)
     if stale is not None:
         return Plan(stale)
@@ -183,18 +176,6 @@ def plan_remove_destination(command: RemoveAlertDestination, at: Situation) -> P
         named = ", ".join(sorted(users)[:3]) + (" and others" if len(users) > 3 else "")
         return Plan(Outcome(ErrorCode.POLICY_VIOLATION, f"The destination is in use, by {named}"))
     return Plan(Outcome(), (Change(Kind.ALERT_DESTINATION, command.name, DESTINATION, None),))
-
-
-def plan_check_destination(command: CheckAlertDestination, at: Situation) -> Plan[Outcome]:
-    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if refusal is not None:
-        return Plan(refusal)
-    is_known = command.name in at.image.alert_destinations
-    return Plan(Outcome() if is_known else _unknown_destination(command.name))
-
-
-def _unknown_destination(name: str) -> Outcome:
-    return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no destination named {name}")
 
 
 def _stale(noun: str, version: int | None, expected: int | None) -> Outcome | None:

@@ -14,12 +14,10 @@ from msgspec.structs import replace
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.alerts import (
-    CheckAlertDestination,
     RemoveAlertDestination,
     RemoveAlertRule,
     SetAlertDestination,
     SetAlertRule,
-    plan_check_destination,
     plan_remove_destination,
     plan_remove_rule,
     plan_set_destination,
@@ -72,7 +70,6 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     RemoveAlertRule: plan_remove_rule,
     SetAlertDestination: plan_set_destination,
     RemoveAlertDestination: plan_remove_destination,
-    CheckAlertDestination: plan_check_destination,
 }
 
 

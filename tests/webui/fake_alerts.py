@@ -8,13 +8,11 @@ from typing import Any, Final
 
 from broker.control.alerts import (
     AlertRule,
-    CheckAlertDestination,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
     SetAlertDestination,
     SetAlertRule,
-    plan_check_destination,
     plan_remove_destination,
     plan_remove_rule,
     plan_set_destination,
@@ -30,7 +28,6 @@ ALERT_PLANNERS: Final[dict[type, Any]] = {
     RemoveAlertRule: plan_remove_rule,
     SetAlertDestination: plan_set_destination,
     RemoveAlertDestination: plan_remove_destination,
-    CheckAlertDestination: plan_check_destination,
 }
 
 

@@ -18,7 +18,6 @@ from broker.control.alerts import (
     MAX_TARGETS,
     AlertCondition,
     AlertRule,
-    CheckAlertDestination,
     DestinationKind,
     RemoveAlertDestination,
     RemoveAlertRule,
@@ -316,9 +315,13 @@ async def delete_destination(call: Call) -> Reply:
 
 
 async def test_destination(call: Call) -> Reply:
-    name = call.path_params["name"]
-    await _apply_destination(call, CheckAlertDestination(name))
-    answer = await call.console.backend.alerts.test(name)
+    row = _destination(call)
+    if row is None or not row.kind:
+        raise Problem(404, "Destination not found.")
+    # Who may store a destination may send to it.
+    unchanged = SetAlertDestination(row.name, DestinationKind(row.kind), None, validate_only=True)
+    await _apply_destination(call, unchanged)
+    answer = await call.console.backend.alerts.test(row.name)
     return Reply({"delivered": answer.delivered, "status": answer.status, "reason": answer.reason})
 
 
