@@ -30,7 +30,7 @@ def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: Fa
     alerts.get_by_label("Fires when").select_option("throttled")
     alerts.get_by_label("Threshold").fill("5 s")
     alerts.get_by_label("For at least").fill("1 min")
-    alerts.get_by_label("on-call").check()
+    alerts.get_by_label("on-call", exact=True).check()
     alerts.get_by_role("button", name="Save rule").click()
     expect(row(alerts, "table", "reports")).to_contain_text("a client is throttled longer than 5 s for 1 min")
     expect(row(alerts, "table", "reports")).to_contain_text("on-call")

@@ -27,6 +27,13 @@ def opened(page: Watched, stocked: FakeBroker) -> Any:
     return page.go("/")
 
 
+def search(page: Any, text: str) -> None:
+    """Types when the palette is there."""
+    page.keyboard.press("Control+k")
+    page.locator(".palette input:focus").wait_for()
+    page.keyboard.type(text)
+
+
 def options(page: Any) -> Any:
     return page.locator(".palette [role=option]")
 
@@ -55,8 +62,7 @@ def test_names_are_found_and_lead_to_their_pages(opened: Any, expect: Any) -> No
         ("orders", r"/topics\?q=orders"),
         ("orders-readers", r"/groups\?q=orders-readers"),
     ):
-        opened.keyboard.press("Control+k")
-        opened.keyboard.type("orders")
+        search(opened, "orders")
         option = opened.locator(
             "[role=option]", has=opened.locator(".name", has_text=re.compile(f"^{text}$"))
         )
@@ -69,6 +75,7 @@ def test_names_are_found_and_lead_to_their_pages(opened: Any, expect: Any) -> No
 
 def test_a_setting_is_found_and_opened(opened: Any, expect: Any) -> None:
     opened.locator("#find").click()
+    opened.locator(".palette input:focus").wait_for()
     opened.keyboard.type("request.log.max")
     expect(chosen(opened)).to_contain_text("request.log.max.per.second")
     opened.keyboard.press("Enter")
@@ -83,8 +90,7 @@ def test_actions_begin_where_they_belong(opened: Any, expect: Any) -> None:
         ("import client metrics", "Content"),
         ("add a scram user", "Iterations"),
     ):
-        opened.keyboard.press("Control+k")
-        opened.keyboard.type(action)
+        search(opened, action)
         opened.keyboard.press("Enter")
         expect(opened.get_by_label(field, exact=True).first).to_be_visible()
         assert "#" not in opened.url
@@ -93,15 +99,13 @@ def test_actions_begin_where_they_belong(opened: Any, expect: Any) -> None:
 def test_an_action_of_the_same_page_begins_there(page: Watched, expect: Any, stocked: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/quotas")
-    opened.keyboard.press("Control+k")
-    opened.keyboard.type("import client quotas")
+    search(opened, "import client quotas")
     opened.keyboard.press("Enter")
     expect(opened.get_by_label("Content", exact=True)).to_be_focused()
 
 
 def test_the_theme_is_switched(opened: Any, expect: Any) -> None:
-    opened.keyboard.press("Control+k")
-    opened.keyboard.type("dark")
+    search(opened, "dark")
     expect(chosen(opened)).to_have_text("Switch to dark")
     opened.keyboard.press("Enter")
     expect(opened.locator("html")).to_have_attribute("data-theme", "dark")
@@ -136,14 +140,12 @@ def test_viewers_are_offered_what_they_may(page: Watched, expect: Any) -> None:
 
 def test_the_palette_works_without_the_broker(opened: Any, expect: Any, page: Watched) -> None:
     opened.route("**/api/v1/**", lambda route: route.abort())
-    opened.keyboard.press("Control+k")
-    opened.keyboard.type("audit")
+    search(opened, "audit")
     expect(chosen(opened)).to_have_text("Audit")
 
 
 def test_axe_finds_nothing_in_the_palette(opened: Any, expect: Any) -> None:
-    opened.keyboard.press("Control+k")
-    opened.keyboard.type("o")
+    search(opened, "o")
     expect(options(opened).filter(has_text="orders-readers")).to_have_count(1)
     assert violations(opened, "palette", LOOKS) == {}
     opened.keyboard.type("nothing is called this")

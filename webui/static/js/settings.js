@@ -95,7 +95,7 @@ function show() {
 
 function ask(changes) {
   url.set(changes);
-  if (filter.value.trim() !== url.values.q) filter.value = url.values.q;
+  if ("q" in changes && filter.value.trim() !== changes.q) filter.value = changes.q;
   shape.value = url.values.shape;
   show();
 }
@@ -113,7 +113,7 @@ async function load() {
 filter.value = url.values.q;
 shape.value = url.values.shape;
 filter.addEventListener("input", debounced(() => ask({ q: filter.value.trim() }), 120));
-shape.addEventListener("change", () => ask({ shape: shape.value }));
+shape.addEventListener("change", () => ask({ shape: shape.value, q: filter.value.trim() }));
 onKeys({ "/": () => filter.focus() });
 replace(box, skeleton());
 await load();

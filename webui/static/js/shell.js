@@ -137,15 +137,17 @@ startDisplay();
 // A link that ends in #new or #import begins that action of its page.
 const BEGINNINGS = { "#new": "add", "#import": "import" };
 
-function begin() {
-  const control = document.getElementById(BEGINNINGS[location.hash] ?? "");
+function begin(hash) {
+  const control = document.getElementById(BEGINNINGS[hash] ?? "");
   if (!control) return;
   history.replaceState(null, "", location.pathname + location.search);
   control.click();
 }
 
-window.addEventListener("load", begin);
-window.addEventListener("hashchange", begin);
+// Read now: a page that writes its query into the address removes the end of it.
+const atStart = location.hash;
+window.addEventListener("load", () => begin(atStart));
+window.addEventListener("hashchange", () => begin(location.hash));
 
 async function openPalette() {
   if (document.querySelector("dialog[open]")) return;
