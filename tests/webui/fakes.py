@@ -165,7 +165,8 @@ def default_of(name: str) -> str:
 def config_row(name: str, value: str, is_changed: bool) -> ConfigRow:
     """As broker.control.describe makes it of a setting that was changed for this broker, or never."""
     setting = setting_of(name)
-    assert setting is not None, name
+    if setting is None:
+        return ConfigRow(name, value, 5, 2, False, False, "")
     known = range_of(setting)
     default = ConfigSynonym(name, known.default, 5)
     own = (ConfigSynonym(name, None if setting.sensitive else value, 2),) if is_changed else ()

@@ -7,19 +7,19 @@ import { digits, everyText, group, readEvery } from "./units.js";
 import { escape, guard, release } from "./unsaved.js";
 
 const CONDITIONS = {
-  throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", text: (row) => `a client${matched(row)} is throttled longer than ${everyText(row.threshold)}` },
-  "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", text: (row) => `a client${matched(row)} does not wait for its throttles on more than ${group(row.threshold)} connections` },
-  lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", text: (row) => `a group${matched(row)} lags by more than ${group(row.threshold)} records` },
-  disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", text: (row) => `the disk of a log directory${matched(row)} is fuller than ${digits(row.threshold)} %` },
+  throttled: { label: "A client is throttled longer than", unit: "ms", hint: "5 s", named: "client id, user or kind of quota", parts: (row) => ["a client", matched(row), ` is throttled longer than ${everyText(row.threshold)}`] },
+  "ignores-throttling": { label: "A client does not wait for its throttles, on more than", unit: "connections", hint: "0", named: "client id or user", parts: (row) => ["a client", matched(row), ` does not wait for its throttles on more than ${group(row.threshold)} connections`] },
+  lag: { label: "A group lags by more than", unit: "records", hint: "100000", named: "group", parts: (row) => ["a group", matched(row), ` lags by more than ${group(row.threshold)} records`] },
+  disk: { label: "A disk is fuller than", unit: "%", hint: "85", named: "directory", parts: (row) => ["the disk of a log directory", matched(row), ` is fuller than ${digits(row.threshold)} %`] },
 };
 const SEVERITIES = ["info", "warning", "critical"];
 let serial = 0;
 
-const matched = ({ match }) => (match ? ` that matches ${match}` : "");
+const matched = ({ match }) => (match ? [" that matches ", h("span.name", match)] : "");
 
-export function ruleText(row) {
-  const held = row.for_ms ? ` for ${everyText(row.for_ms)}` : "";
-  return `${CONDITIONS[row.condition].text(row)}${held}`;
+/** The rule as a sentence. */
+export function ruleSentence(row) {
+  return h("span", CONDITIONS[row.condition].parts(row), row.for_ms ? ` for ${everyText(row.for_ms)}` : "");
 }
 
 export function valueText(condition, value) {
@@ -146,7 +146,8 @@ export class RuleEditor {
 
   /** A concurrent change: shows it and lets the user choose. */
   conflict(current) {
-    const text = current === null ? "This rule was removed in the meantime." : this.row ? `${current.changed_by} changed this rule in the meantime: ${ruleText(current)}.` : "A rule of this name exists already.";
+    const changed = () => [`${current.changed_by} changed this rule in the meantime: `, ruleSentence(current), "."];
+    const text = current === null ? "This rule was removed in the meantime." : this.row ? changed() : "A rule of this name exists already.";
     const overwrite = () => {
       this.version = current?.version ?? 0;
       this.buttons.hidden = false;

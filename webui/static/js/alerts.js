@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { DestinationEditor, destinationRemoval } from "./alert_destination.js";
-import { RuleEditor, ruleRemoval, ruleText, valueText } from "./alert_rule.js";
+import { RuleEditor, ruleRemoval, ruleSentence, valueText } from "./alert_rule.js";
 import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
@@ -27,7 +27,7 @@ const active = new Table({
   keyOf: (row) => `${row.rule} ${JSON.stringify(row.labels)}`,
   onsort: () => {},
   columns: [
-    { label: "Rule", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.rule} ${row.severity}`, () => h("span.two", h("b.name", row.rule), severity(row.severity))) },
+    { label: "Rule", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.rule} ${row.severity}`, () => h("span.two", h("b.name", row.rule), h("span", severity(row.severity)))) },
     { label: "About", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify(row.labels), () => labelsOf(row.labels)) },
     { label: "State", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { event: row.state } }, row.state)) },
     { label: "Value", size: "number", num: true, cell: (row, td) => setText(td, valueText(row.condition, row.value)) },
@@ -42,7 +42,7 @@ const rules = new Table({
   onsort: () => {},
   columns: [
     { label: "Name", size: "rule", whole: "bare", cell: (row, td) => once(td, `${row.name} ${row.severity} ${row.enabled}`, () => h("span.two", h("b.name", row.name), h("span", severity(row.severity), !row.enabled && h("span.tag", "disabled")))) },
-    { label: "Condition", size: "about", whole: true, cell: (row, td) => once(td, ruleText(row), () => h("span.name", ruleText(row))) },
+    { label: "Condition", size: "about", whole: true, cell: (row, td) => once(td, JSON.stringify([row.condition, row.threshold, row.match, row.for_ms]), () => ruleSentence(row)) },
     { label: "Now", size: "state", cell: nowCell },
     { label: "Highest value", size: "number", num: true, cell: (row, td) => setText(td, row.value === null ? "–" : valueText(row.condition, row.value)) },
     { label: "Notifies", size: "targets", cell: (row, td) => once(td, row.destinations.join("\n"), () => (row.destinations.length ? h("span.name", row.destinations.join(", ")) : h("span.quiet", "nobody"))) },
