@@ -40,7 +40,7 @@ export class ImportPanel {
     this.effect = new Consequences(() => this.changed());
     this.trouble = h("div.import-trouble", { role: "alert" });
     this.save = h("button.primary", { type: "submit", disabled: true }, "Import");
-    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: (event) => event.target !== this.file && this.changed() },
+    this.element = h("form.editor.import", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => escape(event, this), oninput: (event) => event.target !== this.file && this.changed() },
       h("h2", title),
       h("div.field", h("label", { for: this.file.id }, "File"), this.file),
       h("div.field", h("label", { for: this.text.id }, "Content"), this.text,
