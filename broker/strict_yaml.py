@@ -50,31 +50,59 @@ _EVENTS: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _PLAIN_VALUE: Final = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PLAIN_VALUES))
 
+FREED_AT_ONCE: Final = 64
+"""Nodes that are freed between two yields."""
+
 EVENTS_AT_ONCE: Final = 16
 """Events of libyaml that are read between two yields; each takes two to five microseconds."""
 
 
 def compose_in_steps(data: bytes, name: str) -> Steps["Place"]:
     """Return the root of a document, which errors call `name`. Raises BadFileError."""
+    collections: list[tuple[yaml.Node, list[yaml.Node]]] = []
     try:
-        node = yield from _composed(data)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = None if mark is None else mark.line + 1
-        where = "" if line is None else f"line {line}: "
-        why = ": ".join(each for each in (error.context, error.problem) if each)
-        raise BadFileError(f"{name} is not YAML: {where}{why}", line) from error
+        node = yield from _composed(data, collections)
     except (yaml.YAMLError, ValueError) as error:
-        raise BadFileError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
+        yield from emptied([members for _, members in collections])
+        raise _bad_file(name, error) from error
     if node is None:
         raise BadFileError(f"{name} is empty")
     return Place(name, node)
 
 
-def _composed(data: bytes) -> Steps[yaml.Node | None]:
-    """Return the root of the one document, None without any. Raises yaml.YAMLError and ValueError."""
+def _bad_file(name: str, error: Exception) -> BadFileError:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        where = "" if line is None else f"line {line}: "
+        why = ": ".join(each for each in (error.context, error.problem) if each)
+        return BadFileError(f"{name} is not YAML: {where}{why}", line)
+    return BadFileError(f"{name} is not YAML: {' '.join(str(error).split())}")
+
+
+def emptied(lists: list[list[Any]]) -> Steps[None]:
+    """Empty lists of nodes, and those in them, a few nodes at a time: freeing a document of 1 MB takes 30 ms
+    if the last reference to it is dropped.
+    """
+    count = 0
+    while lists:
+        if not lists[-1]:
+            lists.pop()
+            continue
+        member = lists[-1].pop()
+        for node in member if isinstance(member, tuple) else (member,):
+            if isinstance(node, yaml.CollectionNode):
+                lists.append(node.value)
+        count += 1
+        if count % FREED_AT_ONCE == 0:
+            yield
+
+
+def _composed(data: bytes, collections: list[tuple[yaml.Node, list[yaml.Node]]]) -> Steps[yaml.Node | None]:
+    """Return the root of the one document, None without any. Raises yaml.YAMLError and ValueError; then
+    `collections` has the open lists and mappings with their members.
+    """
     root: yaml.Node | None = None
-    collections: list[tuple[yaml.Node, list[yaml.Node]]] = []
     event: Any
     for number, event in enumerate(yaml.parse(data, Loader=_EVENTS)):
         if number % EVENTS_AT_ONCE == EVENTS_AT_ONCE - 1:

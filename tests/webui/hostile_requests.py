@@ -193,7 +193,6 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
     ),
     "importClientQuotas": (
         *bad_bodies(IMPORT, "quotas"),
-        *bad_yaml(IMPORT, "quotas"),
         Asked(
             "5,000 rules as YAML",
             f"{IMPORT}?dry_run=true",

@@ -12,13 +12,13 @@ import yaml
 from msgspec.structs import replace
 
 from broker.steps import Steps
-from broker.strict_yaml import BadFileError, Fields, Place, compose_in_steps
+from broker.strict_yaml import BadFileError, Fields, Place, compose_in_steps, emptied
 from webui.rest.bodies import LONGEST_PART, MAX_BRACKETS, NotJson, Reader
 from webui.rest.problem import Problem
 from webui.rest.routing import Query, Reply
 from webui.rest.schema import Invalid, Listing, Record, Text
 from webui.tables.json_output import encode
-from webui.tables.slices import collect, run_in_slices
+from webui.tables.slices import collect, free_in_slices, run_in_slices
 
 YAML: Final = "application/yaml"
 FORMATS: Final = ("json", "yaml")
@@ -32,6 +32,10 @@ Lines = Mapping[str, Sequence[int]]
 """The line, from 1, of each element of each list of a file."""
 
 _FILE: Final = "The file"
+
+MAX_FIELDS: Final = 64
+"""Fields of the object; more are refused before they are looked at."""
+
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -87,11 +91,23 @@ def _invalid(error: Invalid, line: int | None) -> Problem:
 async def _read_yaml(body: bytes, schema: Record) -> tuple[dict[str, Any], Lines]:
     found: dict[str, Any] = {}
     lines: dict[str, list[int]] = {}
+    problem = None
+    nodes: list[list[Any]] = []
     try:
         place = await run_in_slices(compose_in_steps(body, _FILE))
+        if isinstance(place.node, yaml.CollectionNode):
+            nodes.append(place.node.value)
+            if isinstance(place.node, yaml.MappingNode) and len(place.node.value) > MAX_FIELDS:
+                place.refuse(f"expected only {', '.join(schema.fields)}")
         await run_in_slices(_read_fields(place.fields(), schema, found, lines))
     except BadFileError as error:
-        raise Problem(400, f"{error}.", line=error.line) from None
+        problem = Problem(400, f"{error}.", line=error.line)
+    except Problem as error:
+        problem = error
+    await run_in_slices(emptied(nodes))
+    if problem is not None:
+        await free_in_slices(found)
+        raise problem.with_traceback(None)
     return found, lines
 
 
@@ -147,8 +163,10 @@ def _value(place: Place) -> Any:
     for node in nodes:
         if isinstance(node, yaml.ScalarNode):
             characters += len(node.value)
-        else:
+        elif len(nodes) + len(node.value) <= MAX_BRACKETS:
             nodes += [each for part in node.value for each in (part if isinstance(part, tuple) else (part,))]
+        else:
+            characters = LONGEST_PART + 1
         if len(nodes) > MAX_BRACKETS or characters > LONGEST_PART:
             place.refuse(f"expected at most {LONGEST_PART} characters and {MAX_BRACKETS} values")
     return place.json()
