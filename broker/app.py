@@ -13,6 +13,9 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
+from broker.alerts.formats import Source
+from broker.alerts.task import TASK as ALERT_RULES
+from broker.alerts.task import Alerting
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.commands import IssueAdminToken
@@ -147,6 +150,7 @@ async def run_server(
     server.server_views.task_tree.begin()
     server.server_views.update_bootstrap()
     stopped = trio.Event()
+    alerting = _alerting(server)
     async with open_supervisor() as storage:
         storage.start_soon(server.metadata.writer.last_error.wait, name="fatal-errors")
         server.start_storage(storage)
@@ -160,6 +164,7 @@ async def run_server(
             timers.start_soon(server.socket_server.handlers.sliced.run, name=SLICED)
             timers.start_soon(server.events.run, name="event-writer")
             server.telemetry.start(timers)
+            timers.start_soon(alerting.run, name=ALERT_RULES)
             timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, server, name="quota-sensor-expiry")
             timers.start_soon(server.socket_server.accounts.run, name=CLIENT_USAGE)
@@ -171,7 +176,7 @@ async def run_server(
                         await server.socket_server.start_connection_quotas(acceptors)
                         server.socket_server.start_acceptors(acceptors)
                         server.start_ports(acceptors)
-                        console_started = await _start_console(server, console, stop)
+                        console_started = await _start_console(server, console, stop, alerting)
                         await server.socket_server.wait_started()
                         with bounded_collections(), prompt_switches():
                             task_status.started(
@@ -199,7 +204,18 @@ async def _drain(server: Server) -> None:
         logger.warning("the drain timed out with requests in progress")
 
 
-async def _start_console(server: Server, nursery: Supervisor, stop: trio.Event) -> ConsoleStarted | None:
+def _alerting(server: Server) -> Alerting:
+    control, config = server.control, server.config
+
+    def source() -> Source:
+        return Source(control.image.cluster_id, config.broker.node_id, server.server_views.info.console)
+
+    return Alerting(lambda: control.image, server.views, source, config.alerts, config.log.dirs, server.clock)
+
+
+async def _start_console(
+    server: Server, nursery: Supervisor, stop: trio.Event, alerting: Alerting
+) -> ConsoleStarted | None:
     settings = server.config.console
     if settings.listener is None:
         return None
@@ -216,7 +232,9 @@ async def _start_console(server: Server, nursery: Supervisor, stop: trio.Event) 
         return knows_tokens.is_set() and not stop.is_set()
 
     # Bind first: if this fails, no token has been issued, which is shown only once.
-    host, port = await start_console(nursery, is_ready, settings, server.control, server.views, page, redeem)
+    host, port = await start_console(
+        nursery, is_ready, settings, server.control, server.views, page, redeem, alerting
+    )
     await server.metadata_ready()
     secret = server.config.security.admin_token
     made = secret is None and not server.control.image.tokens

@@ -10,6 +10,7 @@ import trio
 
 from broker.config.sections import ConsoleConfig
 from broker.control.control import Control
+from broker.control.rows.alerts import AlertViews
 from broker.control.tokens import hashed
 from broker.control.views import TokenRow, Views
 from broker.errors import ConfigError
@@ -32,6 +33,7 @@ async def start_console(
     views: Views,
     metrics: Callable[[], Iterable[bytes]],
     redeem: Callable[[str, int], TokenRow | None],
+    alerts: AlertViews,
 ) -> tuple[str, int]:
     """Start the console and return the address it is bound to.
 
@@ -49,6 +51,7 @@ async def start_console(
         hash_password=hashed,
         metrics=metrics,
         ready=is_ready,
+        alerts=alerts,
     )
     tls = _encryption(settings)
     address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from broker.control.commands import Actor, Command
+from broker.control.rows.alerts import AlertViews, NoAlerts
 from broker.control.tokens import Credentials, HashedPassword
 from broker.control.views import TokenRow, Views
 
@@ -46,6 +47,33 @@ class ConsoleSettings(Protocol):
 
     @property
     def is_encrypted(self) -> bool: ...
+
+    @property
+    def oidc_issuer(self) -> str: ...
+
+    @property
+    def oidc_client_id(self) -> str: ...
+
+    @property
+    def oidc_client_secret(self) -> str: ...
+
+    @property
+    def oidc_scopes(self) -> tuple[str, ...]: ...
+
+    @property
+    def oidc_name_claim(self) -> str: ...
+
+    @property
+    def oidc_groups_claim(self) -> str: ...
+
+    @property
+    def oidc_admin_groups(self) -> tuple[str, ...]: ...
+
+    @property
+    def oidc_editor_groups(self) -> tuple[str, ...]: ...
+
+    @property
+    def oidc_viewer_groups(self) -> tuple[str, ...]: ...
 
     @property
     def session_idle_ms(self) -> int: ...
@@ -93,7 +121,8 @@ class Backend(msgspec.Struct, frozen=True):
     `identify` returns the token of a secret as `views.tokens()` shows it, or None. `redeem` returns the token
     of a link's one-time code and invalidates the code; its second argument is a monotonic clock in ms.
     `hash_password` is slow, and raises ApiError for an invalid password. `metrics` yields the Prometheus page
-    in parts. `ready` tells whether Kafka clients are served and all tokens are known.
+    in parts. `alerts` tells what alert rules evaluate to, and tests destinations. `ready` tells whether Kafka
+    clients are served and all tokens are known.
     """
 
     control: ControlService
@@ -104,3 +133,4 @@ class Backend(msgspec.Struct, frozen=True):
     metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]
     redeem: Callable[[str, int], TokenRow | None] = lambda _code, _now_ms: None
+    alerts: AlertViews = msgspec.field(default_factory=NoAlerts)

@@ -15,6 +15,7 @@ from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
 from webui.live.broadcaster import Live
 from webui.security.authenticator import Authenticator
+from webui.security.oidc import Oidc
 from webui.security.origin import AllowedHosts, OwnHost
 
 
@@ -41,5 +42,6 @@ class Console(msgspec.Struct, frozen=True):
     now_ms: Callable[[], int]
     insights: Reader
     what_if: WhatIf
+    oidc: Oidc
     fair_queue: FairQueue = msgspec.field(default_factory=FairQueue)
     decoder: Decoder = msgspec.field(default_factory=Decoder)

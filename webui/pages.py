@@ -26,7 +26,9 @@ class Page(msgspec.Struct, frozen=True):
     modules: tuple[str, ...]
 
 
-_PLAIN_FRAME: Final = ("api", "credentials", "dom", "live", "names", "session", "shell", "units", "unsaved")
+_PLAIN_FRAME: Final = (
+    *("api", "credentials", "display", "dom", "live", "names", "session", "shell", "units", "unsaved"),
+)
 _FRAME: Final = (*_PLAIN_FRAME, "entity")
 _EDITOR: Final = (
     "consequences",
@@ -54,13 +56,23 @@ PAGES: Final = (
         "Now",
         (*_FRAME, "audit_text", "broker_rule", "chart", "quota_marks", "recent_throttles", "table"),
     ),
+    Page(
+        "alerts",
+        "/alerts",
+        "Alerts",
+        "Now",
+        (*_PLAIN, "alert_destination", "alert_rule"),
+    ),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page(
         "quotas",
         "/quotas",
         "Client quotas",
         "Limits",
-        (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited", "use_history"),
+        (
+            *(*_FRAME, *_EDITOR),
+            *("chart", "import_panel", "quota_import", "selection", "table", "unlimited", "use_history"),
+        ),
     ),
     Page(
         "broker_quotas",
@@ -92,7 +104,8 @@ PAGES: Final = (
         "Clients",
         (
             *_PLAIN,
-            *("chart", "consequences", "instance_panel", "listing", "metric_chart", "subscription_editor"),
+            *("chart", "consequences", "import_panel", "instance_panel", "listing", "metric_chart"),
+            *("subscription_editor", "subscription_import"),
         ),
     ),
     Page("upstream", "/upstream", "Upstream", "Broker", (*_PLAIN, "entity", "listing")),
@@ -110,6 +123,7 @@ PAGES: Final = (
         "Broker",
         (*_PLAIN, "partition_list", "produce_panel", "record_bytes", "record_question"),
     ),
+    Page("settings", "/settings", "Settings", "Broker", (*_PLAIN, "consequences", "setting_panel")),
     Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
     Page(
         "audit",
@@ -129,6 +143,9 @@ PAGES: Final = (
             *("insight_cost", "insight_needs", "insight_proposal", "insight_section", "insight_software"),
             *("insight_tables", "insight_views", "insight_what_if", "insight_written", "table"),
         ),
+    ),
+    Page(
+        "scram", "/scram-users", "SCRAM users", "Broker", (*_PLAIN, "listing", "scram_panels", "token_panels")
     ),
     Page(
         "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")

@@ -283,14 +283,9 @@ def _import(console: Console, file: Path, *, prune: bool, validate_only: bool) -
         raise click.ClickException(f"{file} has no list `quotas`")
     query = {"prune": prune, "validate_only": validate_only}
     try:
-        response = console.request("POST", f"{QUOTAS}:import", query, document)
+        return console.request("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:
         raise click.ClickException(_refused_import(file, error)) from error
-    if refused := _refusals(response):
-        _print_changes(response)
-        reason = "not applied, because another change was made at the same time:"
-        raise click.ClickException("\n".join([reason, *refused]))
-    return response
 
 
 def _refused_import(file: Path, error: RefusedError) -> str:

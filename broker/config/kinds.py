@@ -34,7 +34,7 @@ class ConfigType(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`read` parses trimmed text or raises ValueError; `write` is its inverse; `allowed` describes the valid
-    values; `bounds` are the minimum and maximum of a whole number.
+    values; `bounds` are the minimum and maximum of a whole number, `choices` all valid texts if they are few.
     """
 
     type: ConfigType
@@ -42,6 +42,7 @@ class Kind:
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
     bounds: tuple[int, int] | None = None
+    choices: tuple[str, ...] = ()
 
 
 def integer(low: int, high: int = INT_MAX) -> Kind:
@@ -90,7 +91,13 @@ def _read_boolean(text: str) -> bool:
     raise ValueError("not a boolean")
 
 
-BOOLEAN: Final = Kind(ConfigType.BOOLEAN, "true or false", _read_boolean, lambda value: str(value).lower())
+BOOLEAN: Final = Kind(
+    ConfigType.BOOLEAN,
+    "true or false",
+    _read_boolean,
+    lambda value: str(value).lower(),
+    choices=("true", "false"),
+)
 TEXT: Final = Kind(ConfigType.STRING, "any text", str)
 SECRET: Final = Kind(ConfigType.PASSWORD, "any text", str)
 
@@ -101,7 +108,7 @@ def one_of(*choices: str) -> Kind:
             raise ValueError("not one of the choices")
         return text
 
-    return Kind(ConfigType.STRING, f"one of {', '.join(choices)}", read)
+    return Kind(ConfigType.STRING, f"one of {', '.join(choices)}", read, choices=choices)
 
 
 READ_ONCE: Final = 4

@@ -27,6 +27,7 @@ _TITLES: Final = {
     "request_log": "Request log",
     "events": "Events",
     "console": "The console and the REST API",
+    "alerts": "Alerts",
     "security": "Security",
     "tls": "TLS",
     "upstream": "The gateway: the upstream cluster",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_type_hints
 
 from broker.config.sections import (
+    AlertConfig,
     AutomqConfig,
     BrokerQuotaConfig,
     ConnectionConfig,
@@ -50,6 +51,7 @@ class BrokerConfig:
     request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
     events: EventConfig = field(default_factory=EventConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
+    alerts: AlertConfig = field(default_factory=AlertConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
     upstream: UpstreamConfig = field(default_factory=UpstreamConfig)

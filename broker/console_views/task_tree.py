@@ -33,7 +33,7 @@ KINDS: Final = (
     ("handler", re.compile(r"-kafka-request-handler-")),
     ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
     ("storage", re.compile(r"^log-|^event-writer$")),
-    ("telemetry", re.compile(r"^client-telemetry-")),
+    ("telemetry", re.compile(r"^client-telemetry-|^alert-(rules$|destination-)")),
     ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),

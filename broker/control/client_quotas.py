@@ -56,6 +56,8 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
     while seen:
         seen.pop()
         yield
+    if command.all_or_none and not all(outcome.ok for outcome in outcomes):
+        return Plan(outcomes)
     return Plan(outcomes, tuple(changes))
 
 

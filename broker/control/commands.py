@@ -106,10 +106,11 @@ class QuotaAlteration(msgspec.Struct, frozen=True):
 
 
 class AlterClientQuotas(msgspec.Struct, Command["list[QuotaOutcome]"], frozen=True):
-    """One result per entry, in order."""
+    """One result per entry, in order. `all_or_none`: if an entry is refused, none changes anything."""
 
     entries: tuple[QuotaAlteration, ...]
     validate_only: bool = False
+    all_or_none: bool = False
 
 
 class QuotaOutcome(Outcome, frozen=True):
@@ -262,12 +263,13 @@ class ConfigAlteration(msgspec.Struct, frozen=True):
 
 class IncrementalAlterConfigs(msgspec.Struct, Command["list[ResourceOutcome]"], frozen=True):
     """One result per resource, in order. `replaces` removes the settings of a resource that its ops do not
-    name, as the older AlterConfigs does.
+    name, as the older AlterConfigs does. `all_or_none` as in `AlterClientQuotas`.
     """
 
     resources: tuple[ConfigAlteration, ...]
     validate_only: bool = False
     replaces: bool = False
+    all_or_none: bool = False
 
 
 class ResourceOutcome(Outcome, frozen=True):
@@ -337,27 +339,32 @@ class Undo(msgspec.Struct, Command["Outcome"], frozen=True):
 
 
 class ScramDeletion(msgspec.Struct, frozen=True):
-    """`mechanism` is the protocol's number."""
+    """`mechanism` is the protocol's number; `expected_version` as in `QuotaAlteration`."""
 
     user: str
     mechanism: int
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """The client has salted the password; `salted_password` is as sensitive as the password."""
+    """The password is salted already; `salted_password` is as sensitive as the password. `expected_version`
+    as in `QuotaAlteration`.
+    """
 
     user: str
     mechanism: int
     iterations: int
     salt: bytes = field(repr=False)
     salted_password: bytes = field(repr=False)
+    expected_version: int | None = None
 
 
 class AlterUserScramCredentials(msgspec.Struct, Command["list[UserOutcome]"], frozen=True):
     """One result per distinct user, in order; a command can alter a user once."""
 
     alterations: tuple[ScramDeletion | ScramUpsertion, ...]
+    validate_only: bool = False
 
 
 class UserOutcome(Outcome, frozen=True):

@@ -83,7 +83,10 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps
             outcomes.append(ResourceOutcome(error.code, error.message, resource))
         else:
             outcomes.append(ResourceOutcome(resource=resource))
-    return Plan(outcomes) if command.validate_only else Plan(outcomes, tuple(changes), tuple(effects))
+    is_refused = command.all_or_none and not all(outcome.ok for outcome in outcomes)
+    if command.validate_only or is_refused:
+        return Plan(outcomes)
+    return Plan(outcomes, tuple(changes), tuple(effects))
 
 
 def _changes(

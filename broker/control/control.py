@@ -13,6 +13,16 @@ from msgspec.structs import replace
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
+from broker.control.alerts import (
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+    plan_remove_destination,
+    plan_remove_rule,
+    plan_set_destination,
+    plan_set_rule,
+)
 from broker.control.client_quotas import plan_client_quotas
 from broker.control.commands import (
     Actor,
@@ -57,6 +67,10 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     RevokeAdminToken: plan_revoke_token,
     SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
+    SetAlertRule: plan_set_rule,
+    RemoveAlertRule: plan_remove_rule,
+    SetAlertDestination: plan_set_destination,
+    RemoveAlertDestination: plan_remove_destination,
 }
 
 
@@ -243,9 +257,10 @@ class Control:
         async with self._committer.exclusive():
             try:
                 inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
-                (outcome,) = await self._carry_out(inverse, actor)
+                result = await self._carry_out(inverse, actor)
             except ApiError as error:
                 return Outcome(error.code, error.message)
+        outcome = result if isinstance(result, Outcome) else result[0]
         return Outcome(outcome.error, outcome.message)
 
     def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:

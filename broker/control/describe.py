@@ -7,6 +7,7 @@ this broker, all brokers, the file, or the default.
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import cache
 
 from broker.config.load import Configuration
 from broker.config.sections.topics import TOPIC_SETTINGS
@@ -14,7 +15,7 @@ from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.loggers import levels
-from broker.control.rows.broker import ConfigRow, ConfigSynonym
+from broker.control.rows.broker import ConfigRange, ConfigRow, ConfigSynonym
 from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
@@ -194,4 +195,17 @@ def _row(key: str, setting: Setting, synonyms: list[ConfigSynonym], *, read_only
         setting.sensitive,
         setting.documentation,
         tuple(synonyms),
+        range_of(setting),
+    )
+
+
+@cache
+def range_of(setting: Setting) -> ConfigRange:
+    return ConfigRange(
+        None if setting.sensitive else setting.write(setting.default),
+        setting.default_words,
+        setting.kind.allowed,
+        setting.kind.choices,
+        setting.unit,
+        setting.per_broker,
     )

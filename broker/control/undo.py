@@ -6,6 +6,7 @@ The command is planned and checked like any other, including roles.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from broker.control.alerts import RemoveAlertRule, SetAlertRule
 from broker.control.commands import (
     AlterClientQuotas,
     Command,
@@ -19,9 +20,9 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, Kind, read_pairs
+from broker.metadata.alerts import read_rule, written
+from broker.metadata.changes import SHADOW, AuditFilter, AuditRow, Kind, Unreadable, read_pairs
 from broker.metadata.image import Image
-from broker.metadata.sealing import Unreadable
 
 LARGEST_ENTITY: Final = 8
 """Maximum rows of one entity in one change: its limits and the shadow mode mark."""
@@ -56,6 +57,13 @@ def inverse_of(
             subscription = image.client_metrics.get(row.entity)
             _check(None if subscription is None else subscription.configs.get(row.key), row.new)
             return _config_command(ResourceType.CLIENT_METRICS, row, validate_only)
+        case Kind.ALERT_RULE:
+            rule = image.alert_rules.get(row.entity)
+            _check(None if rule is None else written(rule.rule), row.new)
+            version = 0 if rule is None else rule.version
+            if row.old is None:
+                return RemoveAlertRule(row.entity, version, validate_only=validate_only)
+            return SetAlertRule(row.entity, read_rule(row.old), version, validate_only=validate_only)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"A change of kind {row.kind} cannot be undone")
 
 

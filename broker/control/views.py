@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from broker.control.alerts import shown_url
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
@@ -24,14 +25,17 @@ from broker.control.describe import describe_in_steps
 from broker.control.live_views import LiveViewSource
 from broker.control.quota_rows import QuotaRows, address_key, address_rows, broker_quotas
 from broker.control.resolving import Client, Resolver, all_resolved, keys_for, resolved
+from broker.control.rows.alerts import DestinationRow, RuleRow
 from broker.control.rows.broker import (
     AuditEntry,
     BrokerMetrics,
+    ConfigRange,
     ConfigRow,
     ConfigSynonym,
     Overview,
     PhaseRow,
     QueueRow,
+    ScramRow,
     ServerInfo,
     TaskRow,
     TokenRow,
@@ -70,7 +74,7 @@ from broker.control.undo import inverse_of
 from broker.control.upstream_views import NoShares, ShareViews, UpstreamViewSource
 from broker.errors import ApiError
 from broker.metadata.changes import AuditFilter, AuditRow, Kind
-from broker.metadata.image import AdminToken, Image, Topic
+from broker.metadata.image import AdminToken, Image, ScramCredential, Topic
 from broker.metadata.sealing import is_secret
 from broker.principal import ANONYMOUS
 from broker.quotas.client_quota_requests import Component, EntityFilter
@@ -90,11 +94,13 @@ __all__ = [
     "BrokerMetrics",
     "BrokerQuotas",
     "ClientUsage",
+    "ConfigRange",
     "ConfigRow",
     "ConfigSynonym",
     "ConnectionLimitRow",
     "ConnectionRow",
     "Decided",
+    "DestinationRow",
     "FirstWait",
     "Flow",
     "GroupDetail",
@@ -115,6 +121,8 @@ __all__ = [
     "QuotaUse",
     "ResolvedLimit",
     "RetryStormUse",
+    "RuleRow",
+    "ScramRow",
     "SelectorRow",
     "ServerInfo",
     "ShadowUse",
@@ -414,6 +422,43 @@ class Views:
 
     def tokens(self) -> list[TokenRow]:
         return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
+
+    def scram_users(self) -> Iterator[ScramRow]:
+        """Yield every user's credentials, by user and mechanism."""
+        for user, credentials in sorted(self._control.image.scram.items()):
+            for mechanism in credentials:
+                yield self._scram_row(user, mechanism, credentials[mechanism])
+
+    def scram_user(self, user: str, mechanism: str) -> ScramRow | None:
+        known = self._control.image.scram.get(user, {}).get(mechanism)
+        return None if known is None else self._scram_row(user, mechanism, known)
+
+    @staticmethod
+    def _scram_row(user: str, mechanism: str, known: ScramCredential) -> ScramRow:
+        return ScramRow(
+            user, mechanism, known.iterations, known.version, known.changed_at_ms, known.changed_by
+        )
+
+    def alert_rules(self) -> Iterator[RuleRow]:
+        """Yield the alert rules by name, without what they evaluate to."""
+        for name, each in sorted(self._control.image.alert_rules.items()):
+            yield RuleRow(name, each.rule, each.version, each.changed_at_ms, each.changed_by)
+
+    def alert_destinations(self) -> Iterator[DestinationRow]:
+        """Yield the destinations of notifications by name, without their secrets."""
+        rules = self._control.image.alert_rules
+        for name, each in sorted(self._control.image.alert_destinations.items()):
+            known = each.destination
+            yield DestinationRow(
+                name,
+                "" if known is None else known.kind.value,
+                "" if known is None else shown_url(known.url),
+                () if known is None else tuple(known.headers),
+                tuple(sorted(rule for rule in rules if name in rules[rule].rule.destinations)),
+                each.version,
+                each.changed_at_ms,
+                each.changed_by,
+            )
 
     def identify(self, secret: str) -> TokenRow | None:
         """Return the token with this secret; takes some microseconds per existing token."""

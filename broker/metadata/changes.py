@@ -17,6 +17,8 @@ each change; the console shows them through broker.control.views.
     group           its id                   offsets reset, offsets deleted, deleted, by an operator
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
+    alert-rule      its name                 rule: as JSON
+    alert-destination  its name              destination: kind, URL and headers as JSON
 """
 
 import json
@@ -35,6 +37,12 @@ name.
 """
 
 
+class Unreadable(str):
+    """The encrypted form of a secret value whose key is not available."""
+
+    __slots__ = ()
+
+
 class Kind(StrEnum):
     CLUSTER = "cluster"
     TOPIC = "topic"
@@ -48,6 +56,8 @@ class Kind(StrEnum):
     RECORDS = "records"
     GROUP = "group"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
+    ALERT_RULE = "alert-rule"
+    ALERT_DESTINATION = "alert-destination"
 
 
 NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP})

@@ -15,8 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.errors import BrokerBug
+from broker.metadata import alerts
 from broker.metadata.actor import Role
-from broker.metadata.changes import SHADOW, EntityPairs, Kind, read_pairs
+from broker.metadata.alerts import DestinationEntry, RuleEntry
+from broker.metadata.changes import SHADOW, EntityPairs, Kind, Unreadable, read_pairs
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 OUR_TOPICS: Final = "__weir_"
@@ -124,12 +126,17 @@ class AdminToken:
 
 
 class ScramCredential(NamedTuple):
-    """The stored form of a user's password for one mechanism, as broker.security.scram creates it."""
+    """The stored form of a user's password for one mechanism, as broker.security.scram creates it. `version`
+    is the `seq` of its last change.
+    """
 
     salt: bytes
     iterations: int
     stored_key: bytes
     server_key: bytes
+    version: int
+    changed_at_ms: int
+    changed_by: str
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -149,6 +156,8 @@ class Image(msgspec.Struct, frozen=True):
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = msgspec.field(default_factory=dict)
     scram: Mapping[str, Mapping[str, ScramCredential]] = msgspec.field(default_factory=dict)
+    alert_rules: Mapping[str, RuleEntry] = msgspec.field(default_factory=dict)
+    alert_destinations: Mapping[str, DestinationEntry] = msgspec.field(default_factory=dict)
 
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
         """Return the effective dynamic settings of one broker: its own over those of all brokers."""
@@ -200,9 +209,18 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case Kind.USER_SCRAM:
                 users = dict(image.scram)
                 for entity in entities:
-                    known = {key: _scram(text) for key, text in _present(state[kind, entity]).items()}
-                    _put(users, entity, known or None)
+                    _put(users, entity, _scram_credentials(state[kind, entity]) or None)
                 image = replace(image, scram=users)
+            case Kind.ALERT_RULE:
+                rules = dict(image.alert_rules)
+                for entity in entities:
+                    _put(rules, entity, _alert_rule(entity, state[kind, entity]))
+                image = replace(image, alert_rules=rules)
+            case Kind.ALERT_DESTINATION:
+                destinations = dict(image.alert_destinations)
+                for entity in entities:
+                    _put(destinations, entity, _alert_destination(entity, state[kind, entity]))
+                image = replace(image, alert_destinations=destinations)
             case Kind.CONNECTION | Kind.RECORDS | Kind.GROUP:
                 pass  # for the audit trail only
             case _:
@@ -274,10 +292,31 @@ def _password(text: str) -> PasswordHash:
     return PasswordHash(salt, parts["n"], parts["r"], parts["p"], digest)
 
 
-def _scram(text: str) -> ScramCredential:
-    parts = json.loads(text)
-    salt, stored, server = (bytes.fromhex(parts[key]) for key in ("salt", "stored_key", "server_key"))
-    return ScramCredential(salt, parts["iterations"], stored, server)
+def _scram_credentials(stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential]:
+    found = {}
+    for mechanism, stamp in sorted(stamps.items()):
+        if stamp.value is not None:
+            parts = json.loads(stamp.value)
+            salt, stored, server = (bytes.fromhex(parts[key]) for key in ("salt", "stored_key", "server_key"))
+            found[mechanism] = ScramCredential(
+                salt, parts["iterations"], stored, server, stamp.seq, stamp.time_ms, stamp.actor
+            )
+    return found
+
+
+def _alert_rule(name: str, stamps: Mapping[str, Stamp]) -> RuleEntry | None:
+    stamp = stamps.get(alerts.RULE)
+    if stamp is None or stamp.value is None:
+        return None
+    return RuleEntry(name, alerts.read_rule(stamp.value), stamp.seq, stamp.time_ms, stamp.actor)
+
+
+def _alert_destination(name: str, stamps: Mapping[str, Stamp]) -> DestinationEntry | None:
+    stamp = stamps.get(alerts.DESTINATION)
+    if stamp is None or stamp.value is None:
+        return None
+    known = None if isinstance(stamp.value, Unreadable) else alerts.read_destination(stamp.value)
+    return DestinationEntry(name, known, stamp.seq, stamp.time_ms, stamp.actor)
 
 
 def _present(stamps: Mapping[str, Stamp]) -> dict[str, str]:

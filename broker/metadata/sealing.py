@@ -12,12 +12,12 @@ from typing import Final
 
 from broker.config.table import setting_of
 from broker.errors import ConfigError
-from broker.metadata.changes import Kind
+from broker.metadata.changes import Kind, Unreadable
 from broker.metadata.secret_key import KEY_NAME, OLD_KEY_NAME, KeyFiles, SecretKey, key_id_of
 
 logger = logging.getLogger(__name__)
 
-_SECRETS: Final = "SELECT seq, kind, entity, key, old, new FROM change WHERE kind = ? ORDER BY seq"
+_SECRETS: Final = "SELECT seq, kind, entity, key, old, new FROM change WHERE kind IN (?, ?) ORDER BY seq"
 _REPLACE: Final = "UPDATE change SET old = ?, new = ? WHERE seq = ?"
 NOT_EDITED: Final = (
     "CREATE TRIGGER change_is_not_edited BEFORE UPDATE ON change "
@@ -25,14 +25,12 @@ NOT_EDITED: Final = (
 )
 
 
-class Unreadable(str):
-    """The encrypted form of a value whose key is not available."""
-
-    __slots__ = ()
-
-
 def is_secret(kind: str, key: str) -> bool:
-    """Whether values of this setting are passwords: encrypted in the log, never shown."""
+    """Whether values of this key are secret: encrypted in the log, never shown. A destination's URL and
+    headers can be.
+    """
+    if kind == Kind.ALERT_DESTINATION:
+        return True
     setting = setting_of(key) if kind == Kind.BROKER_CONFIG else None
     return setting is not None and setting.sensitive
 
@@ -160,7 +158,7 @@ def encrypt_rows(connection: sqlite3.Connection, path: Path, seals: Seals, *, is
 
 
 def _secret_rows(connection: sqlite3.Connection) -> list[tuple[int, str, str, str, str | None, str | None]]:
-    rows = connection.execute(_SECRETS, (Kind.BROKER_CONFIG.value,))
+    rows = connection.execute(_SECRETS, (Kind.BROKER_CONFIG.value, Kind.ALERT_DESTINATION.value))
     return [row for row in rows if is_secret(row[1], row[3])]
 
 

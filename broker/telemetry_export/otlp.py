@@ -18,6 +18,7 @@ import trio
 
 from broker.config.sections import TelemetryConfig
 from broker.errors import ConfigError
+from broker.retries import retry_ms
 from broker.telemetry.state import ExportQueue
 from broker.version import VERSION
 
@@ -30,9 +31,6 @@ LINGER_SECONDS: Final = 1.0
 
 MAX_BODY_BYTES: Final = 65_536
 """The most that is read of a response's body, which is ignored."""
-
-FIRST_RETRY_MS: Final = 1_000
-MAX_RETRY_MS: Final = 30_000
 
 RETRIED: Final = (429, 502, 503, 504)
 """Statuses after which OTLP has a client retry; any other failure drops the batch."""
@@ -165,13 +163,3 @@ def _root_cause(error: BaseException) -> str:
             first = first.exceptions[-1]
     error = first or error
     return f"{type(error).__name__}: {error}"
-
-
-def retry_ms(attempt: int, retry_after: str | None) -> int:
-    """Return the delay after attempt number `attempt`, from 1.
-
-    It doubles each time, or is the collector's Retry-After, up to our own maximum.
-    """
-    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
-        return min(int(retry_after[:9]) * 1_000, MAX_RETRY_MS)
-    return int(min(FIRST_RETRY_MS * 2 ** min(attempt - 1, 10), MAX_RETRY_MS))

@@ -8,6 +8,15 @@ import pytest
 import trio
 
 from broker.config.load import load
+from broker.control.alerts import (
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+)
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AllocateProducerIds,
@@ -71,6 +80,10 @@ EVERY_COMMAND: list[Command[Any]] = [
     RevokeAdminToken("spare"),
     SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
+    SetAlertRule("new", AlertRule(AlertCondition.LAG, 1.0)),
+    RemoveAlertRule("lag"),
+    SetAlertDestination("new", DestinationKind.WEBHOOK, "https://a.example/"),
+    RemoveAlertDestination("hook"),
     Undo(2),
     CloseConnection("there"),
 ]
@@ -111,6 +124,9 @@ async def prepared(control: Control) -> Control:
     await control.apply(CreateTopics((NewTopic("exists"),)), actor())
     await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
     await control.apply(IssueAdminToken("spare", Role.ADMIN), actor())
+    await control.apply(SetAlertRule("lag", AlertRule(AlertCondition.LAG, 1.0)), actor())
+    hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
+    await control.apply(hook, actor())
     return control
 
 

@@ -5,6 +5,15 @@ from typing import Any
 
 import pytest
 
+from broker.control.alerts import (
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+)
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AllocateProducerIds,
@@ -39,6 +48,8 @@ from tests.control.test_control import OPERATIONS
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
+LAG = AlertRule(AlertCondition.LAG, 1.0)
+HOOK = SetAlertDestination("new", DestinationKind.WEBHOOK, "https://a.example/")
 REFUSALS = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
@@ -89,6 +100,11 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
         Role.ADMIN,
         AlterUserScramCredentials((ScramUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32),)),
     ),
+    "set an alert rule": (Role.EDITOR, SetAlertRule("new", LAG)),
+    "ask about an alert rule": (Role.EDITOR, SetAlertRule("new", LAG, validate_only=True)),
+    "remove an alert rule": (Role.EDITOR, RemoveAlertRule("lag")),
+    "set a destination": (Role.ADMIN, HOOK),
+    "remove a destination": (Role.ADMIN, RemoveAlertDestination("hook")),
     "close a connection": (Role.EDITOR, CloseConnection("here")),
 }
 
@@ -113,6 +129,9 @@ async def connections(control: Control) -> OneConnection:
     control.add_planner(CloseConnection, partial(plan_close, connection))
     for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
         await control.apply(IssueAdminToken(name, role), actor())
+    await control.apply(SetAlertRule("lag", LAG), actor())
+    hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
+    await control.apply(hook, actor())
     for command in (CreateTopics((NewTopic("orders", 1, 1),)), quota(5.0)):
         (outcome,) = await control.apply(command, actor())
         assert outcome.ok
@@ -155,7 +174,13 @@ def test_no_command_is_left_out() -> None:
     assert walked == {command.__name__ for command in Command.__subclasses__()} - OPERATIONS
 
 
-UNDONE = ("set a quota", "configure a topic", "subscribe to client metrics", "configure the broker")
+UNDONE = (
+    "set an alert rule",
+    "set a quota",
+    "configure a topic",
+    "subscribe to client metrics",
+    "configure the broker",
+)
 
 
 @pytest.mark.parametrize("role", Role)

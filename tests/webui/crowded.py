@@ -66,11 +66,18 @@ class Crowded:
     port: int
     token: str
 
-    async def ask(self, method: str, path: str, body: bytes | None = None, token: str | None = None) -> int:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        token: str | None = None,
+        media: str = "application/json",
+    ) -> int:
         """The status. In a thread, on a connection of its own, so that none of it is the broker's time."""
-        return await trio.to_thread.run_sync(self._ask, method, path, body, token)
+        return await trio.to_thread.run_sync(self._ask, method, path, body, token, media)
 
-    def _ask(self, method: str, path: str, body: bytes | None, token: str | None) -> int:
+    def _ask(self, method: str, path: str, body: bytes | None, token: str | None, media: str) -> int:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         # The name that browsers are sent to: at the address, every page is a redirect.
         headers = {
@@ -78,7 +85,7 @@ class Crowded:
             "Authorization": f"Bearer {self.token}" if token is None else token,
         }
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = media
         try:
             # The console answers a body that it refuses before all of it is there, and reads no more.
             with suppress(BrokenPipeError):

@@ -9,11 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from broker.config.table import setting_of
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.closing import CloseConnection
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
+    AlterUserScramCredentials,
     Command,
     ConfigAlteration,
     ConfigResource,
@@ -31,6 +33,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
+from broker.control.describe import range_of
 from broker.control.quota_rows import overridden
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
@@ -43,6 +46,7 @@ from broker.control.views import (
     BrokerQuotas,
     ClientUsage,
     ConfigRow,
+    ConfigSynonym,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
@@ -68,10 +72,13 @@ from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps
+from tests.control.world import World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
+from tests.webui.fake_alerts import ALERT_PLANNERS, FakeAlerts, FakeAlertViews
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving, quota_entry
+from tests.webui.fake_scram import FakeScram
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, broker_metrics, idle_flow, limits
 from tests.webui.telemetry_world import TelemetryWorld
@@ -106,6 +113,15 @@ class FakeSettings:
     price_currency: str = ""
     public_url: str = ""
     is_encrypted: bool = False
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = ""
+    oidc_scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
+    oidc_name_claim: str = "preferred_username"
+    oidc_groups_claim: str = "groups"
+    oidc_admin_groups: tuple[str, ...] = ()
+    oidc_editor_groups: tuple[str, ...] = ()
+    oidc_viewer_groups: tuple[str, ...] = ()
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
@@ -142,12 +158,38 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     ]
 
 
+def default_of(name: str) -> str:
+    setting = setting_of(name)
+    return "" if setting is None else range_of(setting).default or ""
+
+
+def config_row(name: str, value: str, is_changed: bool) -> ConfigRow:
+    """As broker.control.describe makes it of a setting that was changed for this broker, or never."""
+    setting = setting_of(name)
+    if setting is None:
+        return ConfigRow(name, value, 5, 2, False, False, "")
+    known = range_of(setting)
+    default = ConfigSynonym(name, known.default, 5)
+    own = (ConfigSynonym(name, None if setting.sensitive else value, 2),) if is_changed else ()
+    return ConfigRow(
+        name,
+        None if setting.sensitive else value,
+        2 if is_changed else 5,
+        setting.kind.type,
+        not setting.dynamic,
+        setting.sensitive,
+        setting.documentation,
+        (*own, default),
+        known,
+    )
+
+
 def summary_of(row: UpstreamRow) -> UpstreamSummary:
     return UpstreamSummary(row.cluster_id, row.condition, len(row.nodes), row.connected)
 
 
 @dataclass
-class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
+class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
     """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
@@ -193,6 +235,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
+    metadata: World = field(default_factory=World)
+    alerts: FakeAlertViews = field(default_factory=FakeAlertViews)
     now_ms: int = NOW_MS
     applied: list[tuple[AlterClientQuotas, Actor]] = field(default_factory=list)
     overviews: int = 0
@@ -215,6 +259,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             hash_password=self.hash_password,
             metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,
+            alerts=self.alerts,
         )
 
     async def apply(self, command: Command[Any], actor: Actor) -> Any:
@@ -228,12 +273,24 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             return self._revoke(command, actor)
         if isinstance(command, SetPassword):
             return self._set_password(command, actor)
+        if type(command) in ALERT_PLANNERS:
+            return self._alter_alerts(command, actor)
+        if isinstance(command, AlterUserScramCredentials):
+            return self._alter_scram(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
             only = command.validate_only
+            if command.all_or_none:
+                checked = [self._configure(each, actor, True) for each in command.resources]
+                if not all(outcome.ok for outcome in checked):
+                    return checked
             return [self._configure(alteration, actor, only) for alteration in command.resources]
         if actor.role < Role.EDITOR:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         self.applied.append((command, actor))
+        if command.all_or_none:
+            checked = [self._alter(entry, actor, True) for entry in command.entries]
+            if not all(outcome.ok for outcome in checked):
+                return checked
         return [self._alter(entry, actor, command.validate_only) for entry in command.entries]
 
     def _configure(self, alteration: ConfigAlteration, actor: Actor, validate_only: bool) -> ResourceOutcome:
@@ -483,4 +540,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         yield
-        return [ConfigRow(name, value, 5, 2, False, False, "") for name, value in self.configs.items()]
+        set_now: dict[str, bool] = {}
+        for alteration, _ in self.altered:
+            set_now |= {op.key: op.op != OpType.DELETE for op in alteration.ops}
+        unset = {name: default_of(name) for name in set_now}
+        values = sorted((unset | self.configs).items())
+        return [config_row(name, value, set_now.get(name, False)) for name, value in values]

@@ -18,6 +18,25 @@ class Asked(NamedTuple):
     what: str
     path: str
     body: bytes | None = None
+    media: str = "application/json"
+
+
+YAML: Final = "application/yaml"
+
+
+def bad_yaml(path: str, field: str) -> tuple[Asked, ...]:
+    """For a route that imports files with the list `field`."""
+    head = b"%s:\n" % field.encode()
+    return (
+        Asked("1 MB of YAML brackets", path, b"[" * LONGEST, YAML),
+        Asked("1 MB of YAML ones", path, (head + b"- 1\n" * (LONGEST // 4))[:LONGEST], YAML),
+        Asked("1 MB of empty YAML objects", path, (head + b"- {}\n" * (LONGEST // 5))[: LONGEST - 3], YAML),
+        Asked("a YAML element of 1 MB", path, ones(head + b"- [", b"]"), YAML),
+        Asked("a YAML text of 1 MB", path, head + b"- '" + b"x" * (LONGEST - len(head) - 4) + b"'", YAML),
+        Asked("1 MB of YAML lines", path, head + b"- |\n" + b"  x\n" * (LONGEST // 4 - 10), YAML),
+        Asked("1 MB of YAML keys", path, b"".join(b"k%d: 1\n" % n for n in range(110_000))[:LONGEST], YAML),
+        Asked("1 MB of YAML spaces", path, b" " * LONGEST, YAML),
+    )
 
 
 def ones(before: bytes, after: bytes) -> bytes:
@@ -120,6 +139,15 @@ METRICS: Final = "/api/v1/client-metrics"
 WHAT_IF: Final = "/api/v1/insights/what-if"
 LOG: Final = "/api/v1/request-log"
 ADDRESS: Final = "/api/v1/ip-quotas/10.0.0.1"
+SCRAM: Final = "/api/v1/scram-users/SCRAM-SHA-512"
+ALERT_RULE: Final = "/api/v1/alert-rules"
+DESTINATION: Final = "/api/v1/alert-destinations"
+SUBSCRIPTIONS: Final = {
+    "subscriptions": [
+        {"name": f"s{at}", "metrics": ["org.a."], "match": ["client_id=" + "(a|b)*" * 20]}
+        for at in range(1_000)
+    ]
+}
 LONG: Final = "x" * 1_000
 TOPICS: Final = "/api/v1/topics"
 BROWSE: Final = f"{TOPICS}/{WIDE}/records:browse"
@@ -196,9 +224,21 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
             ),
         ),
     ),
-    "exportClientQuotas": (Asked("10,000 rules", f"{QUOTAS}:export"),),
+    "exportClientQuotas": (
+        Asked("10,000 rules", f"{QUOTAS}:export"),
+        Asked("10,000 rules as YAML", f"{QUOTAS}:export?format=yaml"),
+    ),
     "importClientQuotas": (
         *bad_bodies(IMPORT, "quotas"),
+        Asked(
+            "5,000 rules as YAML",
+            f"{IMPORT}?validate_only=true",
+            b"quotas:\n"
+            + b"".join(
+                b"- {entity: {user: u%d}, limits: {producer_byte_rate: 5}}\n" % n for n in range(5_000)
+            ),
+            YAML,
+        ),
         Asked("5,000 rules are tried", f"{IMPORT}?validate_only=true", dumped({"quotas": rules(5_000)})),
         Asked("5,000 rules", IMPORT, dumped({"quotas": rules(5_000)})),
         Asked("5,000 rules that are there", IMPORT, dumped({"quotas": rules(5_000)})),
@@ -235,6 +275,13 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         ),
     ),
     "removeClientMetrics": (Asked("one", f"{METRICS}/subscription-2"),),
+    "exportClientMetrics": (Asked("all as YAML", f"{METRICS}:export?format=yaml"),),
+    "importClientMetrics": (
+        *bad_bodies(f"{METRICS}:import", "subscriptions"),
+        *bad_yaml(f"{METRICS}:import", "subscriptions"),
+        Asked("1,000 subscriptions", f"{METRICS}:import?validate_only=true", dumped(SUBSCRIPTIONS)),
+        Asked("none, and all others go", f"{METRICS}:import?prune=true", dumped({"subscriptions": []})),
+    ),
     "listClientInstances": pages("/api/v1/client-instances"),
     "getClientInstance": (Asked("none", f"/api/v1/client-instances/{'A' * 22}"),),
     "listChanges": (
@@ -443,6 +490,38 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         *short_bodies("/api/v1/tokens/token-3:password"),
         Asked("a long one", "/api/v1/tokens/token-3:password", dumped({"password": "p" * 1_024})),
     ),
+    "listScramUsers": pages("/api/v1/scram-users", "changed"),
+    "getScramUser": (Asked("none", f"{SCRAM}/{LONG}"),),
+    "setScramUser": (
+        *short_bodies(f"{SCRAM}/a"),
+        Asked("a long password", f"{SCRAM}/a", dumped({"password": "p" * 1_024, "iterations": 16_384})),
+    ),
+    "removeScramUser": (Asked("none", f"{SCRAM}/{LONG}"),),
+    "listAlerts": (Asked("all", "/api/v1/alerts"),),
+    "listAlertEvents": (Asked("all", "/api/v1/alerts:history"),),
+    "listAlertRules": (Asked("all", "/api/v1/alert-rules"),),
+    "getAlertRule": (Asked("none", f"{ALERT_RULE}/none"),),
+    "setAlertRule": (
+        *bad_bodies(f"{ALERT_RULE}/a", "destinations"),
+        Asked(
+            "a long pattern",
+            f"{ALERT_RULE}/a",
+            dumped({"condition": "lag", "threshold": 1, "match": "*a" * 128}),
+        ),
+    ),
+    "removeAlertRule": (Asked("none", f"{ALERT_RULE}/none"),),
+    "listAlertDestinations": (Asked("all", "/api/v1/alert-destinations"),),
+    "getAlertDestination": (Asked("none", f"{DESTINATION}/none"),),
+    "setAlertDestination": (
+        *short_bodies(f"{DESTINATION}/a"),
+        Asked(
+            "a long URL",
+            f"{DESTINATION}/a",
+            dumped({"kind": "webhook", "url": "https://a.example/" + "x" * 3_000}),
+        ),
+    ),
+    "removeAlertDestination": (Asked("none", f"{DESTINATION}/none"),),
+    "testAlertDestination": (Asked("none", f"{DESTINATION}/none:test"),),
     "endSessions": (Asked("all users", "/api/v1/sessions?of=all"),),
     "streamEvents": (
         Asked("everything", "/api/v1/events?topics=overview,throttled,quotas"),

@@ -52,7 +52,7 @@ async def longest_ms(crowd: Crowded, pieces: Pieces, operation: str, hostile: As
     best, status = float("inf"), 0
     for _ in range(TRIES):
         pieces.forget()
-        status = await crowd.ask(METHODS[operation], hostile.path, hostile.body)
+        status = await crowd.ask(METHODS[operation], hostile.path, hostile.body, media=hostile.media)
         await trio.sleep(0.005)
         best = min(best, pieces.longest_ms)
         if best < LONGEST_MS / 2:

@@ -6,7 +6,7 @@ origin, authentication, and validation before its handler runs. Independent of i
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from quart import Response, request
@@ -19,6 +19,7 @@ from broker.errors import ApiError
 from webui.backend import Backend, ConsoleSettings
 from webui.console import Console, monotonic_ms, wall_clock_ms
 from webui.http.matched_rule import MatchedRule
+from webui.http.oidc_routes import add_single_sign_on
 from webui.http.page_routes import add_pages
 from webui.http.request import (
     PUBLIC_PATHS,
@@ -37,10 +38,11 @@ from webui.pages import Renderer, StaticFiles
 from webui.rest import bodies as strict_json
 from webui.rest.bodies import read
 from webui.rest.events import make_live
+from webui.rest.files import YAML, read_file
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, read_path_params, read_query, url_rule
-from webui.rest.schema import Invalid
+from webui.rest.schema import Invalid, Record
 from webui.security import headers
 from webui.security.authenticator import Authenticator
 from webui.security.gate import (
@@ -52,6 +54,7 @@ from webui.security.gate import (
     identity_of,
     is_still_signed_in,
 )
+from webui.security.oidc import Oidc, fetch_over_http
 from webui.security.origin import AllowedHosts, OwnHost
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import free_in_slices
@@ -84,6 +87,7 @@ def make_console(
         now_ms=now_ms,
         insights=Reader(settings.insights_warehouse),
         what_if=WhatIf(settings.insights_warehouse),
+        oidc=Oidc(settings, fetch_over_http, uptime_ms),
     )
 
 
@@ -99,6 +103,7 @@ def build_app(console: Console) -> QuartTrio:
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = 30
     renderer = add_pages(app, console, StaticFiles())
+    add_single_sign_on(app, console, renderer)
     for route in ROUTES:
         app.add_url_rule(
             url_rule(route),
@@ -142,7 +147,11 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         path_params = read_path_params(route, path)
         query = read_query(route, request.args.to_dict(flat=False))
         body = None
-        if route.body is not None:
+        lines: Mapping[str, Sequence[int]] = {}
+        if isinstance(route.body, Record) and route.is_file:
+            media = check_body(request_info, YAML)
+            body, lines = await read_file(await body_of(request), media, route.body)
+        elif route.body is not None:
             check_body(request_info)
             body = await read(await body_of(request), route.body)
         actor = identity.actor()
@@ -161,6 +170,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             connection_of(request),
             identity.session,
             route.operation,
+            lines=lines,
         )
         refused: Problem | None = None
         try:

@@ -21,7 +21,7 @@ from webui.rest.problem import Problem
 from webui.rest.routing import JSON
 from webui.rest.schema import Record, Text
 from webui.security import headers
-from webui.security.authenticator import LONGEST_SECRET, role_of
+from webui.security.authenticator import LONGEST_SECRET, is_of_provider, role_of
 from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of, why_ended
 from webui.security.origin import is_cross_site, sends_fetch_site
 from webui.tables.json_output import encode
@@ -67,15 +67,15 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
             request_info.scheme, request_info.headers.get("Host", "")
         )
         if redirect_origin is not None:
-            return _redirect(redirect_origin, page.path, request.query_string)
+            return redirect_to(redirect_origin, page.path, request.query_string)
         if "token" in request.args:
-            return _sign_in_page(renderer, REFUSED_ADDRESS, 403)
+            return sign_in_page(console, renderer, REFUSED_ADDRESS, 403)
         code = request.args.get("code")
         if code is not None and request.method == "GET":
             return _login_by_link(console, renderer, page, request_info, code)
         session = session_of(console, request_info)
         if session is None:
-            return _sign_in_page(renderer, "")
+            return sign_in_page(console, renderer, "")
         views = console.backend.views
         template = UPSTREAMS_OWN if views.is_gateway and page.key in UPSTREAMS else page.key
         html = renderer.render(
@@ -87,6 +87,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
+            by_sign_on=is_of_provider(session.token),
             quota_callback=views.quota_callback,
         )
         return Response(html, content_type="text/html; charset=utf-8")
@@ -94,7 +95,7 @@ def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
     return view
 
 
-def _redirect(origin: str, path: str, query: bytes) -> Response:
+def redirect_to(origin: str, path: str, query: bytes) -> Response:
     """Redirect to the same page on the host that has its own cookies."""
     more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
     return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
@@ -108,9 +109,9 @@ def _login_by_link(
     """
     if is_cross_site(request_info.headers):
         # Another site's link must not log the visitor in as the link's creator (login CSRF).
-        return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
+        return sign_in_page(console, renderer, "Open the link from the terminal, not from another page.", 403)
     if not sends_fetch_site(request_info.headers, request_info.address):
-        return _sign_in_page(renderer, UNPROVEN_LINK, 403)
+        return sign_in_page(console, renderer, UNPROVEN_LINK, 403)
     opened = Response(b"", status=303, headers={"Location": page.path})
     old = request_info.cookies.get(cookie_name(console, request_info.scheme))
     try:
@@ -119,13 +120,13 @@ def _login_by_link(
         if session_of(console, request_info) is not None:
             # The link was opened again in the browser that it logged in.
             return opened
-        return _sign_in_page(renderer, problem.detail, problem.status)
-    _set_cookie(console, opened, secret)
+        return sign_in_page(console, renderer, problem.detail, problem.status)
+    set_session_cookie(console, opened, secret)
     return opened
 
 
-def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Response:
-    html = renderer.render("login.html", message=message)
+def sign_in_page(console: Console, renderer: Renderer, message: str, status: int = 401) -> Response:
+    html = renderer.render("login.html", message=message, has_sign_on=console.oidc.is_enabled)
     return Response(html, status=status, content_type="text/html; charset=utf-8")
 
 
@@ -150,7 +151,7 @@ def _login_view(console: Console) -> View:
         secret, session = opened
         who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
         response = Response(encode(who), content_type=JSON)
-        _set_cookie(console, response, secret)
+        set_session_cookie(console, response, secret)
         return response
 
     return view
@@ -159,10 +160,13 @@ def _login_view(console: Console) -> View:
 def _logout_view(console: Console) -> View:
     async def view() -> ResponseReturnValue:
         request_info = request_info_of(request)
-        identity_of(console, request_info)
+        session = identity_of(console, request_info).session
         name = cookie_name(console, request_info.scheme)
         console.authenticator.sign_out(request_info.cookies.get(name, ""))
         response = Response(b"", status=204)
+        if session is not None and session.logout_url:
+            # The page goes there, so that the provider's session ends too.
+            response = Response(encode({"location": session.logout_url}), content_type=JSON)
         response.delete_cookie(
             name, path="/", secure=request_info.scheme == "https", httponly=True, samesite="Strict"
         )
@@ -198,7 +202,7 @@ def _static_view(static: StaticFiles) -> View:
     return view
 
 
-def _set_cookie(console: Console, response: Response, secret: str) -> None:
+def set_session_cookie(console: Console, response: Response, secret: str) -> None:
     scheme = request.scheme
     response.set_cookie(
         cookie_name(console, scheme),

@@ -43,7 +43,7 @@ from webui.rest.routing import (
     path_of,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
-from webui.security.authenticator import LONGEST_SECRET
+from webui.security.authenticator import LONGEST_SECRET, is_of_provider
 from webui.tables.json_output import utc
 from webui.tables.listing import LONGEST_PAGE
 
@@ -202,6 +202,11 @@ async def require_proof(call: Call) -> None:
     as a failed login), 400 for a malformed one, 401 if the session has ended, 429 and 503 as for a login.
     """
     if call.session is None:
+        return
+    if is_of_provider(call.session.token):
+        if not call.console.authenticator.is_recent_sign_in(call.session):
+            detail = "Log out and in again: this needs a login by single sign-on of the last five minutes."
+            raise Problem(403, detail, where="/present")
         return
     secret = _read(call.headers.get(PRESENT, ""))
     if not secret:

@@ -30,6 +30,8 @@ KINDS: Final = (
     "group",
     "user-scram",
     "admin-token",
+    "alert-rule",
+    "alert-destination",
 )
 TOOL_TYPES: Final = {
     "topic-config": "topics",

@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from json.scanner import make_scanner
 from typing import Any, Final, Never
 
@@ -100,18 +101,27 @@ async def read(body: bytes, schema: Schema) -> Any:
     except UnicodeDecodeError:
         raise NotJson("the body is not UTF-8") from None
     found: dict[str, Any] = {}
-    await collect(_Reader(text).fields(schema, found), at_once=1)
+    await collect(Reader(text).fields(schema, found), at_once=1)
     return found
 
 
-class _Reader:
-    """A reader of one body. Each of its generators yields after a bounded piece of work."""
+class Reader:
+    """A reader of one body. Each of its generators yields after a bounded piece of work.
 
-    __slots__ = ("_at", "_text")
+    `starts` has the position of each element read so far, by the name of its list.
+    """
+
+    __slots__ = ("_at", "_text", "starts")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self.starts: dict[str, list[int]] = {}
+
+    @property
+    def at(self) -> int:
+        """The position, in characters, that was read to; of an error, that of the wrong part."""
+        return self._at
 
     def fields(self, schema: Record, found: dict[str, Any]) -> Iterator[None]:
         """Parse the whole body into `found`. Raises NotJson and Invalid."""
@@ -129,7 +139,8 @@ class _Reader:
             field = schema.fields[name]
             if isinstance(field, Listing) and self._next() == "[":
                 found[name] = []
-                yield from self._elements(field, f"/{name}", found[name])
+                self.starts[name] = []
+                yield from self._elements(field, f"/{name}", found[name], self.starts[name])
             else:
                 found[name] = field.check(self._short_value(), f"/{name}")
                 yield None
@@ -137,7 +148,7 @@ class _Reader:
             raise self._wrong("Extra data")
         schema.check_complete(found)
 
-    def _elements(self, schema: Listing, where: str, found: list[Any]) -> Iterator[None]:
+    def _elements(self, schema: Listing, where: str, found: list[Any], starts: list[int]) -> Iterator[None]:
         self._at += 1
         is_first, ended = True, False
         while not ended:
@@ -148,14 +159,25 @@ class _Reader:
                     break
                 is_first = False
                 begin = begin if end > begin else self._at
+                starts.append(self._at)
                 self._at = end = self._end_of_value()
                 count += 1
-            for item in parse(f"[{self._text[begin:end]}]".encode()) if end > begin else ():
+            for item in self._parsed(begin, end, starts[-count:]) if end > begin else ():
                 if len(found) == schema.max_items:
                     schema.check_length(len(found) + 1, where)
                 found.append(schema.items.check(item, f"{where}/{len(found)}"))
                 yield None
         schema.check_length(len(found), where)
+
+    def _parsed(self, begin: int, end: int, starts: list[int]) -> Any:
+        """Return the elements in this part of the text, which begin at `starts`."""
+        try:
+            return parse(f"[{self._text[begin:end]}]".encode())
+        except NotJson:
+            for start, stop in pairwise([*starts, end]):
+                self._at = start
+                parse(f"[{self._text[start:stop].rstrip(_SPACES + ',')}]".encode())
+            raise
 
     def _ends(self, closing: str, is_first: bool) -> bool:
         """Consume a comma, or `closing`."""

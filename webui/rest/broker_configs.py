@@ -19,10 +19,11 @@ from broker.control.commands import (
 from broker.control.describe import Source
 from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
+from webui.rest.broker_quotas import alter_brokers
 from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
-from webui.rest.schema import NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.listing import LONGEST_PAGE
 from webui.tables.slices import run_in_slices
 
@@ -38,15 +39,23 @@ CONFIG: Final = Record(
         "type": Text(),
         "dynamic": Flag(),
         "sensitive": Flag(),
-        "documentation": Text(),
+        "documentation": Text(max_length=8_192),
+        "default": _ANY_VALUE,
+        "default_words": Text(),
+        "allowed": Text(max_length=8_192),
+        "choices": Listing(NAME),
+        "unit": Text(),
+        "per_broker": Flag(),
         "synonyms": Listing(Record({"name": NAME, "value": _ANY_VALUE, "source": _SOURCE})),
     },
     title="BrokerConfig",
 )
 
 _LEVEL: Final = Text(choices=("broker", "default"))
-CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL)
-ALTERED: Final = Record({"level": _LEVEL, "items": Listing(CONFIG)})
+CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL, version=COUNT)
+ALTERED: Final = Record(
+    {"level": _LEVEL, "version": COUNT, "command": Text(max_length=4096), "items": Listing(CONFIG)}
+)
 
 
 BROKER: Final = "broker"
@@ -122,7 +131,15 @@ async def alter_configs(call: Call) -> Reply:
         raise Problem.of(outcome.error, outcome.message, current=rows)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return Reply({"level": level, "items": rows}, headers=_version(call, level))
+    return _configs(call, level, rows)
+
+
+def _configs(call: Call, level: str, items: list[dict[str, Any]]) -> Reply:
+    """`command` is the prefix of the command that changes settings at this level."""
+    version = call.console.backend.views.broker_config_version(_resource(call, level).name)
+    command = alter_brokers(call.console.backend.views.server_info(), is_default=level == DEFAULT)
+    answer = {"level": level, "version": version, "command": command, "items": items}
+    return Reply(answer, headers={"ETag": etag(version)})
 
 
 def _version(call: Call, level: str) -> dict[str, str]:
@@ -158,6 +175,12 @@ def config_json(row: ConfigRow) -> dict[str, Any]:
         "dynamic": not row.read_only,
         "sensitive": row.sensitive,
         "documentation": row.documentation,
+        "default": row.range.default,
+        "default_words": row.range.default_words,
+        "allowed": row.range.allowed,
+        "choices": list(row.range.choices),
+        "unit": row.range.unit,
+        "per_broker": row.range.per_broker,
         "synonyms": [
             {"name": each.name, "value": each.value, "source": SOURCES[Source(each.source)]}
             for each in row.synonyms

@@ -24,7 +24,7 @@ def broker_quotas_json(views: Views) -> dict[str, Any]:
         "cluster": [named(each) for each in row.cluster],
         "retry_storm": _retry_storm_json(row),
         "version": row.version,
-        "command": _command(views.server_info()),
+        "command": alter_brokers(views.server_info()),
     }
 
 
@@ -33,10 +33,11 @@ def _retry_storm_json(row: BrokerQuotas) -> dict[str, Any]:
     return {"enabled": storm.is_enabled, "max_delay_ms": storm.max_delay_ms} | named(storm.use)
 
 
-def _command(info: ServerInfo) -> str:
-    """Return the prefix of the command that changes the limits."""
+def alter_brokers(info: ServerInfo, *, is_default: bool = False) -> str:
+    """Return the prefix of the command that changes settings of this broker, or of all."""
     words = ["kafka-configs.sh", "--bootstrap-server", info.bootstrap_server, "--alter"]
-    return shlex.join([*words, "--entity-type", "brokers", "--entity-name", str(info.node_id)])
+    entity = ["--entity-default"] if is_default else ["--entity-name", str(info.node_id)]
+    return shlex.join([*words, "--entity-type", "brokers", *entity])
 
 
 _COUNT: Final = Number(integer=True, minimum=0)

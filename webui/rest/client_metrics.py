@@ -34,7 +34,7 @@ from webui.rest.routing import (
     no_content,
     path_of,
 )
-from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.rest.schema import COUNT, NAME, TIME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, tags_json, utc
 from webui.tables.listing import Table
 from webui.tables.slices import run_in_slices
@@ -140,6 +140,11 @@ def kafka_client_metrics(bootstrap: str, name: str, wanted: Mapping[str, str]) -
 MAX_ITEMS: Final = 100
 
 _ITEM: Final = Text(max_length=1_024, min_length=1)
+SETTINGS: Final[dict[str, Schema]] = {
+    "metrics": Listing(_ITEM, max_items=MAX_ITEMS),
+    "interval.ms": Number(integer=True),
+    "match": Listing(_ITEM, max_items=MAX_ITEMS),
+}
 _SUBSCRIPTION: Final = Record(
     {
         "name": NAME,
@@ -216,21 +221,33 @@ async def get_subscription(call: Call) -> Reply:
 
 
 async def put_subscription(call: Call) -> Reply:
-    body = call.body
+    existed = await _row(call) is not None
+    answer, version = await _alter(call, configs_of(call.body))
+    if existed or call.query["validate_only"]:
+        return Reply(answer, headers={"ETag": etag(version)})
+    return created(answer, path_of("client-metrics", call.path_params["name"]), version)
+
+
+def configs_of(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return a subscription's settings as text. Raises Invalid."""
     for where in ("metrics", "match"):
         for item in body.get(where, ()):
             if "," in item:
-                raise Problem(400, "An item must not contain a comma, which separates items.", where=where)
+                raise Invalid(where, "An item must not contain a comma, which separates items.")
     wanted = {
         "metrics": ",".join(body["metrics"]),
         "interval.ms": str(int(body["interval.ms"])) if "interval.ms" in body else None,
         "match": ",".join(body["match"]) if body.get("match") else None,
     }
-    existed = await _row(call) is not None
-    answer, version = await _alter(call, {key: text for key, text in wanted.items() if text is not None})
-    if existed or call.query["validate_only"]:
-        return Reply(answer, headers={"ETag": etag(version)})
-    return created(answer, path_of("client-metrics", call.path_params["name"]), version)
+    return {key: text for key, text in wanted.items() if text is not None}
+
+
+def ops_for(wanted: Mapping[str, str]) -> tuple[ConfigOp, ...]:
+    """Return the ops that replace a subscription's settings; an empty mapping deletes it."""
+    return tuple(
+        ConfigOp(key, OpType.SET if key in wanted else OpType.DELETE, wanted.get(key))
+        for key in ("metrics", "interval.ms", "match")
+    )
 
 
 async def delete_subscription(call: Call) -> Reply:
@@ -262,12 +279,8 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     """
     name, views = str(call.path_params["name"]), call.console.backend.views
     validate_only = call.query["validate_only"]
-    ops = tuple(
-        ConfigOp(key, OpType.SET if key in wanted else OpType.DELETE, wanted.get(key))
-        for key in ("metrics", "interval.ms", "match")
-    )
     alteration = ConfigAlteration(
-        ConfigResource(ResourceType.CLIENT_METRICS, name), ops, expected_version(call.headers)
+        ConfigResource(ResourceType.CLIENT_METRICS, name), ops_for(wanted), expected_version(call.headers)
     )
     command = IncrementalAlterConfigs((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
@@ -346,14 +359,7 @@ ROUTES: Final = (
             "match": ["client_id=orders-.*"],
         },
         query=(_VALIDATE,),
-        body=Record(
-            {
-                "metrics": Listing(_ITEM, max_items=MAX_ITEMS),
-                "interval.ms": Number(integer=True),
-                "match": Listing(_ITEM, max_items=MAX_ITEMS),
-            },
-            optional=frozenset({"interval.ms", "match"}),
-        ),
+        body=Record(SETTINGS, optional=frozenset({"interval.ms", "match"})),
         has_list=True,
         headers=HEADERS,
         path_params=_NAME,

@@ -56,12 +56,13 @@ PROBLEM_FIELDS: Final[dict[str, Schema]] = {
     "detail": Text(max_length=4096),
     "code": Text(),
     "where": Text(),
+    "line": Number(integer=True, minimum=1, nullable=True),
 }
 
 
 def problem_schema(**members: Schema) -> Record:
     """Return the schema of a problem with optional extension members."""
-    return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", *members}))
+    return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", "line", *members}))
 
 
 PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}), title="Problem")

@@ -3,7 +3,7 @@
 Export returns the format that import accepts, so the file can be kept under version control. Import with
 validate_only reports its changes, and the clients that they reach, without applying them. A file lists
 entities with all of their limits, so limits and shadow mode that it omits for a listed entity are removed;
-entities that it omits stay unchanged unless `prune` is set.
+entities that it omits stay unchanged unless `prune` is set. An import applies all of its changes or none.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,13 +15,15 @@ import msgspec
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import QuotaRow, Views
+from broker.errors import ErrorCode
 from webui.quota_preview import connected_clients, preview
 from webui.quotas import ALL_KEYS, entity_text, json_of, order_of, pairs_of
 from webui.rest.entity_schema import ENTITY
+from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
 from webui.rest.problem import Problem, problem_schema
 from webui.rest.reach import REACH, reaches_json
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
-from webui.rest.schema import MAYBE, Flag, Listing, Number, Record, Text
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import COUNT, MAYBE, Flag, Listing, Number, Record, Text
 from webui.tables.slices import collect, collect_by_key, run_in_slices, sliced, sort_in_slices
 
 Result = TypeVar("Result")
@@ -69,13 +71,21 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     )
 
 
+class ListedTwice(ValueError):  # noqa: N818 - describes the input
+    """`index` is that of the second entry."""
+
+    def __init__(self, name: str, index: int) -> None:
+        super().__init__(f"{name} is listed twice")
+        self.index = index
+
+
 def parse_entries(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
-    """Parse a file's entries by entity. Raises ValueError for an entity that is listed twice."""
+    """Parse a file's entries by entity, in their order. Raises ListedTwice."""
     wanted: dict[EntityPairs, Wanted] = {}
-    for entry in listed:
+    for index, entry in enumerate(listed):
         entity = pairs_of(entry["entity"])
         if entity in wanted:
-            raise ValueError(f"{entity_text(entity)} is listed twice")
+            raise ListedTwice(entity_text(entity), index)
         wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
         yield
     return wanted
@@ -162,11 +172,20 @@ _CHANGES: Final = Listing(
 )
 _SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), max_items=MAX_ENTITIES)
 _REFUSED: Final = Listing(
-    Record({"entity": ENTITY, "error": Text(), "message": Text(max_length=4096, nullable=True)}),
+    Record(
+        {
+            "entity": ENTITY,
+            "error": Text(),
+            "message": Text(max_length=4096, nullable=True),
+            "line": Number(integer=True, minimum=1, nullable=True),
+        }
+    ),
     max_items=MAX_ENTITIES,
 )
 _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
-IMPORTED: Final = Record({**_IMPORTED, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
+IMPORTED: Final = Record(
+    {**_IMPORTED, "version": COUNT, "reach": Listing(REACH)}, optional=frozenset({"reach"})
+)
 """`reach` only with validate_only, and without a quota callback, whose decisions are unknown in advance."""
 
 REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
@@ -174,50 +193,69 @@ REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
 
 async def export_quotas(call: Call) -> Reply:
     rows = await sort_in_slices(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
-    return Reply({"quotas": await collect(document(rows))})
+    entries = await collect(document(rows))
+    return await file_reply("client-quotas", "quotas", entries, form=call.query["format"])
 
 
 async def import_quotas(call: Call) -> Reply:
+    lines = call.lines["quotas"]
     try:
         wanted = await run_in_slices(parse_entries(call.body["quotas"]))
-    except ValueError as error:
-        raise Problem(400, str(error), where="/quotas") from error
+    except ListedTwice as error:
+        line = lines[error.index]
+        raise Problem(400, f"Line {line}: {error}.", where="/quotas", line=line) from error
     rows = await collect_by_key(call.console.backend.views.each_quota(), _entity)
     call.to_free.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
+    version = await version_of(_each_change(changes))
+    expected = expected_version(call.headers)
+    if expected not in (None, version):
+        detail = "The rules have changed since the preview; nothing was changed. Preview the file again."
+        raise Problem.of(ErrorCode.INVALID_UPDATE_VERSION, detail, **await _answer(changes, []))
+    tag = {"ETag": etag(version)}
     if not changes:
-        return Reply({"changes": [], "shadow_changes": [], "refused": []})
+        nothing = {"changes": [], "shadow_changes": [], "refused": [], "version": version}
+        return Reply(nothing, headers=tag)
     entries = await alterations(changes, rows)
     call.to_free.extend([changes.limits, list(entries)])
-    control = call.console.backend.control
-    outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
+    validate_only = call.query["validate_only"]
+    command = AlterClientQuotas(entries, validate_only=validate_only, all_or_none=True)
+    outcomes = await call.console.backend.control.apply(command, call.actor)
     call.to_free.append(outcomes)
-    refused = await _refused(outcomes)
-    if refused:
-        # Apply all entries or none.
-        raise _problem(outcomes, await _answer(changes, refused))
-    if not call.query["validate_only"]:
-        outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
-        call.to_free.append(outcomes)
-        call.console.live.refresh()
-        refused = await _refused(outcomes)
+    refused = await _refused(outcomes, dict(zip(wanted, lines, strict=True)))
     answer = await _answer(changes, refused)
-    if call.query["validate_only"]:
+    if refused:
+        raise _problem(outcomes, refused[0], answer)
+    answer["version"] = version
+    if validate_only:
         answer |= await _reach(call.console.backend.views, entries)
-    if len(refused) == len(outcomes):
-        raise _problem(outcomes, answer)
-    return Reply(answer, status=207 if refused else 200)
+    else:
+        call.console.live.refresh()
+    return Reply(answer, headers=tag)
+
+
+def _each_change(changes: Differences) -> Iterator[Any]:
+    yield from map(_change_json, changes.limits)
+    for entity, is_shadow in changes.shadows.items():
+        yield json_of(entity), is_shadow
 
 
 def _entity(row: QuotaRow) -> EntityPairs:
     return row.entity
 
 
-async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
+async def _refused(
+    outcomes: Sequence[QuotaOutcome], line_of: Mapping[EntityPairs, int]
+) -> list[dict[str, Any]]:
     return await collect(
         None
         if each.ok
-        else {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
+        else {
+            "entity": json_of(each.entity),
+            "error": each.error.name,
+            "message": each.message,
+            "line": line_of.get(each.entity),
+        }
         for each in outcomes
     )
 
@@ -241,9 +279,12 @@ async def _reach(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, 
     return {"reach": await reaches_json(reaches)}
 
 
-def _problem(outcomes: Sequence[QuotaOutcome], answer: dict[str, Any]) -> Problem:
+def _problem(outcomes: Sequence[QuotaOutcome], refused: Mapping[str, Any], answer: dict[str, Any]) -> Problem:
+    """Return the problem of the first refused entry."""
     first = next(outcome for outcome in outcomes if not outcome.ok)
-    return Problem.of(first.error, first.message, **answer)
+    line = refused["line"]
+    detail = f"Line {line}: {first.message}" if line and first.message else first.message
+    return Problem.of(first.error, detail, line=line, **answer)
 
 
 def _change_json(change: Difference) -> dict[str, Any]:
@@ -257,20 +298,25 @@ ROUTES: Final = (
         "exportClientQuotas",
         "All rules with their limits, in the format of the import.",
         export_quotas,
-        {200: ResponseSpec("All quotas", FILE)},
+        {200: ResponseSpec("All quotas", FILE, also=(YAML,))},
+        query=(FORMAT,),
     ),
     Route(
         "POST",
         "/api/v1/client-quotas:import",
         "importClientQuotas",
-        "Sets exactly the listed limits for each listed entity, enforced unless `shadow` is set.",
+        "Sets exactly the listed limits for each entity, enforced unless `shadow` is set. All or none.",
         import_quotas,
         {
-            200: ResponseSpec("The changes, made or previewed", IMPORTED),
-            207: ResponseSpec("The rejected entities changed concurrently", IMPORTED),
+            200: ResponseSpec(
+                "The changes, made or previewed; ETag: the version of these changes, for If-Match", IMPORTED
+            ),
             400: ResponseSpec("An entity was rejected, so none was changed", REFUSED_IMPORT),
             403: ResponseSpec("Insufficient role", REFUSED_IMPORT),
-            412: ResponseSpec("An entity changed in the meantime, so none was changed", REFUSED_IMPORT),
+            412: ResponseSpec(
+                "An entity changed in the meantime, or the changes are not those of If-Match; none was made",
+                REFUSED_IMPORT,
+            ),
         },
         query=(
             Query("validate_only", Flag(), "Only preview the changes; change nothing.", default=False),
@@ -278,5 +324,7 @@ ROUTES: Final = (
         ),
         body=FILE,
         has_list=True,
+        is_file=True,
+        headers=PREVIEWED,
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from webui.rest import (
     access,
+    alerts,
     audit,
     broker_configs,
     broker_quotas,
@@ -26,9 +27,12 @@ from webui.rest import (
     quota_files,
     records,
     resolving,
+    scram_users,
+    subscription_files,
     topics,
     upstream,
 )
+from webui.rest.files import YAML
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
 from webui.tables.json_output import encode_in_slices
@@ -167,8 +171,11 @@ def _operation(route: Route) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"schema": route.body.describe()} | ({"example": route.example} if route.example else {})
-        operation["requestBody"] = {"required": True, "content": {JSON: content}}
+        content: dict[str, Any] = {"schema": route.body.describe()}
+        if route.example:
+            content["example"] = route.example
+        medias = (JSON, YAML) if route.is_file else (JSON,)
+        operation["requestBody"] = {"required": True, "content": dict.fromkeys(medias, content)}
     if route.public:
         operation["security"] = []
     return operation
@@ -214,6 +221,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
     *client_metrics.ROUTES,
+    *subscription_files.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
     *broker_quotas.ROUTES,
@@ -224,9 +232,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     *groups.ROUTES,
     *upstream.ROUTES,
     *doctor.ROUTES,
+    *alerts.ROUTES,
     *insights_routes.ROUTES,
     *insights_what_if.ROUTES,
     *access.ROUTES,
+    *scram_users.ROUTES,
     *events.ROUTES,
     *problem_routes.ROUTES,
     Route(

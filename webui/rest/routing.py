@@ -4,7 +4,7 @@ The modules of this package define routes, webui.rest.routes collects them, and 
 HTTP. Independent of the web framework: a handler takes a `Call` and returns a `Reply`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -61,7 +61,8 @@ class Call(msgspec.Struct, frozen=True):
 
     `operation` names the route. `path_params` has the parameters of the path. A stream writes its events to
     `connection` if there is one. `session` is the browser's session, None for a program. Lists and
-    dictionaries in `to_free` and `body` are freed in slices after the handler returns.
+    dictionaries in `to_free` and `body` are freed in slices after the handler returns. `lines` has the line
+    of each element of a file, by list.
     """
 
     console: Console
@@ -75,6 +76,7 @@ class Call(msgspec.Struct, frozen=True):
     session: Session | None = None
     operation: str = ""
     to_free: list[list[Any] | dict[Any, Any]] = msgspec.field(default_factory=list)
+    lines: Mapping[str, Sequence[int]] = msgspec.field(default_factory=dict)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -101,7 +103,7 @@ class Route(msgspec.Struct, frozen=True):
     that every route can return (400 to 503 as problem details). `path_params` describes the names in
     braces of `path`; the last may contain slashes if it ends the path, or with `has_slashes`. `has_list`: the
     body contains a list and is limited by console.request.max.bytes; other bodies are limited to SHORT_BODY
-    bytes. `example` is a body for the OpenAPI document.
+    bytes. `is_file`: the body may be YAML. `example` is a body for the OpenAPI document.
     """
 
     method: str
@@ -116,6 +118,7 @@ class Route(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     path_params: tuple[Query, ...] = ()
     has_list: bool = False
+    is_file: bool = False
     has_slashes: bool = False
     example: Any = None
 

@@ -17,6 +17,13 @@ from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
 
 LONGEST_SECRET: Final = 1_024
+PROVIDER: Final = "single sign-on"
+OF_PROVIDER: Final = -1
+"""The version of a row that stands for a user of single sign-on."""
+
+RECENT_MS: Final = 300_000
+"""How long a login by single sign-on proves who asks; ours."""
+
 EXPIRED: Final = "Your token has expired; an administrator can renew it."
 CHANGED: Final = "Your token was renewed, revoked or changed."
 
@@ -129,10 +136,22 @@ class Authenticator:
         self._note_use(token)
         return self._open(token, old_cookie)
 
-    def _open(self, token: TokenRow, old_cookie: str | None) -> tuple[str, Session]:
+    def sign_in_by_provider(
+        self, name: str, role: Role, logout_url: str, old_cookie: str | None
+    ) -> tuple[str, Session]:
+        """Open a session of a user whom the provider of single sign-on has identified. It has no token."""
+        row = TokenRow(name, role.name.lower(), self._wall_ms(), PROVIDER, OF_PROVIDER)
+        return self._open(row, old_cookie, logout_url)
+
+    def is_recent_sign_in(self, session: Session) -> bool:
+        """Whether the user of single sign-on has logged in a moment ago, which proves who asks."""
+        age_ms = self._now_ms() - session.opened_at_ms
+        return is_of_provider(session.token) and age_ms < RECENT_MS
+
+    def _open(self, token: TokenRow, old_cookie: str | None, logout_url: str = "") -> tuple[str, Session]:
         if old_cookie is not None:
             self._sessions.close(old_cookie)
-        return self._sessions.open(token, self._now_ms())
+        return self._sessions.open(token, self._now_ms(), logout_url)
 
     @property
     def passwords(self) -> Passwords:
@@ -162,7 +181,11 @@ class Authenticator:
         return self._sessions.close_all(name, self._now_ms())
 
     def knows(self, token: TokenRow) -> bool:
-        """Return whether the token is unchanged: not revoked, replaced, expired, or given another role."""
+        """Return whether the token is unchanged: not revoked, replaced, expired, or given another role. A
+        user of single sign-on stays known while the session lasts.
+        """
+        if is_of_provider(token):
+            return True
         version = self._backend.views.version
         if version != self._current_version:
             self._current = frozenset(self._backend.views.tokens())
@@ -175,6 +198,11 @@ class Authenticator:
         """Return how long ago a token or its session was last used; None if not since the start."""
         used_ms = self._used_ms.get(name)
         return None if used_ms is None else self._now_ms() - used_ms
+
+
+def is_of_provider(token: TokenRow) -> bool:
+    """Whether the row stands for a user of single sign-on, and for no token."""
+    return token.version == OF_PROVIDER
 
 
 def actor_of(token: TokenRow, address: str, origin: ChangeOrigin) -> Actor:

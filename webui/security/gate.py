@@ -86,13 +86,15 @@ def check_framing(request_info: RequestInfo) -> None:
         raise Problem(400, detail, headers={"Connection": "close"})
 
 
-def check_body(request_info: RequestInfo) -> None:
-    """Check the media type of a request with a body. Any site can send a form, or JSON as plain text; only
-    this site can send application/json. Raises Problem.
+def check_body(request_info: RequestInfo, *also: str) -> str:
+    """Check and return the media type of a request with a body: application/json, or one of `also`. Any site
+    can send a form, or JSON as plain text; only this site can send these types. Raises Problem.
     """
     media = request_info.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if media != "application/json":
-        raise Problem(415, f"Unsupported media type {media!r:.100}, expected application/json.")
+    allowed = ("application/json", *also)
+    if media not in allowed:
+        raise Problem(415, f"Unsupported media type {media!r:.100}, expected {' or '.join(allowed)}.")
+    return media
 
 
 def identity_of(console: Console, request_info: RequestInfo) -> Identity:

@@ -25,12 +25,15 @@ REPLACED: Final = "Your session was closed because of newer ones under the same 
 
 
 class Session(msgspec.Struct):
-    """A session of `token`. Every change must send `csrf` in X-CSRF-Token."""
+    """A session of `token`. Every change must send `csrf` in X-CSRF-Token. `logout_url` ends the session at
+    the provider of single sign-on too.
+    """
 
     token: TokenRow
     csrf: str
     opened_at_ms: int
     seen_at_ms: int
+    logout_url: str = ""
 
     def owns(self, csrf: str) -> bool:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode())
@@ -53,7 +56,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_hash)
 
-    def open(self, token: TokenRow, now_ms: int) -> tuple[str, Session]:
+    def open(self, token: TokenRow, now_ms: int, logout_url: str = "") -> tuple[str, Session]:
         """Open a session. Return its secret, which is the cookie's value, and the session."""
         if len(self._by_hash) >= MAX_SESSIONS:
             self._drop_ended(now_ms)
@@ -63,7 +66,7 @@ class Sessions:
         if len(of_token) >= self._max_per_token:
             self._drop_longest_idle(of_token)
         secret = secrets.token_urlsafe(32)
-        session = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)
+        session = Session(token, secrets.token_urlsafe(32), now_ms, now_ms, logout_url)
         self._by_hash[_hashed(secret)] = session
         return secret, session
 

@@ -4,6 +4,7 @@ broker.config.load fills them; broker.server passes each package only its own se
 `LogConfig()` has all defaults, and `LogConfig(dirs=(tmp_path,))` its own directory.
 """
 
+from broker.config.sections.alerts import AlertConfig
 from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
@@ -20,6 +21,7 @@ from broker.config.sections.tls import TlsConfig
 from broker.config.sections.topics import TopicDefaults, TopicSettings
 
 __all__ = [
+    "AlertConfig",
     "AutomqConfig",
     "BrokerQuotaConfig",
     "ConnectionConfig",

@@ -24,6 +24,27 @@ def _read_url(text: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
+def _read_issuer(text: str) -> str:
+    if not text:
+        return ""
+    parts = urlsplit(text)
+    if parts.query or parts.fragment or "@" in parts.netloc or parts.port == 0:
+        raise ValueError("not an issuer")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not a URL")
+    read_host(parts.hostname)
+    return text
+
+
+ISSUER: Final = Kind(ConfigType.STRING, "https://host/path or http://host/path, or empty", _read_issuer)
+
+
+def _read_word(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("not a word")
+    return text
+
+
 PUBLIC_URL: Final = Kind(
     ConfigType.STRING, "http://host or https://host, optionally with a port, or empty", _read_url
 )
@@ -222,6 +243,69 @@ class ConsoleConfig:
         "",
         CURRENCY,
         "The unit of the prices, shown beside each cost.",
+        ours=True,
+    )
+    oidc_issuer: str = setting(
+        "console.oidc.issuer",
+        "",
+        ISSUER,
+        "Issuer of the OpenID Connect provider for single sign-on to the console, such as "
+        "https://id.example/realms/main; empty: none. Register the redirect URI <console>/oidc/callback "
+        "there, where <console> is console.public.url. Tokens and passwords keep working.",
+        ours=True,
+    )
+    oidc_client_id: str = setting(
+        "console.oidc.client.id", "", TEXT, "The console's client id at the provider.", ours=True
+    )
+    oidc_client_secret: str = setting(
+        "console.oidc.client.secret",
+        "",
+        SECRET,
+        "The console's client secret; empty for a public client, which PKCE protects alone.",
+        ours=True,
+    )
+    oidc_scopes: tuple[str, ...] = setting(
+        "console.oidc.scopes",
+        ("openid", "profile", "email", "groups"),
+        list_of(_read_word, "a list of scopes, among them openid", least=1),
+        "Scopes to request. Providers that do not know `groups` may need it left out.",
+        ours=True,
+    )
+    oidc_name_claim: str = setting(
+        "console.oidc.name.claim",
+        "preferred_username",
+        TEXT,
+        "The claim with the user's name, which the audit trail shows as oidc:<name>. A missing one falls "
+        "back to email, then to sub.",
+        ours=True,
+    )
+    oidc_groups_claim: str = setting(
+        "console.oidc.groups.claim",
+        "groups",
+        TEXT,
+        "The claim with the list of the user's groups.",
+        ours=True,
+    )
+    oidc_admin_groups: tuple[str, ...] = setting(
+        "console.oidc.admin.groups",
+        (),
+        list_of(str, "a list of groups"),
+        "Groups whose members have the role admin.",
+        ours=True,
+    )
+    oidc_editor_groups: tuple[str, ...] = setting(
+        "console.oidc.editor.groups",
+        (),
+        list_of(str, "a list of groups"),
+        "Groups whose members have the role editor.",
+        ours=True,
+    )
+    oidc_viewer_groups: tuple[str, ...] = setting(
+        "console.oidc.viewer.groups",
+        (),
+        list_of(str, "a list of groups"),
+        "Groups whose members have the role viewer; `*` stands for every user of the provider. A user "
+        "without any of these groups cannot log in.",
         ours=True,
     )
     ssl_keystore_location: str = setting(

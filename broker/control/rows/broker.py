@@ -102,6 +102,21 @@ class ConfigSynonym(msgspec.Struct, frozen=True):
     source: int
 
 
+class ConfigRange(msgspec.Struct, frozen=True):
+    """What is known about a setting besides its values, which DescribeConfigs does not tell.
+
+    `default` is None if there is none or if it is secret, `default_words` describe the former; `allowed`
+    describes the valid values, `choices` has them if they are few. `per_broker`: not as a default of all.
+    """
+
+    default: str | None = None
+    default_words: str = ""
+    allowed: str = ""
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+    per_broker: bool = False
+
+
 class ConfigRow(msgspec.Struct, frozen=True):
     """One setting of one resource, as in DescribeConfigs. `source` and `type` are Kafka's wire numbers."""
 
@@ -113,6 +128,7 @@ class ConfigRow(msgspec.Struct, frozen=True):
     sensitive: bool
     documentation: str
     synonyms: tuple[ConfigSynonym, ...] = ()
+    range: ConfigRange = ConfigRange()
 
     @property
     def is_default(self) -> bool:
@@ -135,6 +151,17 @@ class TokenRow(msgspec.Struct, frozen=True):
     def has_expired(self, now_ms: int) -> bool:
         """`now_ms` is wall-clock."""
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+
+
+class ScramRow(msgspec.Struct, frozen=True):
+    """A user's credential for one mechanism; `version` changes with every change of it."""
+
+    user: str
+    mechanism: str
+    iterations: int
+    version: int
+    changed_at_ms: int
+    changed_by: str
 
 
 class Owned(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ however they are escaped.
 """
 
 MAX_SECRET: Final = 16_384
-"""The length of the JSON of a token, password or SCRAM credential."""
+"""The length of the JSON of a token, password, SCRAM credential or alert rule."""
 
 SHARED: Final = frozenset(
     {
@@ -56,6 +56,7 @@ SHARED: Final = frozenset(
         Kind.USER_SCRAM,
         Kind.CONNECTION,
         Kind.ADMIN_TOKEN,
+        Kind.ALERT_RULE,
     }
 )
 """What gateways change. The cluster's topics are not in their metadata."""
@@ -185,6 +186,8 @@ def _check(change: Change) -> None:
         read_subscription(entity, {key: new})
     if kind is Kind.ADMIN_TOKEN:
         _check_token(key, json.loads(_bounded(new, MAX_SECRET)))
+    if kind is Kind.ALERT_RULE:
+        _bounded(new, MAX_SECRET)
     if kind is Kind.USER_SCRAM:
         _number(json.loads(_bounded(new, MAX_SECRET))["iterations"])
         if key not in MECHANISMS:

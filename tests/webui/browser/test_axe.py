@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.alerts import AlertCondition, AlertRule
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker
@@ -47,6 +48,9 @@ OPENED = {
     "/groups": ["reporting"],
     "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
+    "/scram-users": ["Replace the password of orders"],
+    "/settings": ["num.io.threads"],
+    "/alerts": ["Edit reports fall behind", "Edit on-call"],
     "/connections": ["Close the connection of billing"],
     "/explain": ["billing"],
 }
@@ -58,6 +62,8 @@ MISTAKES: dict[str, Callable[[Any], None]] = {
     "/ip-quotas": lambda page: page.locator(".editor input").last.fill("ten"),
     "/client-metrics": lambda page: page.get_by_label("Interval", exact=True).fill("ten"),
     "/access": lambda page: page.locator(".editor button.primary").click(),
+    "/scram-users": lambda page: page.locator(".editor button.primary").click(),
+    "/alerts": lambda page: page.locator(".editor button.primary").click(),
 }
 """What is typed wrongly into a new rule, subscription or token."""
 
@@ -66,6 +72,10 @@ def fill(broker: FakeBroker) -> None:
     simulation = Simulation(broker)
     for _ in range(40):
         simulation.step(250)
+    broker.configs |= {"num.io.threads": "8", "log.retention.ms": "604800000"}
+    broker.add_scram("orders")
+    broker.add_destination("on-call", Authorization="Bearer s3cret")
+    broker.add_rule("reports fall behind", AlertRule(AlertCondition.LAG, 1e5, destinations=("on-call",)))
     client = broker.telemetry.join("orders-1")
     for number in range(3):
         broker.telemetry.say(client, NOW_MS + 1_000 * number, queue=float(number))

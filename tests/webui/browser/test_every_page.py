@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.alerts import AlertCondition, AlertRule
 from broker.control.views import AddressUse
 from tests.webui.browser.conftest import ServedConsole, Watched, watched
 from tests.webui.browser.test_hostile import NAMES
@@ -30,6 +31,9 @@ OPENED = {
     "/records": "Produce a record",
     "/audit": "Undo",
     "/access": "New token",
+    "/scram-users": "Replace the password",
+    "/settings": "broker.quota.enabled",
+    "/alerts": "Edit",
 }
 """What is clicked open where there is something to open."""
 
@@ -62,6 +66,10 @@ def crowd(broker: FakeBroker) -> None:
     broker.usage_rows = [usage(name, name, 5e6) for name in names]
     for name in names:
         broker.set((("user", name), ("client-id", name)), {"producer_byte_rate": 1e6}, by=name)
+        broker.add_scram(name or "x")
+        if name.isprintable() and name.strip() == name and 0 < len(name) <= 64:
+            broker.add_destination(name)
+            broker.add_rule(name, AlertRule(AlertCondition.LAG, 1e18, match=name, destinations=(name,)))
         client = broker.telemetry.join(name, software=name)
         broker.telemetry.say(client, broker.now_ms, **{LONG: 1e12})
     broker.topic_rows = [topic(LONG), *broker.topic_rows]

@@ -124,7 +124,7 @@ async def test_pages_are_made_of_files_that_are_there_and_of_nothing_inline(
     cookie = await sign_in(http)
     text = await text_of(await http.get(page.path, token=None, Cookie=cookie))  # type: ignore[attr-defined]
     addresses = re.findall(r'(?:src|href)="([^"#]+)"', text)
-    paths = {page.path for page in PAGES}
+    paths = {page.path for page in PAGES} | {route.path for route in ROUTES}
     for address in addresses:
         if address.partition("?")[0] not in paths:
             assert (await http.get(address, token=None)).status_code == 200, address

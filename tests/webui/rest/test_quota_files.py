@@ -46,9 +46,12 @@ async def test_everything_is_exported_in_one_order_and_whole_numbers_are_whole(
 async def test_an_exported_file_changes_nothing(http: Browserless, stocked: FakeBroker) -> None:
     document = await (await http.get(f"{QUOTAS}:export")).get_json()
     answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
-    assert (answer.status_code, await answer.get_json()) == (
+    found = IMPORTED.check(await answer.get_json())
+    assert (answer.status_code, found["changes"], found["shadow_changes"], found["refused"]) == (
         200,
-        {"changes": [], "shadow_changes": [], "refused": []},
+        [],
+        [],
+        [],
     )
     assert stocked.applied == []
 
@@ -108,7 +111,8 @@ async def test_one_entity_that_is_refused_keeps_the_whole_file_from_changing_any
     problem = REFUSED_IMPORT.check(await answer.get_json())
     (refused,) = problem["refused"]
     assert (answer.status_code, refused["entity"], refused["error"]) == (400, dict(ALICE), "INVALID_REQUEST")
-    assert problem["detail"] == refused["message"]
+    assert (refused["line"], problem["line"]) == (1, 1)
+    assert problem["detail"] == f"Line 1: {refused['message']}"
     assert limits_of(stocked) == before
 
 
@@ -120,23 +124,74 @@ async def test_all_that_is_refused_is_reported(http: Browserless, stocked: FakeB
     assert [each["entity"] for each in problem["refused"]] == [dict(ALICE), dict(BOB)]
 
 
-async def test_a_rule_changed_between_check_and_import_is_left_and_reported(
+async def test_a_concurrent_change_of_one_rule_keeps_the_whole_file_from_changing_anything(
     http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply = stocked.apply
 
     async def late(command: Any, actor: Any) -> Any:
-        if not command.validate_only:
-            stocked.version += 1
-            stocked.set(ALICE, {PRODUCE: 300.0})
+        stocked.version += 1
+        stocked.set(ALICE, {PRODUCE: 300.0})
         return await apply(command, actor)
 
     monkeypatch.setattr(stocked, "apply", late)
-    document = {"quotas": [entry(ALICE, **{PRODUCE: 200}), entry(BOB, **{PRODUCE: 7})]}
+    document = {"quotas": [entry(BOB, **{PRODUCE: 7}), entry(ALICE, **{PRODUCE: 200})]}
     answer = await http.ask("POST", f"{QUOTAS}:import", body=document)
-    (refused,) = IMPORTED.check(await answer.get_json())["refused"]
-    assert (answer.status_code, refused["error"]) == (207, "INVALID_UPDATE_VERSION")
-    assert (limits_of(stocked)[ALICE][PRODUCE], limits_of(stocked)[BOB]) == (300, {PRODUCE: 7})
+    (refused,) = REFUSED_IMPORT.check(await answer.get_json())["refused"]
+    assert (answer.status_code, refused["error"]) == (412, "INVALID_UPDATE_VERSION")
+    assert limits_of(stocked)[ALICE][PRODUCE] == 300 and BOB not in stocked.rows
+
+
+async def test_only_what_was_previewed_is_imported(http: Browserless, stocked: FakeBroker) -> None:
+    document = {"quotas": [entry(ALICE, **{PRODUCE: 200})]}
+    preview = await http.ask("POST", f"{QUOTAS}:import?validate_only=true", body=document)
+    tag = preview.headers["ETag"]
+    assert tag == f'"{(await preview.get_json())["version"]}"'
+    stocked.set(ALICE, {PRODUCE: 150.0})
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=document, If_Match=tag)
+    problem = REFUSED_IMPORT.check(await answer.get_json())
+    assert (answer.status_code, problem["changes"][0]["old"]) == (412, 150)
+    assert limits_of(stocked)[ALICE][PRODUCE] == 150
+    stocked.set(ALICE, {PRODUCE: 100.0})
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=document, If_Match=tag)
+    assert (answer.status_code, limits_of(stocked)[ALICE]) == (200, {PRODUCE: 200})
+
+
+async def test_yaml_is_exported_and_imported(http: Browserless, stocked: FakeBroker) -> None:
+    stocked.set((("user", "yes"),), {PRODUCE: 1.0})
+    stocked.set(ANY_APP, {}, shadow=True)
+    exported = await http.get(f"{QUOTAS}:export?format=yaml", token="viewer-token")
+    assert exported.content_type == "application/yaml"
+    assert exported.headers["Content-Disposition"] == 'attachment; filename="client-quotas.yaml"'
+    text = await exported.get_data()
+    assert b"user: 'yes'" in text and b"shadow: true" in text
+    before = limits_of(stocked)
+    stocked.rows.clear()
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=text, Content_Type="application/yaml")
+    assert (answer.status_code, limits_of(stocked)) == (200, before)
+
+
+async def test_an_empty_export_is_a_file_without_rules(http: Browserless) -> None:
+    exported = await http.get(f"{QUOTAS}:export?format=yaml")
+    assert await exported.get_data() == b"quotas: []\n"
+
+
+async def test_a_refused_entry_of_a_file_is_named_with_its_line(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    text = b"""# two rules
+quotas:
+- entity: {user: bob}
+  limits: {producer_byte_rate: 7}
+- entity:
+    user: carol
+  limits:
+    producer_byte_rate: 1.5
+"""
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=text, Content_Type="application/yaml")
+    problem = REFUSED_IMPORT.check(await answer.get_json())
+    assert [each["line"] for each in problem["refused"]] == [5]
+    assert problem["detail"] == "Line 5: producer_byte_rate must be a whole number"
 
 
 async def test_a_concurrent_change_is_not_overwritten(
@@ -186,7 +241,8 @@ async def test_a_file_that_makes_no_sense_is_refused_whole(
 async def test_an_entity_listed_twice_is_named(http: Browserless, stocked: FakeBroker) -> None:
     twice = entry((("user", "bob"), ("client-id", None)), **{PRODUCE: 1})
     answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [twice, twice]})
-    assert (await answer.get_json())["detail"] == "user bob, default client-id is listed twice"
+    problem = await answer.get_json()
+    assert problem["detail"] == "Line 1: user bob, default client-id is listed twice."
 
 
 async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) -> None:

@@ -11,9 +11,17 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from broker.control.alerts import (
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    SetAlertDestination,
+    SetAlertRule,
+)
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AlterClientQuotas,
+    AlterUserScramCredentials,
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
@@ -26,6 +34,7 @@ from broker.control.commands import (
     QuotaOp,
     ResourceType,
 )
+from broker.control.scram import upsertion_of
 from broker.control.tokens import hashed
 from broker.metadata.actor import Role
 from tests.control.world import actor
@@ -76,6 +85,17 @@ CHANGES = {
     "issueToken": Asked(Role.ADMIN, "/api/v1/tokens", {"name": "new", "role": "admin"}),
     "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew", {"expires_in_ms": None}),
     "revokeToken": Asked(Role.ADMIN, "/api/v1/tokens/spare"),
+    "importClientMetrics": Asked(
+        Role.EDITOR, "/api/v1/client-metrics:import", {"subscriptions": [{"name": "new", "metrics": ["*"]}]}
+    ),
+    "setAlertRule": Asked(Role.EDITOR, "/api/v1/alert-rules/new", {"condition": "lag", "threshold": 1}),
+    "removeAlertRule": Asked(Role.EDITOR, "/api/v1/alert-rules/lag"),
+    "setAlertDestination": Asked(
+        Role.ADMIN, "/api/v1/alert-destinations/new", {"kind": "webhook", "url": "https://a.example/"}
+    ),
+    "removeAlertDestination": Asked(Role.ADMIN, "/api/v1/alert-destinations/hook"),
+    "setScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/bob", {"password": "secret"}),
+    "removeScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/ann"),
     "setPassword": Asked(Role.ADMIN, "/api/v1/tokens/spare:password", {"password": "a good password"}),
     "createTopic": Asked(Role.EDITOR, "/api/v1/topics", {"name": "new"}),
     "deleteTopic": Asked(Role.ADMIN, "/api/v1/topics/orders"),
@@ -92,6 +112,7 @@ CHANGES = {
 }
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
+    "testAlertDestination": Asked(Role.ADMIN, "/api/v1/alert-destinations/hook:test"),
     "endSessions": Asked(Role.VIEWER, "/api/v1/sessions"),
     "simulateWhatIf": Asked(
         Role.VIEWER, "/api/v1/insights/what-if", {"from": "2026-01-10", "quotas": [LIMITED]}
@@ -146,6 +167,12 @@ class Real:
             change = QuotaAlteration(entity, (QuotaOp(key, 5.0),))
             await self.control.apply(AlterClientQuotas((change,)), actor())
         self.quota_seq = self.control.image.version
+        ann = upsertion_of("ann", "SCRAM-SHA-256", "secret", 4_096, None)
+        await self.control.apply(AlterUserScramCredentials((ann,)), actor())
+        hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
+        await self.control.apply(hook, actor())
+        lag = AlertRule(AlertCondition.LAG, 1.0)
+        await self.control.apply(SetAlertRule("lag", lag), actor())
         interval = ConfigOp("interval.ms", OpType.SET, "60000")
         subscription = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, "all"), (interval,))
         await self.control.apply(IncrementalAlterConfigs((subscription,)), actor())
@@ -187,6 +214,8 @@ async def test_every_role_may_look(real: Real, route: Route) -> None:
         "{group}": "none",
         "{address}": "10.0.0.7",
         "{instance}": "AAAAAAAAAAAAAAAAAAAAAA",
+        "{mechanism}": "SCRAM-SHA-256",
+        "{user}": "ann",
     }
     path = route.path
     for place, name in names.items():

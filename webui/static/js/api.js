@@ -31,6 +31,11 @@ export function remove(path, version, signal) {
   return ask("DELETE", path, undefined, signal, condition(version));
 }
 
+/** Sends the text of a file, of the media type `media`. */
+export function upload(path, text, media, version, signal) {
+  return ask("POST", path, new Blob([text], { type: media }), signal, condition(version));
+}
+
 /** A change that requires the signed-in user's `secret` again. */
 export function proven(method, path, { body, version, secret }) {
   const bytes = new TextEncoder().encode(secret);
@@ -43,11 +48,12 @@ function condition(version) {
 
 async function ask(method, path, body, signal, more = {}) {
   const headers = { ...more };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const isFile = body instanceof Blob;
+  if (body !== undefined) headers["Content-Type"] = isFile ? body.type : "application/json";
   if (document.body.dataset.csrf) headers["X-CSRF-Token"] = document.body.dataset.csrf;
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
+    response = await fetch(path, { method, headers, signal, body: isFile ? body : body && JSON.stringify(body) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: "The broker does not respond." });

@@ -12,6 +12,8 @@ export const KINDS = {
   "client-metrics": "Client metrics",
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
+  "alert-rule": "Alert rules",
+  "alert-destination": "Alert destinations",
   connection: "Closed connections",
   records: "Records",
   group: "Groups",
@@ -41,6 +43,8 @@ const NOUNS = {
   connection: "connection",
   records: "topic",
   group: "group",
+  "alert-rule": "alert rule",
+  "alert-destination": "destination",
 };
 
 export function subject({ kind, entity, quota, key }) {

@@ -18,6 +18,17 @@ export function reachLines(reaches, ops, { limits = {}, ongentler = null } = {})
   return [lines, missing(reaches[0])];
 }
 
+/** The clients that many edits together reach, by key: from which rule and limit to which. */
+export function movedLines(reaches) {
+  const told = reaches.filter((reach) => reach.moved > 0 || reach.emptied.length);
+  if (told.length === 0) return [h("p", "No connected client changes its rule or its limit."), missing(reaches[0])];
+  const lines = told.map((reach) => h("li", h("b", KEYS[reach.key]?.label ?? reach.key), " ",
+    reach.moved > 0 && `${connected(reach.moved)} ${reach.moved === 1 ? "changes" : "change"} rule or limit`,
+    reach.moved > 0 && (reach.first_wait_ms ? ["; ", h("strong.warn", `throttled for up to ${about(reach.first_wait_ms)} at first`), "."] : "."),
+    moves(reach), reach.emptied.map((rule) => emptied(reach.key, rule))));
+  return [h("ul.reach-lines", lines), missing(reaches[0])];
+}
+
 /** The clients that the preview does not count, the same for all keys. */
 function missing({ counted, unlisted, unheard } = { unlisted: 0, unheard: [] }) {
   const more = unlisted ? `Counts the first ${group(counted)} of ${group(counted + unlisted)} connected clients; of each other gateway, the 500 that move the most bytes are known.` : "";

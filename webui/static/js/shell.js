@@ -1,6 +1,7 @@
 // The frame around every page: live indicator, throttled badge, toasts, logout, keyboard shortcuts.
 
 import { post } from "./api.js";
+import { startDisplay } from "./display.js";
 import { h, icon, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { clock } from "./units.js";
@@ -110,10 +111,11 @@ export function onKeys(keys) {
 }
 
 document.getElementById("sign-out")?.addEventListener("click", async () => {
+  let answer = null;
   try {
-    await post("/logout");
+    answer = await post("/logout");
   } finally {
-    location.assign("/");
+    location.assign(answer?.location ?? "/");
   }
 });
 
@@ -128,4 +130,35 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || menu?.getAttribute("aria-expanded") !== "true") return;
   openMenu(false);
   menu.focus();
+});
+
+startDisplay();
+
+// A link that ends in #new or #import begins that action of its page.
+const BEGINNINGS = { "#new": "add", "#import": "import" };
+
+function begin(hash) {
+  const control = document.getElementById(BEGINNINGS[hash] ?? "");
+  if (!control) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  control.click();
+}
+
+// Read now: a page that writes its query into the address removes the end of it.
+const atStart = location.hash;
+window.addEventListener("load", () => begin(atStart));
+window.addEventListener("hashchange", () => begin(location.hash));
+
+async function openPalette() {
+  if (document.querySelector("dialog[open]")) return;
+  const { Palette } = await import("./palette.js");
+  new Palette().open();
+}
+
+document.getElementById("find")?.addEventListener("click", openPalette);
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+  if (!document.getElementById("find")) return;
+  event.preventDefault();
+  openPalette();
 });

@@ -4,28 +4,12 @@ import { put, remove } from "./api.js";
 import { Consequences } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
-import { digits, group } from "./units.js";
+import { everyText, group, readEvery } from "./units.js";
 import { escape, guard, release } from "./unsaved.js";
 
 const DEFAULT_MS = 300_000;
 const KEYS = ["client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port", "client_instance_id"];
 let serial = 0;
-
-/** 300000 is 5 min. */
-export function everyText(ms) {
-  if (ms < 1000) return `${ms} ms`;
-  return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
-}
-
-/** Parses "30 s", "5 min", "500 ms", or milliseconds alone; undefined is invalid, null is empty input. */
-export function readEvery(typed) {
-  const text = typed.trim();
-  if (text === "") return null;
-  const found = /^(\d+(?:[.,]\d+)?)\s*(ms|s|sec|m|min|h)?$/i.exec(text);
-  if (!found) return undefined;
-  const factor = { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000 }[(found[2] ?? "ms").toLowerCase()];
-  return Math.round(Number(found[1].replace(",", ".")) * factor);
-}
 
 function pathOf(name, validate = false) {
   return `/api/v1/client-metrics/${encodeURIComponent(name)}${validate ? "?validate_only=true" : ""}`;

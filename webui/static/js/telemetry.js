@@ -1,11 +1,13 @@
 // Client metrics: the subscriptions with their matching clients, and the client instances with their metrics.
 
 import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
+import { importMenu } from "./import_panel.js";
 import { InstancePanel } from "./instance_panel.js";
 import { Listing } from "./listing.js";
-import { everyText, SubscriptionEditor } from "./subscription_editor.js";
+import { SubscriptionEditor } from "./subscription_editor.js";
+import { subscriptionImport } from "./subscription_import.js";
 import { once, Table } from "./table.js";
-import { ago, group } from "./units.js";
+import { ago, everyText, group } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
 
 const adding = document.getElementById("adding");
@@ -158,14 +160,17 @@ async function edit(row, removing = false) {
   panel.focus();
 }
 
-async function add() {
+function add() {
+  return openAbove((onclose) => new SubscriptionEditor({ row: null, onclose, onedit: edit }));
+}
+
+async function openAbove(make) {
   if (!(await mayDiscard(edited?.panel))) return;
   closeEditor();
-  const close = () => {
+  const panel = make(() => {
     closeEditor();
     document.getElementById("add").focus();
-  };
-  const panel = new SubscriptionEditor({ row: null, onclose: close, onedit: edit });
+  });
   edited = { key: null, panel };
   replace(adding, h("div.card.panel", panel.element));
   panel.focus();
@@ -190,4 +195,6 @@ function toggle(row) {
 }
 
 needs("editor", document.getElementById("add")).addEventListener("click", () => add());
+needs("editor", document.getElementById("import"));
+importMenu(() => openAbove(subscriptionImport));
 list.start({ n: () => document.getElementById("add").click() });

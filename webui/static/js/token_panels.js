@@ -21,6 +21,7 @@ export function lifeField(id, days = null) {
  * or null if it is empty; `refused(problem)` marks the field and returns true if the secret was wrong.
  */
 export function proofField(id, trouble) {
+  if (document.body.dataset.signOn === "yes") return recentLogin(id, trouble);
   const input = h("input", { id, type: "password", autocomplete: "current-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note ${trouble.id}` });
   const field = h("div.field.proof", h("label", { for: id }, "Your token or password"), input,
     h("span.note", { id: `${id}-note` }, "Required for each change here. After a login by link, run ", h("code", "weir console-link"), " and paste the printed link."));
@@ -40,6 +41,21 @@ export function proofField(id, trouble) {
     refused(problem) {
       const mine = problem.document.where?.endsWith("present") || problem.status === 429;
       if (mine) refuse(problem.message);
+      return mine;
+    },
+  };
+}
+
+/** A user of single sign-on has no secret here: a recent login is the proof. */
+function recentLogin(id, trouble) {
+  const input = h("button", { id, type: "button", hidden: true });
+  const field = h("p.quiet.proof", "You logged in by single sign-on: each change here needs a login of the last five minutes. Log out and in again if the broker asks for it.");
+  return {
+    field, input,
+    read: () => "",
+    refused(problem) {
+      const mine = problem.document.where?.endsWith("present") ?? false;
+      if (mine) setText(trouble, problem.message);
       return mine;
     },
   };

@@ -171,3 +171,19 @@ export function utcDay(ms) {
 export function utcClock(ms) {
   return new Date(ms).toISOString().slice(11, 19);
 }
+
+/** 300000 is 5 min. */
+export function everyText(ms) {
+  if (ms < 1000) return `${ms} ms`;
+  return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
+}
+
+/** Parses "30 s", "5 min", "500 ms", or milliseconds alone; undefined is invalid, null is empty input. */
+export function readEvery(typed) {
+  const text = typed.trim();
+  if (text === "") return null;
+  const found = /^(\d+(?:[.,]\d+)?)\s*(ms|s|sec|m|min|h)?$/i.exec(text);
+  if (!found) return undefined;
+  const factor = { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000 }[(found[2] ?? "ms").toLowerCase()];
+  return Math.round(Number(found[1].replace(",", ".")) * factor);
+}

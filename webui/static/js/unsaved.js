@@ -35,7 +35,7 @@ function isDirty(panel) {
 
 // A secret that proves who asks is no edit.
 function valuesOf({ element }) {
-  return JSON.stringify([...element.querySelectorAll("input:not([type='password']), select, textarea")].map((field) => (field.type === "checkbox" ? field.checked : field.value)));
+  return JSON.stringify([...element.querySelectorAll("input:not(.proof input, [type='file']), select, textarea")].map((field) => (field.type === "checkbox" ? field.checked : field.value)));
 }
 
 /** Whether `panel` may be closed: at once without typed changes, else as the user decides. */

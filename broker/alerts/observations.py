@@ -1,0 +1,101 @@
+"""The values that rules are compared with, by what they are about. Read from the views of the console.
+
+Called by broker.alerts.task, once for each condition that a rule uses. Generators yield None after each piece
+of work.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from typing import Protocol
+
+from broker.control.rows.alerts import Labels
+from broker.control.views import GroupRow, ThrottledRow
+from broker.metadata.alerts import AlertCondition, AlertRule
+from broker.steps import Steps
+
+Values = dict[Labels, float]
+
+
+class Observed(Protocol):
+    """The part of `control.views.Views` that is observed."""
+
+    def each_throttled(self) -> Iterator[ThrottledRow | None]: ...
+
+    def each_group(self) -> Iterator[GroupRow | None]: ...
+
+
+def throttled(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
+    """Return the longest present throttle in ms of each client of this server, by kind of quota."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and not row.gateway:
+            labels = (*_client(row), ("quota_type", str(row.quota_type)))
+            found[labels] = max(found.get(labels, 0.0), float(row.throttle_ms))
+    return found
+
+
+def ignoring(rows: Iterable[ThrottledRow | None]) -> Steps[Values]:
+    """Return the number of throttled connections that do not wait, by client of this server."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and not row.gateway and row.obeys is False:
+            labels = _client(row)
+            found[labels] = found.get(labels, 0.0) + 1
+    return found
+
+
+def _client(row: ThrottledRow) -> Labels:
+    if not row.client_id and not row.principal:
+        return (("address", row.address),)
+    return (("client_id", row.client_id), ("user", row.principal))
+
+
+def lag(rows: Iterable[GroupRow | None]) -> Steps[Values]:
+    """Return the lag of each group in records, as far as it is known."""
+    found: Values = {}
+    for row in rows:
+        yield
+        if row is not None and row.lag is not None:
+            found[(("group", row.group_id),)] = float(row.lag)
+    return found
+
+
+def disk_use(directories: Sequence[str]) -> Values:
+    """Return the used part in percent of the disk of each directory that can be asked, as df computes it.
+    Slow where a disk is; for a worker thread.
+    """
+    found: Values = {}
+    for directory in directories:
+        try:
+            volume = os.statvfs(directory)
+        except OSError:
+            continue
+        used = volume.f_blocks - volume.f_bfree
+        if used + volume.f_bavail > 0:
+            found[(("directory", directory),)] = 100.0 * used / (used + volume.f_bavail)
+    return found
+
+
+def sources(views: Observed) -> Mapping[AlertCondition, Callable[[], Steps[Values]]]:
+    return {
+        AlertCondition.THROTTLED: lambda: throttled(views.each_throttled()),
+        AlertCondition.IGNORES_THROTTLING: lambda: ignoring(views.each_throttled()),
+        AlertCondition.LAG: lambda: lag(views.each_group()),
+    }
+
+
+def matching(rule: AlertRule, values: Values) -> Steps[Values]:
+    """Return the values that the rule's pattern selects."""
+    if not rule.match:
+        return values
+    pattern = re.compile(translate(rule.match))
+    found: Values = {}
+    for labels, value in values.items():
+        yield
+        if any(pattern.match(text) for _, text in labels):
+            found[labels] = value
+    return found

@@ -1,0 +1,159 @@
+"""The page of alerts: rules and destinations are made, tested and removed; what fires is shown."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.alerts import AlertCondition, AlertRule
+from broker.control.rows.alerts import AlertEvent, AlertRow, Attempt, Delivery
+from tests.webui.browser.conftest import Watched, refused_buttons
+from tests.webui.fakes import FakeBroker
+
+LAG = AlertRule(AlertCondition.LAG, 1_000.0, for_ms=300_000)
+
+
+@pytest.fixture
+def alerts(page: Watched, broker: FakeBroker) -> Any:
+    broker.add_destination("on-call", Authorization="Bearer s3cret")
+    page.sign_in()
+    return page.go("/alerts")
+
+
+def row(page: Any, table: str, name: str) -> Any:
+    return page.locator(f"#{table} tbody tr:not(.panel)", has_text=name)
+
+
+def test_a_rule_is_made_changed_and_removed(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    expect(alerts.locator("#table")).to_contain_text("No rule yet")
+    alerts.keyboard.press("n")
+    alerts.get_by_label("Name", exact=True).fill("reports")
+    alerts.get_by_label("Fires when").select_option("throttled")
+    alerts.get_by_label("Threshold").fill("5 s")
+    alerts.get_by_label("For at least").fill("1 min")
+    alerts.get_by_label("on-call", exact=True).check()
+    alerts.get_by_role("button", name="Save rule").click()
+    expect(row(alerts, "table", "reports")).to_contain_text("a client is throttled longer than 5 s for 1 min")
+    expect(row(alerts, "table", "reports")).to_contain_text("on-call")
+    rule = broker.metadata.image.alert_rules["reports"].rule
+    assert (rule.threshold, rule.for_ms, rule.destinations) == (5_000, 60_000, ("on-call",))
+    alerts.get_by_label("Edit reports").click()
+    expect(alerts.get_by_label("Threshold")).to_have_value("5 s")
+    alerts.get_by_label("Threshold").fill("10 s")
+    alerts.get_by_role("button", name="Save rule").click()
+    expect(row(alerts, "table", "reports")).to_contain_text("longer than 10 s")
+    alerts.get_by_role("button", name="Undo").click()
+    expect(row(alerts, "table", "reports")).to_contain_text("longer than 5 s")
+    alerts.get_by_label("Remove reports").click()
+    alerts.get_by_role("button", name="Remove rule").click()
+    expect(alerts.locator("#table")).to_contain_text("No rule yet")
+    alerts.get_by_role("button", name="Undo").click()
+    expect(row(alerts, "table", "reports")).to_be_visible()
+
+
+def test_bad_input_stands_beside_its_field_and_is_kept(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.keyboard.press("n")
+    save = alerts.get_by_role("button", name="Save rule")
+    for label, typed, words in (
+        ("Name", "", "Enter a name."),
+        ("Threshold", "", "Enter a number"),
+        ("Threshold", "-1", "Enter a number"),
+        ("Threshold", "many", "Enter a number"),
+        ("Threshold", "1e999", "Enter a number"),
+        ("Resolved at", "x", "Enter a number, or nothing"),
+        ("For at least", "soon", "Enter a duration"),
+    ):
+        field = alerts.get_by_label(label, exact=True)
+        field.fill(typed)
+        save.click()
+        expect(alerts.get_by_role("alert")).to_contain_text(words)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_value(typed)
+        field.fill({"Name": "\u202ereports<b>", "Threshold": "10"}.get(label, ""))
+    alerts.get_by_label("Name", exact=True).fill("reports<b>")
+    alerts.get_by_label("Resolved at").fill("11")
+    save.click()
+    expect(alerts.get_by_role("alert")).to_contain_text("must be from 0 to the threshold")
+    alerts.get_by_label("Resolved at").press("Escape")
+    alerts.get_by_role("button", name="Keep editing").click()
+    alerts.get_by_label("Resolved at").fill("9")
+    save.click()
+    expect(row(alerts, "table", "reports<b>")).to_be_visible()
+
+
+def test_a_destination_is_made_and_its_secrets_are_kept(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.get_by_role("button", name="Add a destination").click()
+    alerts.get_by_label("Name", exact=True).fill("chat")
+    alerts.get_by_label("URL").fill("http://10.0.0.1/hook")
+    alerts.get_by_role("button", name="Add a header").click()
+    alerts.get_by_label("Header name").fill("X-Token")
+    alerts.get_by_label("Header value").fill("s3cret-too")
+    alerts.get_by_role("button", name="Save destination").click()
+    expect(alerts.get_by_role("alert")).to_contain_text("10.0.0.1 in alerts.destination.hosts")
+    expect(alerts.get_by_label("URL")).to_be_focused()
+    alerts.get_by_label("URL").fill("https://chat.example/T0/path-secret")
+    alerts.get_by_role("button", name="Save destination").click()
+    expect(row(alerts, "destinations", "chat")).to_contain_text("https://chat.example/…")
+    expect(row(alerts, "destinations", "chat")).to_contain_text("headers: X-Token")
+    assert "s3cret" not in alerts.content() and "path-secret" not in alerts.content()
+    alerts.get_by_label("Edit chat").click()
+    expect(alerts.get_by_label("Keep the headers X-Token")).to_be_checked()
+    alerts.get_by_label("Kind").select_option("alertmanager")
+    alerts.get_by_role("button", name="Save destination").click()
+    expect(row(alerts, "destinations", "chat")).to_contain_text("alertmanager")
+    known = broker.metadata.image.alert_destinations["chat"].destination
+    assert known is not None and known.headers == {"X-Token": "s3cret-too"}
+    alerts.get_by_label("Remove chat").click()
+    alerts.get_by_role("button", name="Remove destination").click()
+    expect(row(alerts, "destinations", "chat")).to_have_count(0)
+
+
+def test_a_destination_is_tested(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    alerts.get_by_label("Test on-call").click()
+    expect(alerts.locator(".toast")).to_contain_text("on-call accepted the test: 200 OK.")
+    broker.alerts.answer = Attempt(False, 404, "404 Not Found")
+    alerts.get_by_label("Test on-call").click()
+    expect(alerts.locator(".toast")).to_contain_text("on-call did not accept the test: 404 Not Found.")
+    assert broker.alerts.tested == ["on-call", "on-call"]
+
+
+def test_what_fires_and_what_happened_is_shown(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    labels = (("group", "orders\u202e"),)
+    broker.add_rule("lagging", LAG)
+    broker.alerts.counts["lagging"] = (1, 1, 0, 5_000.0)
+    at_ms = broker.now_ms
+    broker.alerts.rows = [
+        AlertRow("lagging", "critical", "lag", labels, "firing", 5_000.0, 1_000.0, at_ms, at_ms)
+    ]
+    broker.alerts.events = [
+        AlertEvent(1, at_ms, "firing", "lagging", "critical", labels, 5_000.0),
+        AlertEvent(2, at_ms, "undelivered", destination="on-call", text="1 notification: 404"),
+    ]
+    broker.alerts.sent["on-call"] = Delivery(0, 3, 1, 0, "404 Not Found", at_ms)
+    expect(alerts.locator("#active-count")).to_have_text("1 alert firing")
+    expect(alerts.locator("#active tbody tr")).to_contain_text("5\u202f000")
+    expect(row(alerts, "table", "lagging")).to_contain_text("1 firing")
+    expect(row(alerts, "destinations", "on-call")).to_contain_text("404 Not Found")
+    expect(alerts.locator("#history tbody tr")).to_have_count(2)
+    expect(alerts.locator("#history tbody tr").first).to_contain_text("1 notification: 404")
+
+
+def test_a_concurrent_change_of_a_rule_is_told(alerts: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.add_rule("lagging", LAG)
+    alerts.get_by_label("Edit lagging").click()
+    broker.add_rule("lagging", AlertRule(AlertCondition.LAG, 7.0))
+    alerts.get_by_label("Threshold").fill("10")
+    alerts.get_by_role("button", name="Save rule").click()
+    expect(alerts.locator(".conflict")).to_contain_text("a group lags by more than 7 records")
+    assert broker.metadata.image.alert_rules["lagging"].rule.threshold == 7
+    alerts.get_by_role("button", name="Overwrite").click()
+    expect(row(alerts, "table", "lagging")).to_contain_text("more than 10 records")
+
+
+def test_others_see_alerts_and_change_what_they_may(page: Watched, broker: FakeBroker) -> None:
+    broker.add_destination("on-call")
+    broker.add_rule("lagging", LAG)
+    page.sign_in("viewer-token")
+    opened = page.go("/alerts")
+    row(opened, "table", "lagging").wait_for()
+    refused_buttons(opened, "#add, #table .actions button", "editor", 3)
+    refused_buttons(opened, "#add-destination, #destinations .actions button", "admin", 4)

@@ -1,0 +1,494 @@
+"""Alert rules, the destinations of notifications, what fires now, and what happened since the start.
+
+Rules need the role editor, destinations the role admin (broker.control.alerts). No response contains a
+destination's path, query or header values: an edit that omits them keeps them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.control.alerts import (
+    BEYOND,
+    LONGEST_HEADER,
+    LONGEST_MATCH,
+    LONGEST_NAME,
+    LONGEST_WAIT_MS,
+    MAX_DESTINATIONS,
+    MAX_RULES,
+    MAX_TARGETS,
+    AlertCondition,
+    AlertRule,
+    DestinationKind,
+    RemoveAlertDestination,
+    RemoveAlertRule,
+    SetAlertDestination,
+    SetAlertRule,
+    Severity,
+)
+from broker.control.commands import Command, Outcome
+from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
+from broker.errors import ErrorCode
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.routing import HEADERS, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import (
+    COUNT,
+    MAYBE,
+    NAME,
+    TIME,
+    Flag,
+    Listing,
+    Maybe,
+    Names,
+    Number,
+    Record,
+    Schema,
+    Text,
+)
+from webui.tables.json_output import finite, utc
+
+_NAME: Final = Text(min_length=1, max_length=LONGEST_NAME)
+_MOMENT: Final = Text(form="date-time", nullable=True)
+_WAIT: Final = Number(integer=True, minimum=0, maximum=LONGEST_WAIT_MS)
+_CONDITION: Final = Text(choices=tuple(AlertCondition))
+_SEVERITY: Final = Text(choices=tuple(Severity))
+_THRESHOLD: Final = Number(minimum=0, exclusive_maximum=BEYOND)
+_LABELS: Final = Listing(Record({"name": NAME, "value": NAME}))
+
+_RULE_FIELDS: Final[dict[str, Schema]] = {
+    "condition": _CONDITION,
+    "threshold": _THRESHOLD,
+    "clear": Maybe(_THRESHOLD),
+    "for_ms": _WAIT,
+    "resolve_after_ms": _WAIT,
+    "match": Text(max_length=LONGEST_MATCH),
+    "severity": _SEVERITY,
+    "destinations": Listing(_NAME, max_items=MAX_TARGETS),
+    "enabled": Flag(),
+}
+_STAMP: Final[dict[str, Schema]] = {"version": COUNT, "changed_at": TIME, "changed_by": NAME}
+RULE: Final = Record(
+    {
+        "name": NAME,
+        **_RULE_FIELDS,
+        **_STAMP,
+        "pending": COUNT,
+        "firing": COUNT,
+        "unlisted": COUNT,
+        "value": MAYBE,
+    }
+)
+RULES: Final = Record({"items": Listing(RULE, max_items=MAX_RULES)})
+DESTINATION: Final = Record(
+    {
+        "name": NAME,
+        "kind": Text(choices=("", *DestinationKind)),
+        "url": Text(max_length=4_096),
+        "header_names": Listing(NAME),
+        "rules": Listing(NAME),
+        **_STAMP,
+        "waiting": COUNT,
+        "sent": COUNT,
+        "undelivered": COUNT,
+        "dropped": COUNT,
+        "problem": NAME,
+        "last_sent_at": _MOMENT,
+    }
+)
+DESTINATIONS: Final = Record({"items": Listing(DESTINATION, max_items=MAX_DESTINATIONS)})
+ALERTS: Final = Record(
+    {
+        "items": Listing(
+            Record(
+                {
+                    "rule": NAME,
+                    "severity": Text(),
+                    "condition": Text(),
+                    "labels": _LABELS,
+                    "state": Text(choices=("pending", "firing")),
+                    "value": MAYBE,
+                    "threshold": Number(),
+                    "since": TIME,
+                    "fired_at": _MOMENT,
+                }
+            ),
+            max_items=100 * MAX_RULES,
+        )
+    }
+)
+HISTORY: Final = Record(
+    {
+        "items": Listing(
+            Record(
+                {
+                    "number": COUNT,
+                    "at": TIME,
+                    "event": Text(choices=("firing", "resolved", "undelivered", "dropped", "test")),
+                    "rule": NAME,
+                    "severity": Text(),
+                    "labels": _LABELS,
+                    "value": MAYBE,
+                    "destination": NAME,
+                    "text": NAME,
+                }
+            )
+        )
+    }
+)
+TESTED: Final = Record({"delivered": Flag(), "status": COUNT, "reason": NAME})
+REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
+REFUSED_DESTINATION: Final = problem_schema(current=Maybe(DESTINATION))
+
+_RULE_BODY: Final = Record(_RULE_FIELDS, optional=frozenset(_RULE_FIELDS) - {"condition", "threshold"})
+_DESTINATION_BODY: Final = Record(
+    {
+        "kind": Text(choices=tuple(DestinationKind)),
+        "url": Text(max_length=4_096),
+        "headers": Names(Text(max_length=LONGEST_HEADER)),
+    },
+    optional=frozenset({"url", "headers"}),
+)
+_RULE_NAME: Final = (Query("name", _NAME, "The rule's name."),)
+_DESTINATION_NAME: Final = (Query("name", _NAME, "The destination's name."),)
+_VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
+
+
+def rule_json(row: RuleRow, call: Call) -> dict[str, Any]:
+    rule = row.rule
+    pending, firing, unlisted, value = call.console.backend.alerts.rules().get(row.name, (0, 0, 0, None))
+    return {
+        "name": row.name,
+        "condition": rule.condition.value,
+        "threshold": rule.threshold,
+        "clear": rule.clear,
+        "for_ms": rule.for_ms,
+        "resolve_after_ms": rule.resolve_after_ms,
+        "match": rule.match,
+        "severity": rule.severity.value,
+        "destinations": list(rule.destinations),
+        "enabled": rule.enabled,
+        **_stamp(row),
+        "pending": pending,
+        "firing": firing,
+        "unlisted": unlisted,
+        "value": finite(value),
+    }
+
+
+def destination_json(row: DestinationRow, call: Call) -> dict[str, Any]:
+    delivery = call.console.backend.alerts.deliveries().get(row.name, Delivery())
+    last = delivery.last_sent_at_ms
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "url": row.url,
+        "header_names": list(row.header_names),
+        "rules": list(row.rules),
+        **_stamp(row),
+        "waiting": delivery.waiting,
+        "sent": delivery.sent,
+        "undelivered": delivery.undelivered,
+        "dropped": delivery.dropped,
+        "problem": delivery.problem,
+        "last_sent_at": None if last is None else utc(last),
+    }
+
+
+def _stamp(row: RuleRow | DestinationRow) -> dict[str, Any]:
+    return {"version": row.version, "changed_at": utc(row.changed_at_ms), "changed_by": row.changed_by}
+
+
+def alert_json(row: AlertRow) -> dict[str, Any]:
+    return {
+        "rule": row.rule,
+        "severity": row.severity,
+        "condition": row.condition,
+        "labels": _labels(row.labels),
+        "state": row.state,
+        "value": finite(row.value),
+        "threshold": row.threshold,
+        "since": utc(row.since_at_ms),
+        "fired_at": None if row.fired_at_ms is None else utc(row.fired_at_ms),
+    }
+
+
+def event_json(event: AlertEvent) -> dict[str, Any]:
+    return {
+        "number": event.number,
+        "at": utc(event.at_ms),
+        "event": event.event,
+        "rule": event.rule,
+        "severity": event.severity,
+        "labels": _labels(event.labels),
+        "value": finite(event.value),
+        "destination": event.destination,
+        "text": event.text,
+    }
+
+
+def _labels(labels: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in labels]
+
+
+async def list_rules(call: Call) -> Reply:
+    return Reply({"items": [rule_json(row, call) for row in call.console.backend.views.alert_rules()]})
+
+
+async def get_rule(call: Call) -> Reply:
+    return _rule_reply(call)
+
+
+async def put_rule(call: Call) -> Reply:
+    body, name = call.body, call.path_params["name"]
+    rule = AlertRule(
+        condition=AlertCondition(body["condition"]),
+        threshold=float(body["threshold"]),
+        clear=None if body.get("clear") is None else float(body["clear"]),
+        for_ms=body.get("for_ms", 0),
+        resolve_after_ms=body.get("resolve_after_ms", 0),
+        match=body.get("match", ""),
+        severity=Severity(body.get("severity", Severity.WARNING)),
+        destinations=tuple(body.get("destinations", ())),
+        enabled=body.get("enabled", True),
+    )
+    was_there = _rule(call) is not None
+    validate_only = call.query["validate_only"]
+    await _apply_rule(call, SetAlertRule(name, rule, expected_version(call.headers), validate_only))
+    if validate_only:
+        return Reply(b"", status=204)
+    return _rule_reply(call, 200 if was_there else 201)
+
+
+async def delete_rule(call: Call) -> Reply:
+    await _apply_rule(call, RemoveAlertRule(call.path_params["name"], expected_version(call.headers)))
+    return Reply(b"", status=204)
+
+
+def _rule(call: Call) -> RuleRow | None:
+    rows = call.console.backend.views.alert_rules()
+    return next((row for row in rows if row.name == call.path_params["name"]), None)
+
+
+def _rule_reply(call: Call, status: int = 200) -> Reply:
+    row = _rule(call)
+    if row is None:
+        raise Problem(404, "Alert rule not found.")
+    return Reply(rule_json(row, call), status=status, headers={"ETag": etag(row.version)})
+
+
+async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        row = _rule(call)
+        current = None if row is None else rule_json(row, call)
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+
+
+async def list_destinations(call: Call) -> Reply:
+    rows = call.console.backend.views.alert_destinations()
+    return Reply({"items": [destination_json(row, call) for row in rows]})
+
+
+async def get_destination(call: Call) -> Reply:
+    return _destination_reply(call)
+
+
+async def put_destination(call: Call) -> Reply:
+    body, name = call.body, call.path_params["name"]
+    was_there = _destination(call) is not None
+    validate_only = call.query["validate_only"]
+    headers: Mapping[str, str] | None = body.get("headers")
+    kind = DestinationKind(body["kind"])
+    expected = expected_version(call.headers)
+    command = SetAlertDestination(name, kind, body.get("url"), headers, expected, validate_only)
+    await _apply_destination(call, command)
+    if validate_only:
+        return Reply(b"", status=204)
+    return _destination_reply(call, 200 if was_there else 201)
+
+
+async def delete_destination(call: Call) -> Reply:
+    command = RemoveAlertDestination(call.path_params["name"], expected_version(call.headers))
+    await _apply_destination(call, command)
+    return Reply(b"", status=204)
+
+
+async def test_destination(call: Call) -> Reply:
+    row = _destination(call)
+    if row is None or not row.kind:
+        raise Problem(404, "Destination not found.")
+    # Who may store a destination may send to it.
+    unchanged = SetAlertDestination(row.name, DestinationKind(row.kind), None, validate_only=True)
+    await _apply_destination(call, unchanged)
+    answer = await call.console.backend.alerts.test(row.name)
+    return Reply({"delivered": answer.delivered, "status": answer.status, "reason": answer.reason})
+
+
+def _destination(call: Call) -> DestinationRow | None:
+    rows = call.console.backend.views.alert_destinations()
+    return next((row for row in rows if row.name == call.path_params["name"]), None)
+
+
+def _destination_reply(call: Call, status: int = 200) -> Reply:
+    row = _destination(call)
+    if row is None:
+        raise Problem(404, "Destination not found.")
+    return Reply(destination_json(row, call), status=status, headers={"ETag": etag(row.version)})
+
+
+async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        row = _destination(call)
+        current = None if row is None else destination_json(row, call)
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if outcome.error is ErrorCode.POLICY_VIOLATION:
+        raise Problem(409, f"{outcome.message}.", code=outcome.error.name)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+
+
+async def list_alerts(call: Call) -> Reply:
+    return Reply({"items": list(map(alert_json, call.console.backend.alerts.active()))})
+
+
+async def list_events(call: Call) -> Reply:
+    return Reply({"items": list(map(event_json, call.console.backend.alerts.history()))})
+
+
+_MISSING_RULE: Final = ResponseSpec("Alert rule not found", PROBLEM)
+_MISSING_DESTINATION: Final = ResponseSpec("Destination not found", PROBLEM)
+_VALID: Final = ResponseSpec("With validate_only: the change is valid")
+_CHANGED_RULE: Final = ResponseSpec(
+    "The rule changed in the meantime; `current` is its current state", REFUSED_RULE
+)
+_CHANGED_DESTINATION: Final = ResponseSpec(
+    "The destination changed in the meantime; `current` is its current state", REFUSED_DESTINATION
+)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/alerts",
+        "listAlerts",
+        "Alerts that are pending or firing now.",
+        list_alerts,
+        {200: ResponseSpec("The alerts, the firing ones first", ALERTS)},
+    ),
+    Route(
+        "GET",
+        "/api/v1/alerts:history",
+        "listAlertEvents",
+        "What fired, was resolved or could not be delivered since the broker's start, the newest first.",
+        list_events,
+        {200: ResponseSpec("The newest 500 events", HISTORY)},
+    ),
+    Route(
+        "GET",
+        "/api/v1/alert-rules",
+        "listAlertRules",
+        "Alert rules with the number of their alerts.",
+        list_rules,
+        {200: ResponseSpec("The rules, by name", RULES)},
+    ),
+    Route(
+        "GET",
+        "/api/v1/alert-rules/{name}",
+        "getAlertRule",
+        "One alert rule.",
+        get_rule,
+        {200: ResponseSpec("The rule; ETag: its version", RULE), 404: _MISSING_RULE},
+        path_params=_RULE_NAME,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/alert-rules/{name}",
+        "setAlertRule",
+        "Creates or replaces an alert rule; omitted fields have their defaults.",
+        put_rule,
+        {
+            200: ResponseSpec("The replaced rule; ETag: its version", RULE),
+            201: ResponseSpec("The new rule; ETag: its version", RULE),
+            204: _VALID,
+            412: _CHANGED_RULE,
+        },
+        query=(_VALIDATE,),
+        body=_RULE_BODY,
+        has_list=True,
+        headers=HEADERS,
+        path_params=_RULE_NAME,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/alert-rules/{name}",
+        "removeAlertRule",
+        "Removes an alert rule; its alerts are resolved.",
+        delete_rule,
+        {204: ResponseSpec("The rule is removed"), 404: _MISSING_RULE, 412: _CHANGED_RULE},
+        headers={"If-Match": HEADERS["If-Match"]},
+        path_params=_RULE_NAME,
+    ),
+    Route(
+        "GET",
+        "/api/v1/alert-destinations",
+        "listAlertDestinations",
+        "Destinations of notifications, without their secrets.",
+        list_destinations,
+        {200: ResponseSpec("The destinations, by name", DESTINATIONS)},
+    ),
+    Route(
+        "GET",
+        "/api/v1/alert-destinations/{name}",
+        "getAlertDestination",
+        "One destination, without its secrets.",
+        get_destination,
+        {200: ResponseSpec("The destination; ETag: its version", DESTINATION), 404: _MISSING_DESTINATION},
+        path_params=_DESTINATION_NAME,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/alert-destinations/{name}",
+        "setAlertDestination",
+        "Creates or replaces a destination; what is omitted of URL and headers stays as it is. "
+        "Requires the role admin.",
+        put_destination,
+        {
+            200: ResponseSpec("The replaced destination; ETag: its version", DESTINATION),
+            201: ResponseSpec("The new destination; ETag: its version", DESTINATION),
+            204: _VALID,
+            412: _CHANGED_DESTINATION,
+        },
+        query=(_VALIDATE,),
+        body=_DESTINATION_BODY,
+        headers=HEADERS,
+        path_params=_DESTINATION_NAME,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/alert-destinations/{name}",
+        "removeAlertDestination",
+        "Removes a destination that no rule names. Requires the role admin.",
+        delete_destination,
+        {
+            204: ResponseSpec("The destination is removed"),
+            404: _MISSING_DESTINATION,
+            409: ResponseSpec("A rule names the destination", PROBLEM),
+            412: _CHANGED_DESTINATION,
+        },
+        headers={"If-Match": HEADERS["If-Match"]},
+        path_params=_DESTINATION_NAME,
+    ),
+    Route(
+        "POST",
+        "/api/v1/alert-destinations/{name}:test",
+        "testAlertDestination",
+        "Sends a test notification now. Requires the role admin.",
+        test_destination,
+        {
+            200: ResponseSpec("Whether the destination accepted it, and its response", TESTED),
+            404: _MISSING_DESTINATION,
+        },
+        path_params=_DESTINATION_NAME,
+    ),
+)

@@ -1,0 +1,205 @@
+"""GET /scram-users; GET, PUT and DELETE /scram-users/{mechanism}/{user}: who can log in by SCRAM.
+
+The same command as AlterUserScramCredentials. A password is salted and hashed at once, in a worker thread; it
+is in no log, no response and no audit row. A browser proves its user's secret again, as for tokens: a stolen
+session must not be enough to create permanent access.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
+from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
+from broker.control.views import ScramRow
+from broker.errors import ErrorCode
+from webui.rest.access import PROOF_HEADER, require_proof
+from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    page_of,
+    page_query,
+    page_schema,
+)
+from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
+from webui.tables.json_output import utc
+from webui.tables.listing import Table
+
+MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+LONGEST_PASSWORD: Final = 1_024
+HASHED_AT_ONCE: Final = 2
+"""Passwords that are hashed at the same time, each in its own thread."""
+
+
+def credential_json(row: ScramRow) -> dict[str, Any]:
+    return {
+        "user": row.user,
+        "mechanism": row.mechanism,
+        "iterations": row.iterations,
+        "version": row.version,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+    }
+
+
+CREDENTIALS: Final[Table[ScramRow]] = Table(
+    json=credential_json,
+    search_texts=lambda row: (row.user, row.changed_by),
+    default_sort="user",
+    sort_key=lambda row: (row.user, row.mechanism),
+    sorts={
+        "mechanism": lambda row: row.mechanism,
+        "iterations": lambda row: row.iterations,
+        "changed": lambda row: row.changed_at_ms,
+    },
+    filters={
+        mechanism.lower(): lambda row, mechanism=mechanism: row.mechanism == mechanism  # type: ignore[misc]
+        for mechanism in MECHANISMS
+    },
+)
+
+_MECHANISM: Final = Text(choices=MECHANISMS)
+CREDENTIAL: Final = Record(
+    {
+        "user": NAME,
+        "mechanism": _MECHANISM,
+        "iterations": COUNT,
+        "version": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+CREDENTIAL_PAGE: Final = page_schema(CREDENTIAL)
+REFUSED: Final = problem_schema(current=Maybe(CREDENTIAL))
+_PLACE: Final = (
+    Query("mechanism", _MECHANISM, "The mechanism."),
+    Query("user", Text(min_length=1, max_length=LONGEST_USER), "The user's name."),
+)
+_limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
+
+
+async def list_credentials(call: Call) -> Reply:
+    rows = call.console.backend.views.scram_users()
+    return Reply(await CREDENTIALS.page(rows, page_of(call.query)))
+
+
+async def get_credential(call: Call) -> Reply:
+    row = _existing(call)
+    return Reply(credential_json(row), headers={"ETag": etag(row.version)})
+
+
+async def put_credential(call: Call) -> Reply:
+    await require_proof(call)
+    user, mechanism = call.path_params["user"], call.path_params["mechanism"]
+    iterations = int(call.body.get("iterations", DEFAULT_ITERATIONS))
+    expected = expected_version(call.headers)
+    was_there = _row(call) is not None
+    # Check role, version and iterations before the expensive hash.
+    await _apply(call, unsalted(user, mechanism, iterations, expected), validate_only=True)
+    salt = partial(upsertion_of, user, mechanism, call.body["password"], iterations, expected)
+    upsertion = await trio.to_thread.run_sync(salt, limiter=_limiter)
+    if not call.is_logged_in():
+        raise Problem(401, "Your session ended in the meantime.")
+    await _apply(call, upsertion)
+    row = _existing(call)
+    return Reply(credential_json(row), status=200 if was_there else 201, headers={"ETag": etag(row.version)})
+
+
+async def delete_credential(call: Call) -> Reply:
+    await require_proof(call)
+    _existing(call)
+    expected = expected_version(call.headers)
+    await _apply(call, deletion_of(call.path_params["user"], call.path_params["mechanism"], expected))
+    return Reply(b"", status=204)
+
+
+async def _apply(
+    call: Call, alteration: ScramUpsertion | ScramDeletion, *, validate_only: bool = False
+) -> None:
+    command = AlterUserScramCredentials((alteration,), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        row = _row(call)
+        current = None if row is None else credential_json(row)
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    if not validate_only:
+        call.console.live.refresh()
+
+
+def _row(call: Call) -> ScramRow | None:
+    return call.console.backend.views.scram_user(call.path_params["user"], call.path_params["mechanism"])
+
+
+def _existing(call: Call) -> ScramRow:
+    row = _row(call)
+    if row is None:
+        raise Problem(404, "The user has no credential for this mechanism.")
+    return row
+
+
+_MISSING: Final = ResponseSpec("The user has no credential for this mechanism", PROBLEM)
+_CHANGED: Final = ResponseSpec(
+    "The credential changed in the meantime; `current` is its current state", REFUSED
+)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/scram-users",
+        "listScramUsers",
+        "Users' SCRAM credentials, without salts and keys.",
+        list_credentials,
+        {200: ResponseSpec("A page of credentials, one for each user and mechanism", CREDENTIAL_PAGE)},
+        query=page_query(CREDENTIALS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/scram-users/{mechanism}/{user}",
+        "getScramUser",
+        "One credential, without salt and keys.",
+        get_credential,
+        {200: ResponseSpec("The credential; ETag: its version", CREDENTIAL), 404: _MISSING},
+        path_params=_PLACE,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/scram-users/{mechanism}/{user}",
+        "setScramUser",
+        "Creates or replaces a user's credential. Requires the role admin.",
+        put_credential,
+        {
+            200: ResponseSpec("The replaced credential; ETag: its version", CREDENTIAL),
+            201: ResponseSpec("The new credential; ETag: its version", CREDENTIAL),
+            412: _CHANGED,
+        },
+        body=Record(
+            {
+                "password": Text(min_length=1, max_length=LONGEST_PASSWORD),
+                "iterations": Number(integer=True),
+            },
+            optional=frozenset({"iterations"}),
+        ),
+        headers={**HEADERS, **PROOF_HEADER},
+        path_params=_PLACE,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/scram-users/{mechanism}/{user}",
+        "removeScramUser",
+        "Deletes a user's credential. Requires the role admin.",
+        delete_credential,
+        {204: ResponseSpec("The credential is deleted"), 404: _MISSING, 412: _CHANGED},
+        headers={"If-Match": HEADERS["If-Match"], **PROOF_HEADER},
+        path_params=_PLACE,
+    ),
+)

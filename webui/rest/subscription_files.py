@@ -1,0 +1,262 @@
+"""All client metrics subscriptions as a file: /client-metrics:export and :import.
+
+Export returns the format that import accepts. An import gives each listed subscription exactly the listed
+settings, where omitted ones have their defaults; subscriptions that the file omits stay unchanged unless
+`prune` is set. It applies all of its changes or none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from broker.control.client_telemetry import SubscriptionRow
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    ResourceOutcome,
+    ResourceType,
+)
+from broker.errors import ErrorCode
+from broker.steps import Steps
+from webui.rest.client_metrics import SETTINGS, configs_of, ops_for
+from webui.rest.files import FORMAT, PREVIEWED, YAML, file_reply, version_of
+from webui.rest.problem import Problem, problem_schema
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.slices import collect, collect_by_key, run_in_slices
+
+DEFAULT_INTERVAL_MS: Final = 300_000
+MAX_SUBSCRIPTIONS: Final = 1_000
+
+Settings = Mapping[str, Any]
+"""metrics and match as tuples, interval.ms as an int."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A file's entry for one subscription; `configs` are the settings that it names, as text."""
+
+    settings: Settings
+    configs: Mapping[str, str]
+    line: int
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One changed setting; `old` is None for a new subscription, `new` is None for a removed one."""
+
+    name: str
+    key: str
+    old: Any
+    new: Any
+
+
+def entry_of(row: SubscriptionRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "metrics": list(row.metrics),
+        "interval.ms": row.interval_ms,
+        "match": list(row.match),
+    }
+
+
+def parse_entries(listed: Sequence[Mapping[str, Any]], lines: Sequence[int]) -> Steps[dict[str, Wanted]]:
+    """Parse a file's entries by name, in their order. Raises Problem 400."""
+    wanted: dict[str, Wanted] = {}
+    for entry, line in zip(listed, lines, strict=True):
+        name = entry["name"]
+        if name in wanted:
+            raise Problem(400, f"Line {line}: {name} is listed twice.", where="/subscriptions", line=line)
+        try:
+            configs = configs_of(entry)
+        except Invalid as error:
+            raise Problem(400, f"Line {line}: {error.where}: {error.message}", line=line) from error
+        settings = {
+            "metrics": _items(entry["metrics"]),
+            "interval.ms": int(entry.get("interval.ms", DEFAULT_INTERVAL_MS)),
+            "match": _items(entry.get("match", ())),
+        }
+        wanted[name] = Wanted(settings, configs, line)
+        yield
+    return wanted
+
+
+def _items(listed: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item.strip() for item in listed))
+
+
+def differences(
+    wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow], *, prune: bool
+) -> Steps[list[Difference]]:
+    """Compare current and desired settings, by name. With `prune`, unlisted subscriptions are removed."""
+    missing = (name for name in rows if name not in wanted) if prune else ()
+    found: list[Difference] = []
+    for name in sorted(chain(wanted, missing)):
+        row, new = rows.get(name), wanted.get(name)
+        old: Settings = {} if row is None else _settings_of(row)
+        wished: Settings = {} if new is None else new.settings
+        found += [
+            Difference(name, key, old.get(key), wished.get(key))
+            for key in SETTINGS
+            if old.get(key) != wished.get(key)
+        ]
+        yield
+    return found
+
+
+def _settings_of(row: SubscriptionRow) -> Settings:
+    return {"metrics": row.metrics, "interval.ms": row.interval_ms, "match": row.match}
+
+
+def _alterations(
+    changes: Iterable[Difference], wanted: Mapping[str, Wanted], rows: Mapping[str, SubscriptionRow]
+) -> Iterator[ConfigAlteration]:
+    """Yield one edit for each subscription, conditional on the version seen."""
+    for name in dict.fromkeys(change.name for change in changes):
+        row, entry = rows.get(name), wanted.get(name)
+        ops = ops_for({} if entry is None else entry.configs)
+        version = 0 if row is None else row.version
+        yield ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, name), ops, version)
+
+
+_NAME: Final = Text(max_length=1_024, min_length=1)
+_ENTRY: Final = Record({"name": _NAME, **SETTINGS}, optional=frozenset({"interval.ms", "match"}))
+FILE: Final = Record({"subscriptions": Listing(_ENTRY, max_items=MAX_SUBSCRIPTIONS)})
+_LIST: Final = Maybe(Listing(NAME))
+
+
+def _change_schema(key: str, value: Schema) -> Record:
+    return Record({"name": _NAME, "key": Text(choices=(key,)), "old": value, "new": value})
+
+
+class _Changes(msgspec.Struct, frozen=True):
+    """Changes of all settings: of a list or of a number, by key."""
+
+    options: Mapping[str, Record]
+
+    def check(self, value: object, where: str = "") -> Any:
+        option = self.options.get(str(value.get("key"))) if isinstance(value, dict) else None
+        if option is None:
+            raise Invalid(where, f"must have a key of {', '.join(self.options)}")
+        return option.check(value, where)
+
+    def describe(self) -> dict[str, Any]:
+        return {"oneOf": [option.describe() for option in self.options.values()]}
+
+
+_CHANGE: Final = _Changes(
+    {
+        "metrics": _change_schema("metrics", _LIST),
+        "interval.ms": _change_schema("interval.ms", Number(integer=True, nullable=True)),
+        "match": _change_schema("match", _LIST),
+    }
+)
+_REFUSED: Final = Record(
+    {
+        "name": NAME,
+        "error": Text(),
+        "message": Text(max_length=4096, nullable=True),
+        "line": Number(integer=True, minimum=1, nullable=True),
+    }
+)
+_IMPORTED: Final[dict[str, Schema]] = {"changes": Listing(_CHANGE), "refused": Listing(_REFUSED)}
+IMPORTED: Final = Record({**_IMPORTED, "version": COUNT})
+REFUSED_IMPORT: Final = problem_schema(**_IMPORTED)
+
+
+async def export_subscriptions(call: Call) -> Reply:
+    rows = await collect(call.console.backend.views.client_telemetry.subscriptions())
+    entries = [entry_of(row) for row in rows]
+    return await file_reply("client-metrics", "subscriptions", entries, form=call.query["format"])
+
+
+async def import_subscriptions(call: Call) -> Reply:
+    lines = call.lines["subscriptions"]
+    wanted = await run_in_slices(parse_entries(call.body["subscriptions"], lines))
+    telemetry = call.console.backend.views.client_telemetry
+    rows = await collect_by_key(telemetry.subscriptions(), _name)
+    changes = await run_in_slices(differences(wanted, rows, prune=call.query["prune"]))
+    version = await version_of(map(_change_json, changes))
+    expected = expected_version(call.headers)
+    answer: dict[str, Any] = {"changes": list(map(_change_json, changes)), "refused": []}
+    if expected not in (None, version):
+        detail = (
+            "The subscriptions have changed since the preview; nothing was changed. Preview the file again."
+        )
+        raise Problem.of(ErrorCode.INVALID_UPDATE_VERSION, detail, **answer)
+    if changes:
+        validate_only = call.query["validate_only"]
+        resources = tuple(_alterations(changes, wanted, rows))
+        command = IncrementalAlterConfigs(resources, validate_only=validate_only, all_or_none=True)
+        outcomes = await call.console.backend.control.apply(command, call.actor)
+        refused = [_refused_json(each, wanted) for each in outcomes if not each.ok]
+        if refused:
+            raise _problem(outcomes, refused, answer)
+        if not validate_only:
+            call.console.live.refresh()
+    return Reply(answer | {"version": version}, headers={"ETag": etag(version)})
+
+
+def _name(row: SubscriptionRow) -> str:
+    return row.name
+
+
+def _change_json(change: Difference) -> dict[str, Any]:
+    old, new = (list(each) if isinstance(each, tuple) else each for each in (change.old, change.new))
+    return {"name": change.name, "key": change.key, "old": old, "new": new}
+
+
+def _refused_json(outcome: ResourceOutcome, wanted: Mapping[str, Wanted]) -> dict[str, Any]:
+    name = outcome.resource.name
+    line = wanted[name].line if name in wanted else None
+    return {"name": name, "error": outcome.error.name, "message": outcome.message, "line": line}
+
+
+def _problem(
+    outcomes: Sequence[ResourceOutcome], refused: Sequence[dict[str, Any]], answer: dict[str, Any]
+) -> Problem:
+    first = next(outcome for outcome in outcomes if not outcome.ok)
+    line = refused[0]["line"]
+    detail = f"Line {line}: {first.message}" if line and first.message else first.message
+    return Problem.of(first.error, detail, line=line, **(answer | {"refused": list(refused)}))
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/client-metrics:export",
+        "exportClientMetrics",
+        "All subscriptions with their settings, in the format of the import.",
+        export_subscriptions,
+        {200: ResponseSpec("All subscriptions", FILE, also=(YAML,))},
+        query=(FORMAT,),
+    ),
+    Route(
+        "POST",
+        "/api/v1/client-metrics:import",
+        "importClientMetrics",
+        "Sets exactly the listed settings of each listed subscription; all or none.",
+        import_subscriptions,
+        {
+            200: ResponseSpec(
+                "The changes, made or previewed; ETag: the version of these changes, for If-Match", IMPORTED
+            ),
+            400: ResponseSpec("A subscription was rejected, so none was changed", REFUSED_IMPORT),
+            403: ResponseSpec("Insufficient role", REFUSED_IMPORT),
+            412: ResponseSpec(
+                "A subscription changed in the meantime, or the changes are not those of If-Match, "
+                "so none was made",
+                REFUSED_IMPORT,
+            ),
+        },
+        query=(
+            Query("validate_only", Flag(), "Only preview the changes; change nothing.", default=False),
+            Query("prune", Flag(), "Remove unlisted subscriptions.", default=False),
+        ),
+        body=FILE,
+        has_list=True,
+        is_file=True,
+        headers=PREVIEWED,
+    ),
+)
