@@ -144,12 +144,13 @@ async def _applied(call: Call, command: Any) -> Any:
     except ApiError as error:
         if error.code is not ErrorCode.NON_EMPTY_GROUP:
             raise
-        found = await run_in_slices(call.console.backend.views.group(call.path_params["group"]))
-        members = [
-            {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
-            for each in (() if found is None else found.members)
-        ]
-        raise Problem.of(error.code, error.message, members=members) from None
+        refused = Problem.of(error.code, error.message)
+    found = await run_in_slices(call.console.backend.views.group(call.path_params["group"]))
+    refused.members["members"] = [
+        {"member_id": each.member_id, "client_id": each.client_id, "address": each.address}
+        for each in (() if found is None else found.members)
+    ]
+    raise refused
 
 
 _GROUP: Final = (Query("group", Text(min_length=1), "The group's id."),)
