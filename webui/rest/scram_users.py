@@ -15,6 +15,7 @@ from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, 
 from broker.control.views import ScramRow
 from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
+from webui.rest.paging import page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
@@ -25,9 +26,6 @@ from webui.rest.routing import (
     Route,
     etag,
     expected_version,
-    page_of,
-    page_query,
-    page_schema,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.tables.json_output import utc
@@ -88,7 +86,7 @@ _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
 async def list_credentials(call: Call) -> Reply:
     rows = call.console.backend.views.scram_users()
-    return Reply(await CREDENTIALS.page(rows, page_of(call.query)))
+    return Reply(await table_page(call, CREDENTIALS, rows))
 
 
 async def get_credential(call: Call) -> Reply:
