@@ -33,7 +33,8 @@ class RefusedError(click.ClickException):
         self.problem = problem
         self.detail = str(problem.get("detail") or problem.get("title"))
         self.where = str(problem.get("where") or "")
-        super().__init__(f"{self.detail} ({self.where})" if self.where else self.detail)
+        is_told = not self.where or self.where in self.detail
+        super().__init__(self.detail if is_told else f"{self.detail} ({self.where})")
 
 
 class Console(msgspec.Struct, frozen=True):

@@ -13,8 +13,6 @@ from broker.control.alerts import (
     LONGEST_MATCH,
     LONGEST_NAME,
     LONGEST_WAIT_MS,
-    MAX_DESTINATIONS,
-    MAX_RULES,
     MAX_TARGETS,
     AlertCondition,
     AlertRule,
@@ -28,8 +26,20 @@ from broker.control.alerts import (
 from broker.control.commands import Command, Outcome
 from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
 from broker.errors import ErrorCode
+from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
-from webui.rest.routing import HEADERS, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.routing import (
+    HEADERS,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    etag,
+    expected_version,
+    no_content,
+    path_of,
+)
 from webui.rest.schema import (
     COUNT,
     MAYBE,
@@ -77,7 +87,7 @@ RULE: Final = Record(
         "value": MAYBE,
     }
 )
-RULES: Final = Record({"items": Listing(RULE, max_items=MAX_RULES)})
+RULES: Final = page_schema(RULE)
 DESTINATION: Final = Record(
     {
         "name": NAME,
@@ -94,45 +104,36 @@ DESTINATION: Final = Record(
         "last_sent_at": _MOMENT,
     }
 )
-DESTINATIONS: Final = Record({"items": Listing(DESTINATION, max_items=MAX_DESTINATIONS)})
-ALERTS: Final = Record(
-    {
-        "items": Listing(
-            Record(
-                {
-                    "rule": NAME,
-                    "severity": Text(),
-                    "condition": Text(),
-                    "labels": _LABELS,
-                    "state": Text(choices=("pending", "firing")),
-                    "value": MAYBE,
-                    "threshold": Number(),
-                    "since": TIME,
-                    "fired_at": _MOMENT,
-                }
-            ),
-            max_items=100 * MAX_RULES,
-        )
-    }
+DESTINATIONS: Final = page_schema(DESTINATION)
+ALERTS: Final = page_schema(
+    Record(
+        {
+            "rule": NAME,
+            "severity": Text(),
+            "condition": Text(),
+            "labels": _LABELS,
+            "state": Text(choices=("pending", "firing")),
+            "value": MAYBE,
+            "threshold": Number(),
+            "since": TIME,
+            "fired_at": _MOMENT,
+        }
+    )
 )
-HISTORY: Final = Record(
-    {
-        "items": Listing(
-            Record(
-                {
-                    "number": COUNT,
-                    "at": TIME,
-                    "event": Text(choices=("firing", "resolved", "undelivered", "dropped", "test")),
-                    "rule": NAME,
-                    "severity": Text(),
-                    "labels": _LABELS,
-                    "value": MAYBE,
-                    "destination": NAME,
-                    "text": NAME,
-                }
-            )
-        )
-    }
+HISTORY: Final = page_schema(
+    Record(
+        {
+            "number": COUNT,
+            "at": TIME,
+            "event": Text(choices=("firing", "resolved", "undelivered", "dropped", "test")),
+            "rule": NAME,
+            "severity": Text(),
+            "labels": _LABELS,
+            "value": MAYBE,
+            "destination": NAME,
+            "text": NAME,
+        }
+    )
 )
 TESTED: Final = Record({"delivered": Flag(), "status": COUNT, "reason": NAME})
 REFUSED_RULE: Final = problem_schema(current=Maybe(RULE))
@@ -230,7 +231,8 @@ def _labels(labels: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
 
 
 async def list_rules(call: Call) -> Reply:
-    return Reply({"items": [rule_json(row, call) for row in call.console.backend.views.alert_rules()]})
+    rows = call.console.backend.views.alert_rules()
+    return Reply(await list_page(call, rows, lambda row: rule_json(row, call), lambda row: row.name))
 
 
 async def get_rule(call: Call) -> Reply:
@@ -254,13 +256,13 @@ async def put_rule(call: Call) -> Reply:
     validate_only = call.query["validate_only"]
     await _apply_rule(call, SetAlertRule(name, rule, expected_version(call.headers), validate_only))
     if validate_only:
-        return Reply(b"", status=204)
-    return _rule_reply(call, 200 if was_there else 201)
+        return no_content()
+    return _rule_reply(call) if was_there else _created(_rule_reply(call), "alert-rules", name)
 
 
 async def delete_rule(call: Call) -> Reply:
     await _apply_rule(call, RemoveAlertRule(call.path_params["name"], expected_version(call.headers)))
-    return Reply(b"", status=204)
+    return no_content()
 
 
 def _rule(call: Call) -> RuleRow | None:
@@ -268,11 +270,16 @@ def _rule(call: Call) -> RuleRow | None:
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
 
-def _rule_reply(call: Call, status: int = 200) -> Reply:
+def _created(reply: Reply, collection: str, name: str) -> Reply:
+    headers = {**reply.headers, "Location": path_of(collection, name)}
+    return Reply(reply.content, status=201, headers=headers)
+
+
+def _rule_reply(call: Call) -> Reply:
     row = _rule(call)
     if row is None:
         raise Problem(404, "Alert rule not found.")
-    return Reply(rule_json(row, call), status=status, headers={"ETag": etag(row.version)})
+    return Reply(rule_json(row, call), headers={"ETag": etag(row.version)})
 
 
 async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
@@ -287,7 +294,7 @@ async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
 
 async def list_destinations(call: Call) -> Reply:
     rows = call.console.backend.views.alert_destinations()
-    return Reply({"items": [destination_json(row, call) for row in rows]})
+    return Reply(await list_page(call, rows, lambda row: destination_json(row, call), lambda row: row.name))
 
 
 async def get_destination(call: Call) -> Reply:
@@ -304,14 +311,15 @@ async def put_destination(call: Call) -> Reply:
     command = SetAlertDestination(name, kind, body.get("url"), headers, expected, validate_only)
     await _apply_destination(call, command)
     if validate_only:
-        return Reply(b"", status=204)
-    return _destination_reply(call, 200 if was_there else 201)
+        return no_content()
+    reply = _destination_reply(call)
+    return reply if was_there else _created(reply, "alert-destinations", name)
 
 
 async def delete_destination(call: Call) -> Reply:
     command = RemoveAlertDestination(call.path_params["name"], expected_version(call.headers))
     await _apply_destination(call, command)
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def test_destination(call: Call) -> Reply:
@@ -330,11 +338,11 @@ def _destination(call: Call) -> DestinationRow | None:
     return next((row for row in rows if row.name == call.path_params["name"]), None)
 
 
-def _destination_reply(call: Call, status: int = 200) -> Reply:
+def _destination_reply(call: Call) -> Reply:
     row = _destination(call)
     if row is None:
         raise Problem(404, "Destination not found.")
-    return Reply(destination_json(row, call), status=status, headers={"ETag": etag(row.version)})
+    return Reply(destination_json(row, call), headers={"ETag": etag(row.version)})
 
 
 async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
@@ -350,11 +358,18 @@ async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
 
 
 async def list_alerts(call: Call) -> Reply:
-    return Reply({"items": list(map(alert_json, call.console.backend.alerts.active()))})
+    rows = call.console.backend.alerts.active()
+    return Reply(await list_page(call, rows, alert_json, _order))
 
 
 async def list_events(call: Call) -> Reply:
-    return Reply({"items": list(map(event_json, call.console.backend.alerts.history()))})
+    rows = call.console.backend.alerts.history()
+    return Reply(await list_page(call, rows, event_json, lambda event: -event.number))
+
+
+def _order(row: AlertRow) -> tuple[bool, int, str, tuple[tuple[str, str], ...]]:
+    """The firing ones first, each kind by its age."""
+    return row.state != "firing", row.since_at_ms, row.rule, row.labels
 
 
 _MISSING_RULE: Final = ResponseSpec("Alert rule not found", PROBLEM)
@@ -375,6 +390,7 @@ ROUTES: Final = (
         "Alerts that are pending or firing now.",
         list_alerts,
         {200: ResponseSpec("The alerts, the firing ones first", ALERTS)},
+        query=list_query(),
     ),
     Route(
         "GET",
@@ -383,6 +399,7 @@ ROUTES: Final = (
         "What fired, was resolved or could not be delivered since the broker's start, the newest first.",
         list_events,
         {200: ResponseSpec("The newest 500 events", HISTORY)},
+        query=list_query(),
     ),
     Route(
         "GET",
@@ -391,6 +408,7 @@ ROUTES: Final = (
         "Alert rules with the number of their alerts.",
         list_rules,
         {200: ResponseSpec("The rules, by name", RULES)},
+        query=list_query(),
     ),
     Route(
         "GET",
@@ -415,6 +433,7 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         body=_RULE_BODY,
+        example={"condition": "lag", "threshold": 100_000, "match": "reports*", "for_ms": 300_000},
         has_list=True,
         headers=HEADERS,
         path_params=_RULE_NAME,
@@ -436,6 +455,7 @@ ROUTES: Final = (
         "Destinations of notifications, without their secrets.",
         list_destinations,
         {200: ResponseSpec("The destinations, by name", DESTINATIONS)},
+        query=list_query(),
     ),
     Route(
         "GET",
@@ -461,6 +481,7 @@ ROUTES: Final = (
         },
         query=(_VALIDATE,),
         body=_DESTINATION_BODY,
+        example={"kind": "webhook", "url": "https://hooks.example/T0/x"},
         headers=HEADERS,
         path_params=_DESTINATION_NAME,
     ),

@@ -6,6 +6,7 @@ checks roles and versions, and records changes. The request log consists of the 
 its changes are audited, survive a restart and are visible through Kafka's tools.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from broker.control.commands import (
@@ -52,7 +53,7 @@ CONFIG: Final = Record(
 )
 
 _LEVEL: Final = Text(choices=("broker", "default"))
-CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL, version=COUNT)
+CONFIG_PAGE: Final = page_schema(CONFIG, level=_LEVEL, version=COUNT, command=Text(max_length=4096))
 ALTERED: Final = Record(
     {"level": _LEVEL, "version": COUNT, "command": Text(max_length=4096), "items": Listing(CONFIG)}
 )
@@ -116,7 +117,7 @@ async def list_configs(call: Call) -> Reply:
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
     page = await list_page(call, rows, config_json, lambda row: row.name)
-    return Reply({"level": level} | page, headers=_version(call, level))
+    return _configs(call, level, page)
 
 
 async def alter_configs(call: Call) -> Reply:
@@ -131,14 +132,14 @@ async def alter_configs(call: Call) -> Reply:
         raise Problem.of(outcome.error, outcome.message, current=rows)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return _configs(call, level, rows)
+    return _configs(call, level, {"items": rows})
 
 
-def _configs(call: Call, level: str, items: list[dict[str, Any]]) -> Reply:
+def _configs(call: Call, level: str, listed: Mapping[str, Any]) -> Reply:
     """`command` is the prefix of the command that changes settings at this level."""
     version = call.console.backend.views.broker_config_version(_resource(call, level).name)
     command = alter_brokers(call.console.backend.views.server_info(), is_default=level == DEFAULT)
-    answer = {"level": level, "version": version, "command": command, "items": items}
+    answer = {"level": level, "version": version, "command": command, **listed}
     return Reply(answer, headers={"ETag": etag(version)})
 
 

@@ -19,7 +19,7 @@ from broker.control.group_changes import (
 from broker.errors import ApiError, ErrorCode
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.record_json import LATEST_MOMENT
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content
 from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import utc
@@ -125,7 +125,7 @@ async def delete_group(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "groups")
     await _applied(call, DeleteGroup(call.path_params["group"]))
     call.console.live.refresh()
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def delete_offsets(call: Call) -> Reply:
@@ -134,7 +134,7 @@ async def delete_offsets(call: Call) -> Reply:
         raise Invalid("topic", "is missing")
     await _applied(call, DeleteGroupOffsets(call.path_params["group"], call.query["topic"]))
     call.console.live.refresh()
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def _applied(call: Call, command: Any) -> Any:

@@ -65,7 +65,7 @@ def problem_schema(**members: Schema) -> Record:
     return Record({**PROBLEM_FIELDS, **members}, optional=frozenset({"code", "where", "line", *members}))
 
 
-PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}), title="Problem")
+PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where", "line"}), title="Problem")
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's word

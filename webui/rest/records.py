@@ -258,6 +258,7 @@ ROUTES: Final = (
             404: _GONE,
             409: ResponseSpec("The topic does not accept records now", PROBLEM),
         },
+        example={"key": {"text": "alice"}, "value": {"json": "{}"}, "partition": 0},
         body=Record(
             {
                 "partition": _PARTITION,

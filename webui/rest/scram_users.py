@@ -24,8 +24,11 @@ from webui.rest.routing import (
     Reply,
     ResponseSpec,
     Route,
+    created,
     etag,
     expected_version,
+    no_content,
+    path_of,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.tables.json_output import utc
@@ -108,7 +111,9 @@ async def put_credential(call: Call) -> Reply:
         raise Problem(401, "Your session ended in the meantime.")
     await _apply(call, upsertion)
     row = _existing(call)
-    return Reply(credential_json(row), status=200 if was_there else 201, headers={"ETag": etag(row.version)})
+    if was_there:
+        return Reply(credential_json(row), headers={"ETag": etag(row.version)})
+    return created(credential_json(row), path_of(f"scram-users/{mechanism}", user), row.version)
 
 
 async def delete_credential(call: Call) -> Reply:
@@ -116,7 +121,7 @@ async def delete_credential(call: Call) -> Reply:
     _existing(call)
     expected = expected_version(call.headers)
     await _apply(call, deletion_of(call.path_params["user"], call.path_params["mechanism"], expected))
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def _apply(
@@ -180,6 +185,7 @@ ROUTES: Final = (
             201: ResponseSpec("The new credential; ETag: its version", CREDENTIAL),
             412: _CHANGED,
         },
+        example={"password": "a long secret", "iterations": 8192},
         body=Record(
             {
                 "password": Text(min_length=1, max_length=LONGEST_PASSWORD),

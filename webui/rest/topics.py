@@ -27,8 +27,21 @@ from broker.control.commands import (
 from broker.control.views import TopicRow
 from broker.errors import ErrorCode
 from webui.rest.broker_configs import CONFIG, LONGEST_VALUE, OPS, config_json, config_op
+from webui.rest.paging import list_page, list_query, page_schema
 from webui.rest.problem import PROBLEM, Problem, problem_schema
-from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
+from webui.rest.routing import (
+    IF_MATCH,
+    Call,
+    Query,
+    Reply,
+    ResponseSpec,
+    Route,
+    created,
+    etag,
+    expected_version,
+    no_content,
+    path_of,
+)
 from webui.rest.schema import COUNT, NAME, Flag, Listing, Maybe, Names, Number, Record, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.slices import collect, run_in_slices
@@ -46,7 +59,7 @@ TOPIC_CONFIG: Final = Record(
         "synonyms": Listing(Record({"name": NAME, "value": _ANY, "source": _SOURCE})),
     }
 )
-TOPIC_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG)})
+TOPIC_CONFIGS: Final = page_schema(TOPIC_CONFIG)
 EDITED_CONFIGS: Final = Record({"items": Listing(TOPIC_CONFIG), "command": Text(max_length=1_000_000)})
 CREATED: Final = Record(
     {
@@ -93,8 +106,7 @@ async def create_topic(call: Call) -> Reply:
         return Reply(answer)
     call.console.live.refresh()
     made = views.topic(topic.name)
-    headers = {"Location": f"/api/v1/topics/{topic.name}", "ETag": etag(0 if made is None else made.version)}
-    return Reply(answer, status=201, headers=headers)
+    return created(answer, path_of("topics", topic.name), 0 if made is None else made.version)
 
 
 async def delete_topic(call: Call) -> Reply:
@@ -105,7 +117,7 @@ async def delete_topic(call: Call) -> Reply:
     if not outcome.ok:
         raise _problem(outcome.error, outcome.message, name)
     call.console.live.refresh()
-    return Reply(b"", status=204)
+    return no_content()
 
 
 async def set_partitions(call: Call) -> Reply:
@@ -131,7 +143,9 @@ async def set_partitions(call: Call) -> Reply:
 async def list_configs(call: Call) -> Reply:
     refuse_for_gateway(call.console.backend.views, "topics")
     _topic(call)
-    return Reply({"items": await _configs(call)}, headers=_version(call))
+    rows = await _configs(call)
+    page = await list_page(call, rows, lambda row: row, lambda row: row["name"])
+    return Reply(page, headers=_version(call))
 
 
 async def alter_configs(call: Call) -> Reply:
@@ -228,6 +242,7 @@ ROUTES: Final = (
             409: ResponseSpec("A topic of this name exists", PROBLEM),
         },
         query=(_VALIDATE,),
+        example={"name": "orders", "partitions": 6, "configs": {"retention.ms": "86400000"}},
         body=Record(
             {
                 "name": Text(max_length=1_024),
@@ -280,6 +295,7 @@ ROUTES: Final = (
         "A topic's settings: value in force, its source, the values of all other sources, documentation.",
         list_configs,
         {200: ResponseSpec("The settings, by name; ETag: the topic's version", TOPIC_CONFIGS), 404: _GONE},
+        query=list_query(),
         path_params=_NAME,
     ),
     Route(

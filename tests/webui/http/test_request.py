@@ -101,7 +101,9 @@ def longest(method: str, path: str) -> int:
 @pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.operation)
 def test_a_route_may_have_a_long_body_where_it_takes_a_list_and_nowhere_else(route: Route) -> None:
     assert route.body is not None
-    assert route.has_list is any(isinstance(each, Listing) for each in schemas_in(route.body))
+    within = list(schemas_in(route.body))
+    assert route.has_list or not any(isinstance(each, Listing) for each in within)
+    assert not route.has_list or any(isinstance(each, Listing | Names) for each in within)
 
 
 def test_a_route_without_a_body_has_no_long_one() -> None:
@@ -141,7 +143,7 @@ async def test_a_body_is_as_long_as_its_limit_and_no_byte_longer(
     http: Browserless, method: str, path: str, more: int
 ) -> None:
     limit = longest(method, path)
-    where = path.replace("{", "").replace("}", "")
+    where = path.replace("{mechanism}", "SCRAM-SHA-256").replace("{", "").replace("}", "")
     answer = await http.ask(method, where, body=padded(limit + more), Content_Type="application/json")
     problem = await answer.get_json()
     PROBLEM.check(problem)

@@ -83,7 +83,7 @@ def test_the_text_of_a_file_is_played_as_its_rules(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "quotas is empty"),
-        ("quotas: [", "quotas is not YAML: line 1"),
+        ("quotas: [", "quotas is not YAML: line 2"),
         ("rules: []", "quotas line 1: rules: unknown"),
         (FILE.replace("1000", "-1"), "quotas line 4"),
         (FILE.replace("alice", "&a alice"), "anchors and aliases are not supported"),

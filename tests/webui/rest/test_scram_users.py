@@ -60,7 +60,7 @@ async def test_users_are_listed_searched_and_sorted(http: Browserless, broker: F
     for query, expected in (
         ("", ["ann SCRAM-SHA-256", "bob SCRAM-SHA-256", "bob SCRAM-SHA-512"]),
         ("?search=BO", ["bob SCRAM-SHA-256", "bob SCRAM-SHA-512"]),
-        ("?shape=scram-sha-256&order=desc", ["bob SCRAM-SHA-256", "ann SCRAM-SHA-256"]),
+        ("?filter=scram-sha-256&order=desc", ["bob SCRAM-SHA-256", "ann SCRAM-SHA-256"]),
     ):
         answer = await http.get(f"{PATH}{query}", token="viewer-token")
         listed = CREDENTIAL_PAGE.check(await answer.get_json())["items"]
@@ -164,7 +164,7 @@ async def test_a_concurrent_change_is_shown_and_not_overwritten(
 async def test_a_session_alone_changes_no_user(http: Browserless, broker: FakeBroker) -> None:
     broker.add_scram("ann", "SCRAM-SHA-512")
     before = broker.metadata.image.version
-    cookie = cookie_of(await sign_in(http))
+    cookie = await sign_in(http)
     headers = {"Cookie": cookie, "X_CSRF_Token": await csrf_of(http, cookie)}
     for secret, expected in (("", 403), ("wrong", 403), ("admin-token", 200)):
         proof = {PRESENT.replace("-", "_"): b64encode(secret.encode()).decode()} if secret else {}

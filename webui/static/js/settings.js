@@ -102,7 +102,7 @@ function ask(changes) {
 
 async function load() {
   try {
-    answer = await get(PATH);
+    answer = await get(`${PATH}?limit=1000`);
     open?.panel.follow(answer);
     show();
   } catch (problem) {

@@ -45,7 +45,7 @@ export class ConfigPanel {
 
   async load() {
     try {
-      this.rows = (await get(`${pathOf(this.row.name)}/configs`)).items;
+      this.rows = (await get(`${pathOf(this.row.name)}/configs?limit=1000`)).items;
       this.draw();
       guard(this);
     } catch (problem) {
