@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.api.fast_path import FastPath
+from broker.api.outcome import Outcome
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.api_key import ApiKey
+from broker.protocol.client_id import client_id_and_body
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import Entity
@@ -118,12 +121,34 @@ def take(broker: RunningBroker, clock: MockClock, ms: float, whose: str = "busy"
     assert route is not None
     handle = route.handle
 
+    if route.fast_path is not None:
+        route.fast_path = SlowFastPath(route.fast_path, clock, ms, whose)
+        return
+
     def slow(message: Any, context: Any, of: Any) -> Any:
         if context.client_id == whose:
             clock.jump(ms / 1_000)
         return handle(message, context, of)
 
     route.handle = slow
+
+
+class SlowFastPath:
+    """A fast path that takes time before each request of one client, also those that it does not serve."""
+
+    def __init__(self, inner: FastPath, clock: MockClock, ms: float, whose: str) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._ms = ms
+        self._whose = whose
+
+    def serve(self, frame: Any, context: Any) -> Outcome | None:
+        if client_id_and_body(frame, flexible=False)[0] == self._whose:
+            self._clock.jump(self._ms / 1_000)
+        return self._inner.serve(frame, context)
+
+    def forget(self) -> None:
+        self._inner.forget()
 
 
 def used(broker: RunningBroker, kind: QuotaKind) -> float:
