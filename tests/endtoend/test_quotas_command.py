@@ -176,7 +176,7 @@ def test_invalid_input_is_reported_and_changes_nothing(
         ),
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: .nan}}]",
-            "must be a number (/quotas/0/",
+            "/quotas/0/limits/producer_byte_rate: must be a number",
         ),
         (
             "quotas: [{entity: {user: eve, user: eve}, limits: {}}]",
