@@ -12,7 +12,7 @@ from broker.control.scram import LONGEST_USER
 from broker.security.scram import MECHANISMS, keys_of
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.http.test_page_routes import cookie_of, csrf_of, sign_in
+from tests.webui.http.test_page_routes import csrf_of, sign_in
 from webui.rest import scram_users
 from webui.rest.access import PRESENT
 from webui.rest.scram_users import CREDENTIAL, CREDENTIAL_PAGE, LONGEST_PASSWORD, REFUSED
