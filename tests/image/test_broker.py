@@ -21,8 +21,8 @@ TOKEN: Final = "a-token-of-the-image-test-0123456789abcdef"
 TOKEN_FILE: Final = "/run/secrets/weir-token"
 
 ADDED_MB: Final = 97
-"""Measured: 91.9 MB, with fastavro and protobuf, which decode records for the console. At least 23 MB of them are byte code, which a read-only container could not write, and 7 MB are
-compiled modules.
+"""Measured: 91.9 MB, with fastavro and protobuf, which decode records for the console. At least 23 MB of them
+are byte code, which a read-only container could not write, and 7 MB are compiled modules.
 """
 
 CONTEXT_MB: Final = 7
