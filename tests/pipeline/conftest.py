@@ -35,6 +35,7 @@ IMPORT_IT: Final = [
     "test_gold_*.py",
     "test_insights.py",
     "test_otlp_tables.py",
+    "test_otlp_totals.py",
     "test_quota_events.py",
     "test_run.py",
     "test_silver.py",

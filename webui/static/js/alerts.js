@@ -10,7 +10,7 @@ import { ago, count as counted, group } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
 
 const AGAIN_MS = 3000;
-const PATHS = ["alerts", "alert-rules", "alert-destinations", "alerts:history"].map((name) => `/api/v1/${name}?limit=1000`);
+const PATHS = ["/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/alert-destinations", "/api/v1/alerts:history"].map((path) => `${path}?limit=1000`);
 const boxes = Object.fromEntries(["active", "table", "destinations", "history"].map((id) => [id, document.getElementById(id)]));
 const places = { rule: document.getElementById("adding"), destination: document.getElementById("adding-destination") };
 
