@@ -2,11 +2,13 @@
 
 Versions 1-9. A null topic list (from 2) selects every committed offset. A partition without a committed
 offset has offset -1 and no error. Version 1 has no group error, so each partition carries it; from 8 a
-request names several groups, each with its own error. Member id and epoch (9) apply to the new group protocol
-only. Left out: topic ids (version 10); `require_stable`, because there are no transactions to wait for.
+request names several groups, each with its own error. With `require_stable` (7), a partition
+whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. Member id and epoch (9) apply to the
+new group protocol only. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from broker.api.context import RequestContext
@@ -31,6 +33,7 @@ from broker.protocol.messages.offset_fetch import (
 )
 from broker.records.slices import Slices
 
+UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
@@ -52,7 +55,9 @@ def _respond(
     if context.api_version >= 8:
         groups = []
         for group in message.groups:
-            groups.append((yield from _group(group, error, services, pace)))
+            groups.append(
+                (yield from _group(group, error, services, pace, require_stable=message.require_stable))
+            )
             if pace.spent():
                 yield None
         return Response(OffsetFetchResponse(groups=groups))
@@ -62,37 +67,49 @@ def _respond(
     elif context.api_version < 2:
         found = _without_offsets(message.topics)
 
-    def partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
+    def partition(topic: str, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
         index, one = each
+        if message.require_stable and coordinator.is_pending(message.group_id, topic, index):
+            return OffsetFetchResponsePartition(index, -1, -1, "", error_code=UNSTABLE)
         return OffsetFetchResponsePartition(
             index, one.offset, one.leader_epoch, one.metadata, error_code=error
         )
 
+    coordinator = services.groups.coordinator
     topics = []
     for name, offsets in found:
-        topics.append(OffsetFetchResponseTopic(name, (yield from mapped(partition, offsets, pace))))
+        partitions = yield from mapped(partial(partition, name), offsets, pace)
+        topics.append(OffsetFetchResponseTopic(name, partitions))
         if pace.spent():
             yield None
     return Response(OffsetFetchResponse(topics=topics, error_code=error))
 
 
 def _group(
-    requested: OffsetFetchRequestGroup, error: ErrorCode, services: GroupServices, pace: Pace
+    requested: OffsetFetchRequestGroup,
+    error: ErrorCode,
+    services: GroupServices,
+    pace: Pace,
+    *,
+    require_stable: bool,
 ) -> Slices[OffsetFetchResponseGroup]:
     if error:
         return OffsetFetchResponseGroup(requested.group_id, error_code=error)
+    group_id, coordinator = requested.group_id, services.groups.coordinator
+
+    def partition(topic: str, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
+        index, one = each
+        if require_stable and coordinator.is_pending(group_id, topic, index):
+            return OffsetFetchResponsePartitions(index, -1, -1, "", error_code=UNSTABLE)
+        return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
+
     topics = []
-    for name, offsets in _find(requested.group_id, requested.topics, services):
-        partitions = yield from mapped(_partition, offsets, pace)
+    for name, offsets in _find(group_id, requested.topics, services):
+        partitions = yield from mapped(partial(partition, name), offsets, pace)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
         if pace.spent():
             yield None
     return OffsetFetchResponseGroup(requested.group_id, topics)
-
-
-def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
-    index, one = each
-    return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
 
 
 def _find(group_id: str, topics: Topics, services: GroupServices) -> CommittedOffsets:

@@ -303,9 +303,7 @@ class PartitionLog:
         """Return whether staging `size` bytes now may close the active segment."""
         return self._staged_end + size > self._roll_bytes or now_wall_ms > self._roll_ms
 
-    def inspect(
-        self, records: memoryview, now_wall_ms: int, transactional: bool = False
-    ) -> Slices[None]:
+    def inspect(self, records: memoryview, now_wall_ms: int, transactional: bool = False) -> Slices[None]:
         """Check every record of a batch before `stage`.
 
         Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into

@@ -1,0 +1,166 @@
+"""AddPartitionsToTxn: adds partitions to a producer's transaction, or begins it with them. (KIP-98)
+
+Versions 0-5. Up to version 3 of one transaction; if a partition does not exist, it is
+UNKNOWN_TOPIC_OR_PARTITION, the others are OPERATION_NOT_ATTEMPTED, and none is added. From version 4 of
+several transactions, as other brokers send it (KIP-890), which requires the admin role; `verify_only` adds
+nothing, and a partition that is not in the transaction is TRANSACTION_ABORTABLE. PRODUCER_FENCED is
+INVALID_PRODUCER_EPOCH before version 2.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Final, NamedTuple
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import TransactionServices
+from broker.api.transaction_requests import conclude_all, fenced, unavailable
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from broker.records.slices import Slices
+from broker.services.partitions import Partitions
+from broker.transactions.state import Change, TopicPartition
+
+BATCHED_SINCE: Final = 4
+FENCED_SINCE: Final = 2
+
+EXPLICIT_VERSION: Final = 1
+"""The transaction version of a client that adds its partitions itself (TV1)."""
+
+
+class _Wanted(NamedTuple):
+    """The partitions of one transaction. `error` refuses all; `missing` are those that do not exist."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    verify_only: bool
+    topics: Sequence[AddPartitionsToTxnTopic]
+    error: ErrorCode
+    missing: set[TopicPartition]
+
+    def partitions(self) -> list[TopicPartition]:
+        return [(topic.name, index) for topic in self.topics for index in topic.partitions]
+
+
+@api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), services=TransactionServices)
+def handle(
+    message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
+) -> Outcome | Awaitable[Outcome]:
+    if context.api_version >= BATCHED_SINCE and services.security.actor(context).role < Role.ADMIN:
+        return Response(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    return in_slices(_add(message, context, services))
+
+
+def _add(
+    message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    wanted: list[_Wanted] = []
+    if context.api_version < BATCHED_SINCE:
+        wanted.append(
+            (
+                yield from _checked(
+                    message.v3_and_below_transactional_id,
+                    message.v3_and_below_producer_id,
+                    message.v3_and_below_producer_epoch,
+                    message.v3_and_below_topics,
+                    services,
+                    pace,
+                )
+            )
+        )
+    for each in message.transactions:
+        one = yield from _checked(
+            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, services, pace
+        )
+        wanted.append(one._replace(verify_only=each.verify_only))
+    decided = [_decide(each, context, services) for each in wanted]
+
+    def respond(errors: list[ErrorCode]) -> Outcome:
+        results = [
+            AddPartitionsToTxnResult(
+                each.transactional_id, _results(each, fenced(error, version, FENCED_SINCE), services)
+            )
+            for each, error in zip(wanted, errors, strict=True)
+        ]
+        if version >= BATCHED_SINCE:
+            return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
+        return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
+
+    version = context.api_version
+    return conclude_all(decided, context, services.transactions, respond)
+
+
+def _checked(
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    topics: Sequence[AddPartitionsToTxnTopic],
+    services: TransactionServices,
+    pace: Pace,
+) -> Slices[_Wanted]:
+    missing: set[TopicPartition] = set()
+    for topic in topics:
+        for index in topic.partitions:
+            if not _exists(topic.name, index, services.partitions):
+                missing.add((topic.name, index))
+            if pace.spent():
+                yield None
+    error = unavailable(transactional_id, services.transactions)
+    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, missing)
+
+
+def _exists(topic: str, index: int, partitions: Partitions) -> bool:
+    hosted = partitions.by_name.get(topic)
+    return hosted is not None and 0 <= index < hosted.count
+
+
+def _decide(wanted: _Wanted, context: RequestContext, services: TransactionServices) -> ErrorCode | Change:
+    if wanted.error:
+        return wanted.error
+    if wanted.missing:
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+    if wanted.verify_only:
+        return ErrorCode.NONE  # `_results` verifies each partition
+    return services.transactions.coordinator.add_partitions(
+        wanted.transactional_id,
+        wanted.producer_id,
+        wanted.epoch,
+        wanted.partitions(),
+        EXPLICIT_VERSION,
+        context.wall_ms,
+    )
+
+
+def _results(
+    wanted: _Wanted, error: ErrorCode, services: TransactionServices
+) -> list[AddPartitionsToTxnTopicResult]:
+    def error_of(partition: TopicPartition) -> ErrorCode:
+        if not wanted.error and partition in wanted.missing:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error or not wanted.verify_only:
+            return error
+        coordinator = services.transactions.coordinator
+        return coordinator.verify(wanted.transactional_id, wanted.producer_id, wanted.epoch, partition)
+
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index)))
+                for index in topic.partitions
+            ],
+        )
+        for topic in wanted.topics
+    ]

@@ -1,0 +1,57 @@
+"""ListTransactions: the transactional ids and their states. (KIP-664)
+
+Versions 0-1. Filters by state and by producer id; an empty filter selects all, and unknown states are named
+in the response. Version 1 adds the least duration of the transaction. Left out: the pattern of version 2.
+"""
+
+from collections.abc import Awaitable
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import TransactionServices
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from broker.records.slices import Slices
+from broker.transactions.state import NAMES, State
+
+
+@api(ApiKey.LIST_TRANSACTIONS, versions=(0, 1), services=TransactionServices)
+def handle(
+    message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    states, producers = set(message.state_filters), set(message.producer_id_filters)
+    reply = ListTransactionsResponse(unknown_state_filters=sorted(states.difference(NAMES.values())))
+    if services.transactions.is_unreadable:
+        reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Response(reply)
+    pace = Pace()
+    for transaction in services.transactions.coordinator.transactions():
+        if pace.spent():
+            yield None
+        data = transaction.data
+        if states and NAMES[data.state] not in states:
+            continue
+        if producers and data.producer_id not in producers:
+            continue
+        if message.duration_filter >= 0 and not (
+            data.started_ms >= 0 and context.wall_ms - data.started_ms > message.duration_filter
+        ):
+            continue
+        if data.state is not State.DEAD:
+            reply.transaction_states.append(
+                TransactionState(transaction.transactional_id, data.producer_id, NAMES[data.state])
+            )
+    return Response(reply)
