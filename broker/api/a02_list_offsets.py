@@ -4,8 +4,8 @@ Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with th
 version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
 offset -1). A special timestamp in an older version is UNSUPPORTED_VERSION; a repeated partition is
 INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on are left out, and
-that offset is the latest. Left out: followers (a replica id is treated as a consumer); `timeout_ms` of version 10,
-because there is no remote storage.
+that offset is the latest. Left out: followers (a replica id is treated as a consumer); `timeout_ms` of
+version 10, because there is no remote storage.
 """
 
 from collections.abc import Awaitable

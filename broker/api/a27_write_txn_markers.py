@@ -1,9 +1,9 @@
 """WriteTxnMarkers: ends a producer's transaction in partitions, on behalf of a coordinator or an operator.
 
 Version 1. kafka-transactions.sh aborts a transaction with it that its coordinator no longer knows. Requires
-the admin role. A marker with an epoch that is too old is INVALID_PRODUCER_EPOCH, one of an earlier coordinator
-TRANSACTION_COORDINATOR_FENCED. A marker without a transaction sets the producer's epoch only. Each partition
-succeeds or fails alone.
+the admin role. A marker with an epoch that is too old is INVALID_PRODUCER_EPOCH, one of an earlier
+coordinator TRANSACTION_COORDINATOR_FENCED. A marker without a transaction sets the producer's epoch only.
+Each partition succeeds or fails alone.
 """
 
 from collections.abc import Awaitable

@@ -1,10 +1,11 @@
 """ListTransactions: the transactional ids and their states. (KIP-664)
 
-Versions 0-1. Filters by state and by producer id; an empty filter selects all, and unknown states are named
-in the response. Version 1 adds the least duration of the transaction. Left out: the pattern of version 2.
+Versions 0-2. Filters by state and by producer id; an empty filter selects all, and unknown states are named
+in the response. Version 1 adds the least duration of the transaction, 2 a pattern of the id in RE2's syntax
+(INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
@@ -19,10 +20,11 @@ from broker.protocol.messages.list_transactions import (
     TransactionState,
 )
 from broker.records.slices import Slices
+from broker.telemetry.subscription import compile_pattern
 from broker.transactions.state import NAMES, State
 
 
-@api(ApiKey.LIST_TRANSACTIONS, versions=(0, 1), services=TransactionServices)
+@api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), services=TransactionServices)
 def handle(
     message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
@@ -37,11 +39,20 @@ def _respond(
     if services.transactions.is_unreadable:
         reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Response(reply)
+    matches: Callable[[str], object] = bool
+    if message.transactional_id_pattern:
+        try:
+            matches = compile_pattern(message.transactional_id_pattern).fullmatch
+        except ValueError:
+            reply.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+            return Response(reply)
     pace = Pace()
     for transaction in services.transactions.coordinator.transactions():
         if pace.spent():
             yield None
         data = transaction.data
+        if not matches(transaction.transactional_id):
+            continue
         if states and NAMES[data.state] not in states:
             continue
         if producers and data.producer_id not in producers:

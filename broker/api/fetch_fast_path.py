@@ -3,8 +3,8 @@
 One pass over the frame finds the log and the offset of each partition, a second one reads the logs, a third
 writes the response between the records, which pass from the page cache to the socket. It serves requests
 without a session, and incremental requests of a session that change offsets only (KIP-227). `a01_fetch`
-handles requests that wait, fail, open a session or log files, are throttled, name many partitions, or read committed
-records where a transaction is ongoing or was aborted.
+handles requests that wait, fail, open a session or log files, are throttled, name many partitions, or read
+committed records where a transaction is ongoing or was aborted.
 """
 
 import struct

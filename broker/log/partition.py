@@ -8,8 +8,8 @@ An append has two steps. `stage` checks a batch, assigns its offsets and queues 
 queue with one system call and makes it visible to readers. In between, `next_offset` is ahead of
 `high_watermark`. A failed commit is rolled back completely.
 
-`last_stable_offset` is the first offset of the ongoing transactions, or the high watermark without any: readers
-of committed records read up to there.
+`last_stable_offset` is the first offset of the ongoing transactions, or the high watermark without any:
+readers of committed records read up to there.
 """
 
 import contextlib

@@ -62,9 +62,9 @@ class BatchMetadata(NamedTuple):
 class ProducerStateEntry(NamedTuple):
     """State of one producer.
 
-    `seen_ms` is the broker's wall clock at the last append. `batches` ends with the newest, and is empty after
-    a marker with a new epoch. `coordinator_epoch` is that of the last marker, or -1; `first_offset` that of
-    its transaction's first record, or -1.
+    `seen_ms` is the broker's wall clock at the last append. `batches` ends with the newest, and is empty
+    after a marker with a new epoch. `coordinator_epoch` is that of the last marker, or -1; `first_offset`
+    that of its transaction's first record, or -1.
     """
 
     epoch: int

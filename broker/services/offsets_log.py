@@ -1,10 +1,10 @@
-"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting in place
-of compaction.
+"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting in
+place of compaction.
 
-Called only by `group_service` and `transaction_service`, each the only writer of its topic. So it needs no log cleaner: when most records
-are obsolete, the current values are written again, some of them with each commit, and once they are flushed,
-the records before them are deleted. Independent of the format of keys and values. (Kafka: CoordinatorLoader,
-and compaction)
+Called only by `group_service` and `transaction_service`, each the only writer of its topic. So it needs no
+log cleaner: when most records are obsolete, the current values are written again, some of them with each
+commit, and once they are flushed, the records before them are deleted. Independent of the format of keys and
+values. (Kafka: CoordinatorLoader, and compaction)
 """
 
 import logging
@@ -47,7 +47,8 @@ REWRITTEN_AT_ONCE: Final = 128
 class OffsetsLog:
     """A partition's log and values. `values` holds the last value of each key, without deleted keys.
 
-    `pending` holds the records of each producer's open transaction; they become values with its commit marker.
+    `pending` holds the records of each producer's open transaction; they become values with its commit
+    marker.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -99,7 +100,8 @@ class OffsetsLog:
     ) -> list[Staged]:
         """Stage the records in batches. Raises ApiError as PartitionLog.stage does.
 
-        `producer`: the id and epoch whose transaction they belong to. Refuses a record that is too large before it is copied; a group's record may have megabytes.
+        `producer`: the id and epoch whose transaction they belong to. Refuses a record that is too large
+        before it is copied; a group's record may have megabytes.
         """
         new = list(new)
         most = self.log.settings.max_message_bytes

@@ -1,10 +1,10 @@
 """The transaction coordinator with its log, __transaction_state, and the markers that it writes.
 
-Called by the transaction handlers of `api`, by Produce and TxnOffsetCommit to verify their partitions, and by the
-transaction timer. A handler stages a change, which `settle` applies after the commit; the timer then writes the
-markers of a decided transaction, a few at a time, and its completion. So a kill at any point leaves in the log
-what the next start needs to go on: a decided transaction is completed, an ongoing one times out. (Kafka:
-TransactionCoordinator, TransactionMarkerChannelManager)
+Called by the transaction handlers of `api`, by Produce and TxnOffsetCommit to verify their partitions, and by
+the transaction timer. A handler stages a change, which `settle` applies after the commit; the timer then
+writes the markers of a decided transaction, a few at a time, and its completion. So a kill at any point
+leaves in the log what the next start needs to go on: a decided transaction is completed, an ongoing one times
+out. (Kafka: TransactionCoordinator, TransactionMarkerChannelManager)
 """
 
 import logging
@@ -70,6 +70,7 @@ class TransactionService:
     def load(self, now: Now) -> None:
         """Load all transactional ids, once, before the first request. Blocks."""
         topic = self._partitions.by_name.get(TRANSACTIONS_TOPIC)
+        logs: list[OffsetsLog] = []
         for index in range(0 if topic is None else topic.count):
             assert topic is not None
             try:
@@ -79,11 +80,12 @@ class TransactionService:
                 logger.error("transactions are unavailable until the next start: %s", error)
                 self.is_unreadable = True
                 return
-            for key, value in log.values.items():
-                try:
-                    self.coordinator.replay(key, value)
-                except UnreadableRecord as error:
-                    logger.error("skipping an unreadable record of %s: %s", TRANSACTIONS_TOPIC, error)
+            logs.append(log)
+        for key, value in ((key, value) for log in logs for key, value in log.values.items()):
+            try:
+                self.coordinator.replay(key, value)
+            except UnreadableRecord as error:
+                logger.error("skipping an unreadable record of %s: %s", TRANSACTIONS_TOPIC, error)
         self.coordinator.loaded(now.ms)
 
     # Changes
@@ -112,7 +114,8 @@ class TransactionService:
         return ErrorCode.NONE
 
     def offsets_partition(self, group_id: str, default_count: int) -> TopicPartition:
-        """Return the partition with a group's offsets; the topic will have `default_count` if it is missing."""
+        """Return the partition with a group's offsets; the topic will have `default_count` if it is
+        missing."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
         count = default_count if topic is None else topic.count
         return OFFSETS_TOPIC, coordinator_partition(group_id, count)

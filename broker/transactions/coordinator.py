@@ -1,7 +1,7 @@
 """The transaction coordinator: all transactional ids of this broker, and what is due for them.
 
-Called by `services.transaction_service`, which writes each `Change` and then applies it here. Pure: time is an
-argument, and the caller is told when it must call again. (Kafka: TransactionCoordinator,
+Called by `services.transaction_service`, which writes each `Change` and then applies it here. Pure: time is
+an argument, and the caller is told when it must call again. (Kafka: TransactionCoordinator,
 TransactionStateManager)
 """
 
@@ -158,8 +158,9 @@ class TransactionCoordinator:
         yield from list(self._ready.values())
 
     def delay(self, completion: Completion, now_ms: int) -> None:
-        """Try the next step of a completion again later."""
-        self._ready.pop(completion.transaction.transactional_id, None)
+        """Try the next step of a completion again later. Without effect if it is delayed already."""
+        if self._ready.pop(completion.transaction.transactional_id, None) is None:
+            return
         completion.due_ms = now_ms + RETRY_MS
         heappush(self._delayed, (completion.due_ms, next(self._numbers), completion))
 

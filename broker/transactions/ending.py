@@ -72,6 +72,7 @@ def fence(transaction: Transaction, wall_ms: int) -> Change:
         state=State.PREPARE_ABORT,
         producer_epoch=min(data.producer_epoch + 1, LAST_EPOCH),
         last_epoch=NO_EPOCH,
+        client_version=0,  # so that an EndTxn of the fenced producer is not taken for a repeated one
         updated_ms=wall_ms,
     )
     return Change(transaction, fenced)

@@ -17,7 +17,8 @@ CHANGED_AT_ONCE: Final = 16
 
 
 class Sweep:
-    """A periodic look at all transactional ids, a few at a time. `due_ms`: the next one, on the monotonic clock."""
+    """A periodic look at all transactional ids, a few at a time. `due_ms`: the next one, on the monotonic
+    clock."""
 
     __slots__ = ("_interval_ms", "_left", "due_ms")
 

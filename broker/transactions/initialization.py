@@ -38,7 +38,8 @@ def initialize(
 ) -> ErrorCode | Change:
     """Return the change that gives the producer its epoch, or the error.
 
-    An ongoing transaction is aborted first: the change is then to PREPARE_ABORT, and the client must ask again.
+    An ongoing transaction is aborted first: the change is then to PREPARE_ABORT, and the client must ask
+    again.
     """
     data = transaction.data
     if transaction.pending is not None:

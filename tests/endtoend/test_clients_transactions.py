@@ -1,9 +1,12 @@
 """Transactions of confluent-kafka and aiokafka, unmodified: commit, abort, offsets, fencing, timeouts."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import aiokafka
+import aiokafka.errors
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -35,9 +38,7 @@ def topic(broker: BrokerProcess, request: pytest.FixtureRequest) -> str:
 
 
 def producer_of(broker: BrokerProcess, name: str, **settings: Any) -> Producer:
-    return Producer(
-        {"bootstrap.servers": broker.plain, "transactional.id": name, "log_level": 0, **settings}
-    )
+    return Producer({"bootstrap.servers": broker.plain, "transactional.id": name, "log_level": 0, **settings})
 
 
 def consumed(broker: BrokerProcess, topic: str, *, committed: bool = True) -> list[bytes]:
@@ -90,7 +91,9 @@ def test_committed_records_are_read_and_aborted_ones_are_not(broker: BrokerProce
     transact(producer, topic, [b"lost"] * 4, commit=False)
     transact(producer, topic, [b"c", b"d"])
     assert consumed(broker, topic) == [b"a", b"c", b"b", b"d"]
-    assert sorted(consumed(broker, topic, committed=False)) == sorted([b"a", b"b", b"c", b"d"] + [b"lost"] * 4)
+    assert sorted(consumed(broker, topic, committed=False)) == sorted(
+        [b"a", b"b", b"c", b"d"] + [b"lost"] * 4
+    )
 
 
 def test_an_open_transaction_hides_what_follows_it(broker: BrokerProcess, topic: str) -> None:
@@ -176,3 +179,62 @@ def test_offsets_take_effect_with_the_commit(broker: BrokerProcess, topic: str, 
     (found,) = consumer.committed([TopicPartition(topic, 0)], TIMEOUT)
     consumer.close()
     assert found.offset == (1 if commit else -1001)
+
+
+def run_in_asyncio(work: Any) -> None:
+    """Run aiokafka, which needs asyncio, outside the test's own event loop."""
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+def test_aiokafka_commits_aborts_and_is_fenced(broker: BrokerProcess, topic: str) -> None:
+    async def work() -> None:
+        async with aiokafka.AIOKafkaProducer(
+            bootstrap_servers=broker.plain, transactional_id=topic
+        ) as producer:
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"a", partition=0)
+                position = {aiokafka.TopicPartition(topic, 0): aiokafka.OffsetAndMetadata(7, "")}
+                await producer.send_offsets_to_transaction(position, f"group-{topic}")
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"lost", partition=0)
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send_and_wait(topic, b"b", partition=1)
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"zombie", partition=0)
+            async with aiokafka.AIOKafkaProducer(bootstrap_servers=broker.plain, transactional_id=topic):
+                pass
+            with pytest.raises(aiokafka.errors.ProducerFenced):
+                await producer.commit_transaction()
+        async with aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=broker.plain,
+            group_id=f"group-{topic}",
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        ) as consumer:
+            first, second = (aiokafka.TopicPartition(topic, index) for index in (0, 1))
+            consumer.assign([first, second])
+            assert await consumer.committed(first) == 7
+            await consumer.seek_to_beginning(first, second)
+            values = sorted([(await consumer.getone()).value for _ in range(2)])
+            assert values == [b"a", b"b"]
+
+    run_in_asyncio(work())
+    assert consumed(broker, topic) == [b"a", b"b"]
+
+
+def test_a_killed_broker_goes_on(broker: BrokerProcess, topic: str) -> None:
+    committed = producer_of(broker, topic)
+    committed.init_transactions(TIMEOUT)
+    transact(committed, topic, [b"a", b"b"])
+    other = producer_of(broker, f"{topic}-open")
+    other.init_transactions(TIMEOUT)
+    other.begin_transaction()
+    other.produce(topic, b"open", partition=0)
+    assert other.flush(TIMEOUT) == 0
+    broker.kill()
+    broker.start()
+    assert consumed(broker, topic) == [b"a", b"b"]
+    other.commit_transaction(TIMEOUT)
+    transact(committed, topic, [b"c", b"d"])
+    assert consumed(broker, topic) == [b"a", b"open", b"c", b"b", b"d"]
