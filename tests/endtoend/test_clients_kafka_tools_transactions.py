@@ -1,4 +1,4 @@
-"""kafka-transactions, and transactions of kafka-producer-perf-test, kafka-console-consumer and kafka-dump-log."""
+"""kafka-transactions, and transactions of the other tools of Kafka that have some."""
 
 from collections.abc import Iterator
 from typing import Final
