@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, NamedTuple
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
+from broker.api.outcome import Outcome, Response, Sliced, in_slices
+from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import TransactionServices
 from broker.api.transaction_requests import conclude_all, fenced, unavailable
@@ -47,10 +47,8 @@ class _Wanted(NamedTuple):
     verify_only: bool
     topics: Sequence[AddPartitionsToTxnTopic]
     error: ErrorCode
+    partitions: set[TopicPartition]
     missing: set[TopicPartition]
-
-    def partitions(self) -> list[TopicPartition]:
-        return [(topic.name, index) for topic in self.topics for index in topic.partitions]
 
 
 @api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), services=TransactionServices)
@@ -86,20 +84,27 @@ def _add(
         )
         wanted.append(one._replace(verify_only=each.verify_only))
     decided = [_decide(each, context, services) for each in wanted]
+    return conclude_all(
+        decided,
+        context,
+        services.transactions,
+        lambda errors: Sliced(_respond(wanted, errors, context.api_version, services), None),
+    )
 
-    def respond(errors: list[ErrorCode]) -> Outcome:
-        results = [
-            AddPartitionsToTxnResult(
-                each.transactional_id, _results(each, fenced(error, version, FENCED_SINCE), services)
-            )
-            for each, error in zip(wanted, errors, strict=True)
-        ]
-        if version >= BATCHED_SINCE:
-            return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
-        return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
 
-    version = context.api_version
-    return conclude_all(decided, context, services.transactions, respond)
+def _respond(
+    wanted: Sequence[_Wanted], errors: Sequence[ErrorCode], version: int, services: TransactionServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    results = []
+    for each, error in zip(wanted, errors, strict=True):
+        topics = yield from _results(each, fenced(error, version, FENCED_SINCE), services, pace)
+        results.append(AddPartitionsToTxnResult(each.transactional_id, topics))
+        yield from emptied(each.partitions, pace)
+        yield from emptied(each.missing, pace)
+    if version >= BATCHED_SINCE:
+        return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
+    return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
 
 
 def _checked(
@@ -110,15 +115,18 @@ def _checked(
     services: TransactionServices,
     pace: Pace,
 ) -> Slices[_Wanted]:
+    existing: set[TopicPartition] = set()
     missing: set[TopicPartition] = set()
     for topic in topics:
         for index in topic.partitions:
-            if not _exists(topic.name, index, services.partitions):
-                missing.add((topic.name, index))
+            exists = _exists(topic.name, index, services.partitions)
+            (existing if exists else missing).add((topic.name, index))
             if pace.spent():
                 yield None
+        if pace.spent():
+            yield None
     error = unavailable(transactional_id, services.transactions)
-    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, missing)
+    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, existing, missing)
 
 
 def _exists(topic: str, index: int, partitions: Partitions) -> bool:
@@ -137,15 +145,15 @@ def _decide(wanted: _Wanted, context: RequestContext, services: TransactionServi
         wanted.transactional_id,
         wanted.producer_id,
         wanted.epoch,
-        wanted.partitions(),
+        wanted.partitions,
         EXPLICIT_VERSION,
         context.wall_ms,
     )
 
 
 def _results(
-    wanted: _Wanted, error: ErrorCode, services: TransactionServices
-) -> list[AddPartitionsToTxnTopicResult]:
+    wanted: _Wanted, error: ErrorCode, services: TransactionServices, pace: Pace
+) -> Slices[list[AddPartitionsToTxnTopicResult]]:
     def error_of(partition: TopicPartition) -> ErrorCode:
         if not wanted.error and partition in wanted.missing:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -154,13 +162,14 @@ def _results(
         coordinator = services.transactions.coordinator
         return coordinator.verify(wanted.transactional_id, wanted.producer_id, wanted.epoch, partition)
 
-    return [
-        AddPartitionsToTxnTopicResult(
-            topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index)))
-                for index in topic.partitions
-            ],
-        )
-        for topic in wanted.topics
-    ]
+    topics = []
+    for topic in wanted.topics:
+        results = []
+        for index in topic.partitions:
+            results.append(AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index))))
+            if pace.spent():
+                yield None
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, results))
+        if pace.spent():
+            yield None
+    return topics

@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TransactionServices
 from broker.errors import ApiError, ErrorCode
@@ -40,23 +41,40 @@ Wanted = tuple[WritableTxnMarker, str, WritableTxnMarkerPartitionResult]
 def handle(
     message: WriteTxnMarkersRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
-    is_allowed = services.security.actor(context).role >= Role.ADMIN
+    error = ErrorCode.NONE
+    if services.security.actor(context).role < Role.ADMIN:
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return in_slices(_begin(message, error, context, services))
+
+
+def _begin(
+    message: WriteTxnMarkersRequest, error: ErrorCode, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    pace = Pace()
     wanted: list[Wanted] = []
     results = []
     for marker in message.markers:
         topics = []
         for topic in marker.topics:
-            partitions = [WritableTxnMarkerPartitionResult(each) for each in topic.partition_indexes]
+            partitions = []
+            for index in topic.partition_indexes:
+                result = WritableTxnMarkerPartitionResult(index, error)
+                partitions.append(result)
+                if not error:
+                    wanted.append((marker, topic.name, result))
+                if pace.spent():
+                    yield None
             topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
-            wanted += [(marker, topic.name, each) for each in partitions]
+            if pace.spent():
+                yield None
         results.append(WritableTxnMarkerResult(marker.producer_id, topics))
+        if pace.spent():
+            yield None
     reply = WriteTxnMarkersResponse(results)
-    if not is_allowed:
-        for _, _, result in wanted:
-            result.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not wanted:
         return Response(reply)
     wanted.reverse()
-    return in_slices(_write(wanted, reply, context, services))
+    return (yield from _write(wanted, reply, context, services))
 
 
 def _write(
@@ -90,6 +108,8 @@ def _write(
                 is_commit = marker.transaction_result
                 services.transactions.marked(log, marker.producer_id, is_commit=is_commit)
                 services.fetches.complete(log)
-        return Sliced(_write(wanted, reply, context, services), None) if wanted else Response(reply)
+        if not wanted:
+            return Response(reply)
+        return Sliced(_write(wanted, reply, context, services), None, reply, wanted)
 
     return StagedAppends([log for _, log, _, _ in written], settle) if written else settle()

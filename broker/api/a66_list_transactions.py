@@ -1,11 +1,12 @@
 """ListTransactions: the transactional ids and their states. (KIP-664)
 
-Versions 0-2. Filters by state and by producer id; an empty filter selects all, and unknown states are named
-in the response. Version 1 adds the least duration of the transaction, 2 a pattern of the id in RE2's syntax
-(INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
+Versions 0-2. Filters by state and by producer id; an empty filter selects all. Unknown states are named in
+the response and ignored. Version 1 adds the least duration of the transaction, 2 a pattern of the id in RE2's
+syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
@@ -23,6 +24,8 @@ from broker.records.slices import Slices
 from broker.telemetry.subscription import compile_pattern
 from broker.transactions.state import NAMES, State
 
+KNOWN: Final = frozenset(NAMES.values())
+
 
 @api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), services=TransactionServices)
 def handle(
@@ -34,8 +37,22 @@ def handle(
 def _respond(
     message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Slices[Outcome]:
-    states, producers = set(message.state_filters), set(message.producer_id_filters)
-    reply = ListTransactionsResponse(unknown_state_filters=sorted(states.difference(NAMES.values())))
+    pace = Pace()
+    states: set[str] = set()
+    unknown: dict[str, None] = {}
+    for state in message.state_filters:
+        if state in KNOWN:
+            states.add(state)
+        else:
+            unknown[state] = None
+        if pace.spent():
+            yield None
+    producers: set[int] = set()
+    for producer_id in message.producer_id_filters:
+        producers.add(producer_id)
+        if pace.spent():
+            yield None
+    reply = ListTransactionsResponse(unknown_state_filters=list(unknown))
     if services.transactions.is_unreadable:
         reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Response(reply)
@@ -46,7 +63,6 @@ def _respond(
         except ValueError:
             reply.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
             return Response(reply)
-    pace = Pace()
     for transaction in services.transactions.coordinator.transactions():
         if pace.spent():
             yield None
