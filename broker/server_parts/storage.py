@@ -100,7 +100,13 @@ class DelayedRequests:
         self._deliver()
 
     def _run_transactions(self, now_ms: int) -> None:
-        for log in self.transactions.run(Now(now_ms, self._clock.wall_ms())):
+        try:
+            grown = self.transactions.run(Now(now_ms, self._clock.wall_ms()))
+        except Exception as error:  # noqa: BLE001 - reported; other requests go on
+            self._failures.report(Place.TRANSACTION_TIMER, error)
+            self.transactions.pause(now_ms)
+            return
+        for log in grown:
             self.fetches.complete(log)
         self._deliver()
 

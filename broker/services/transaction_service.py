@@ -21,7 +21,7 @@ from broker.records.control import Marker
 from broker.services.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import LEADER_EPOCH, HostedTopic, Partitions
-from broker.transactions.completion import Completion
+from broker.transactions.completion import RETRY_MS, Completion
 from broker.transactions.coordinator import TransactionCoordinator
 from broker.transactions.records import UnreadableRecord, encode_key, encode_value
 from broker.transactions.state import Change, State, TopicPartition
@@ -56,11 +56,11 @@ class TransactionService:
 
     def __init__(self, config: TransactionConfig, partitions: Partitions, groups: GroupService) -> None:
         self.coordinator = TransactionCoordinator(config)
-        self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._groups = groups
         self._logs: dict[int, OffsetsLog] = {}
         self.is_unreadable = False
+        self._paused_until_ms = 0
 
     @property
     def is_available(self) -> bool:
@@ -134,6 +134,15 @@ class TransactionService:
             self._groups.end_transaction(producer_id, log.index, is_commit=is_commit)
 
     # Time
+
+    def next_deadline(self) -> int | None:
+        """Return the monotonic time of the next `run`, in ms; None if nothing is due."""
+        deadline = self.coordinator.next_deadline()
+        return None if deadline is None else max(deadline, self._paused_until_ms)
+
+    def pause(self, now_ms: int) -> None:
+        """Try again later, after an unexpected exception of `run`."""
+        self._paused_until_ms = now_ms + RETRY_MS
 
     def run(self, now: Now) -> list[PartitionLog]:
         """Do some of the due work, and commit it: timeouts, expiry, markers, completions.
