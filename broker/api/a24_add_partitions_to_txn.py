@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, NamedTuple
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, Sliced, in_slices
+from broker.api.group_requests import now_of
+from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude_all, fenced, unavailable
+from broker.api.transaction_requests import fenced, unavailable
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -29,6 +30,7 @@ from broker.protocol.messages.add_partitions_to_txn import (
 )
 from broker.records.slices import Slices
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import WrittenChange
 from broker.transactions.state import Change, TopicPartition
 
 BATCHED_SINCE: Final = 4
@@ -83,13 +85,27 @@ def _add(
             each.transactional_id, each.producer_id, each.producer_epoch, each.topics, services, pace
         )
         wanted.append(one._replace(verify_only=each.verify_only))
-    decided = [_decide(each, context, services) for each in wanted]
-    return conclude_all(
-        decided,
-        context,
-        services.transactions,
-        lambda errors: Sliced(_respond(wanted, errors, context.api_version, services), None),
-    )
+    transactions, now = services.transactions, now_of(context)
+    errors: list[ErrorCode] = []
+    written: list[tuple[int, WrittenChange]] = []
+    for number, each_wanted in enumerate(wanted):
+        # Staged at once: after a pause, another request may have changed the transaction.
+        decided = _decide(each_wanted, context, services)
+        result = decided if isinstance(decided, ErrorCode) else transactions.stage(decided, now)
+        if isinstance(result, ErrorCode):
+            errors.append(result)
+        else:
+            errors.append(ErrorCode.NONE)
+            written.append((number, result))
+        if pace.spent():
+            yield None
+
+    def settle() -> Outcome:
+        for number, change in written:
+            errors[number] = transactions.settle(change, now)
+        return Sliced(_respond(wanted, errors, context.api_version, services), None)
+
+    return StagedAppends([change.log.log for _, change in written], settle) if written else settle()
 
 
 def _respond(

@@ -3,7 +3,7 @@
 Called by the transaction handlers. A change that needs a producer id waits for the next block of them.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker.api.context import RequestContext
@@ -12,7 +12,7 @@ from broker.api.outcome import Outcome, StagedAppends
 from broker.api.services import TransactionServices
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.errors import ApiError, ErrorCode
-from broker.services.transaction_service import TransactionService, WrittenChange
+from broker.services.transaction_service import TransactionService
 from broker.transactions.new_producer_id import NeedsProducerId
 from broker.transactions.state import Change
 
@@ -26,26 +26,11 @@ def conclude(
     decided: ErrorCode | Change, context: RequestContext, transactions: TransactionService, respond: Respond
 ) -> Outcome:
     """Write the change, if there is one, and return the outcome of `respond` with the error or NONE."""
-    return conclude_all([decided], context, transactions, lambda errors: respond(errors[0]))
-
-
-def conclude_all(
-    decided: Sequence[ErrorCode | Change],
-    context: RequestContext,
-    transactions: TransactionService,
-    respond: Callable[[list[ErrorCode]], Outcome],
-) -> Outcome:
-    """`conclude` for changes of several transactional ids, which succeed or fail alone."""
     now = now_of(context)
-    results = [each if isinstance(each, ErrorCode) else transactions.stage(each, now) for each in decided]
-    logs = [each.log.log for each in results if isinstance(each, WrittenChange)]
-
-    def settle() -> Outcome:
-        return respond(
-            [each if isinstance(each, ErrorCode) else transactions.settle(each, now) for each in results]
-        )
-
-    return StagedAppends(logs, settle) if logs else settle()
+    written = decided if isinstance(decided, ErrorCode) else transactions.stage(decided, now)
+    if isinstance(written, ErrorCode):
+        return respond(written)
+    return StagedAppends([written.log.log], lambda: respond(transactions.settle(written, now)))
 
 
 def with_producer_ids(
