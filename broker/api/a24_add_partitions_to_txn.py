@@ -109,15 +109,20 @@ def _add(
 
 
 def _respond(
-    wanted: Sequence[_Wanted], errors: Sequence[ErrorCode], version: int, services: TransactionServices
+    wanted: list[_Wanted], errors: Sequence[ErrorCode], version: int, services: TransactionServices
 ) -> Slices[Outcome]:
+    """Build the response, and free `wanted` on the way: all at once, many transactions take 6 ms."""
     pace = Pace()
     results = []
-    for each, error in zip(wanted, errors, strict=True):
+    wanted.reverse()
+    for error in errors:
+        each = wanted.pop()
         topics = yield from _results(each, fenced(error, version, FENCED_SINCE), services, pace)
         results.append(AddPartitionsToTxnResult(each.transactional_id, topics))
         yield from emptied(each.partitions, pace)
         yield from emptied(each.missing, pace)
+        if pace.spent():
+            yield None
     if version >= BATCHED_SINCE:
         return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
     return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
