@@ -239,8 +239,8 @@ class PartitionLog:
         if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
             check_flags(header, internal=internal, transactional=transactional)
             self._check_latest(max_timestamp, now_wall_ms)
-        in_transaction = attributes & TRANSACTIONAL_FLAG != 0
         if producer_id >= 0:
+            in_transaction = attributes & TRANSACTIONAL_FLAG != 0
             if marker is not None:
                 self.producers.check_end(producer_id, epoch, marker.coordinator_epoch)
             elif internal:
@@ -266,12 +266,13 @@ class PartitionLog:
         if stamp >= 0:
             stamp_append_time(records, stamp)
         _write_prefix(records, 0, offset, length, leader_epoch)
-        if marker is not None:
-            self._end_transaction(marker, producer_id, epoch, offset, now_wall_ms)
-        elif producer_id >= 0:
-            last_sequence = sequence_after(sequence, delta)
-            batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
-            self.producers.add(producer_id, epoch, batch, now_wall_ms, in_transaction)
+        if producer_id >= 0:
+            if marker is not None:
+                self._end_transaction(marker, producer_id, epoch, offset, now_wall_ms)
+            else:
+                last_sequence = sequence_after(sequence, delta)
+                batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
+                self.producers.add(producer_id, epoch, batch, now_wall_ms, in_transaction)
         staged = Staged(offset, last_offset, self.log_start_offset, stamp, max_timestamp, size)
         if not self._staged:
             self._context.dirty.append(self)
@@ -375,8 +376,9 @@ class PartitionLog:
         self.producers.settle()
         if self._duplicates:
             self._duplicates = []
-        self.high_watermark = self.next_offset
-        self.last_stable_offset = self._stable_before(self.next_offset)
+        self.high_watermark = self.last_stable_offset = self.next_offset
+        if self.producers.ongoing:
+            self.last_stable_offset = self._stable_before(self.next_offset)
         if self._aborted:
             self._keep_aborted(segment)
         self.metrics.appends += len(staged)

@@ -95,12 +95,12 @@ def _old_epoch(producer_id: int, epoch: int, last: int) -> ApiError:
 class ProducerStates:
     """The producer states of one partition."""
 
-    __slots__ = ("_before", "_ongoing", "_producers")
+    __slots__ = ("_before", "_producers", "ongoing")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerStateEntry] = {}
         self._before: dict[int, ProducerStateEntry | None] = {}
-        self._ongoing: dict[int, int] = {}
+        self.ongoing: dict[int, int] = {}
         """The first offset of each producer's transaction, in ascending order."""
 
     def __len__(self) -> int:
@@ -123,11 +123,11 @@ class ProducerStates:
     @property
     def first_ongoing(self) -> int:
         """The first offset of all ongoing transactions, or -1."""
-        return next(iter(self._ongoing.values())) if self._ongoing else _NONE
+        return next(iter(self.ongoing.values())) if self.ongoing else _NONE
 
     def has_ongoing(self, producer_id: int, epoch: int) -> bool:
         """Return whether the producer has written records in a transaction of this epoch."""
-        return producer_id in self._ongoing and self._producers[producer_id].epoch == epoch
+        return producer_id in self.ongoing and self._producers[producer_id].epoch == epoch
 
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, delta: int, transactional: bool = False
@@ -198,7 +198,7 @@ class ProducerStates:
             self._before[producer_id] = known
         batches = () if known is None or known.epoch != epoch else known.batches
         self._producers[producer_id] = ProducerStateEntry(epoch, now_ms, batches, coordinator_epoch)
-        return self._ongoing.pop(producer_id, _NONE)
+        return self.ongoing.pop(producer_id, _NONE)
 
     def add(
         self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int, transactional: bool = False
@@ -217,7 +217,7 @@ class ProducerStates:
         if known is not None:
             coordinator_epoch, first_offset = known.coordinator_epoch, known.first_offset
         if transactional and first_offset < 0:
-            first_offset = self._ongoing[producer_id] = batch.base_offset
+            first_offset = self.ongoing[producer_id] = batch.base_offset
         self._producers[producer_id] = ProducerStateEntry(
             epoch, now_ms, batches, coordinator_epoch, first_offset
         )
@@ -240,11 +240,11 @@ class ProducerStates:
     def find_ongoing(self) -> None:
         """Find the ongoing transactions among the producers, after `restore` or `undo`."""
         ongoing = ((each, state.first_offset) for each, state in self._producers.items())
-        self._ongoing = dict(sorted((each for each in ongoing if each[1] >= 0), key=itemgetter(1)))
+        self.ongoing = dict(sorted((each for each in ongoing if each[1] >= 0), key=itemgetter(1)))
 
     def _evict(self) -> None:
         for producer_id in idlest(self._producers, _seen_ms):
-            if producer_id not in self._ongoing:
+            if producer_id not in self.ongoing:
                 del self._producers[producer_id]
 
     def expire(self, before_ms: int) -> Steps[None]:
