@@ -5,9 +5,8 @@ violated. A changed rule changes a sensor's limit and never its usage. (Kafka: C
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from copy import copy
 from itertools import chain
-from typing import Final, Generic, Self
+from typing import Final, Generic, Self, cast
 
 from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
@@ -116,12 +115,16 @@ class QuotaManager(Generic[S]):
         """
         made = self.parts.get(node)
         if made is None:
-            made = self.parts[node] = copy(self)
-            made.parts = {}
+            made = self.parts[node] = cast("Self", self._without_rules())
+            made.active = self.active
+            made.throttled = self.throttled
+            made._table = self._table
             made._usage = self._usage.part(node)
-            made._new_rules = set()
-            made._change = None
         return made
+
+    def _without_rules(self) -> "QuotaManager[S]":
+        """Return a manager with the same configuration."""
+        raise NotImplementedError
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
         """Set the limit of a rule from `now_ms` on, or remove the rule (None). Applies to the next record.

@@ -222,7 +222,7 @@ class Usage(Generic[S]):
         self._forgotten: set[S] = set()
         # The parts of their limits that sensors have; see `set_shares`.
         self._shares: Mapping[SensorKey, float] = {}
-        self._other_share: float = 1  # whole numbers stay whole
+        self._other_share = 1.0
 
     def part(self, node: int) -> "Usage[S]":
         """Return the usage of one upstream node: sensors of its own, under the same rules."""
