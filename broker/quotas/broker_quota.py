@@ -121,7 +121,7 @@ class BrokerQuota:
         changed = {kind for kind, bound in self._bounds.items() if bound != self._sensors[kind].bound}
         self._users = frozenset(config.white_list_users)
         self._client_ids = frozenset(config.white_list_client_ids)
-        self._listeners = frozenset(name.upper() for name in config.white_list_listeners)
+        self._listeners = frozenset({name.upper() for name in config.white_list_listeners})
         self._exempt.clear()
         self.active = config.quota_enabled
         self.measures_slow_fetches = self.active and config.slow_fetch_bytes < UNLIMITED

@@ -269,9 +269,9 @@ class QuotaManager(Generic[S]):
         with the key `sensor`, by what was recorded and what it owes. 0: it only waits for what it sends from
         now on.
         """
-        waits = (
+        waits = [
             manager._first_wait_ms(user, client_id, sensor, bound, now_ms) for manager in self._managers()
-        )
+        ]
         return min(max(waits), self._max_throttle_ms())
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
@@ -292,16 +292,16 @@ class QuotaManager(Generic[S]):
 
     def sensors_of(self, user: str, client_id: str | None) -> list[S]:
         """Return the sensors of this client: one at most, or one for each upstream node."""
-        found = (manager.find(user, client_id) for manager in self._managers())
+        found = [manager.find(user, client_id) for manager in self._managers()]
         return [sensor for sensor in found if sensor is not None]
 
     def sensors_under(self, rule: Rule) -> Iterator[S]:
         """Return the sensors that this rule limits."""
-        return chain.from_iterable(manager._usage.under(rule) for manager in self._managers())
+        return chain.from_iterable([manager._usage.under(rule) for manager in self._managers()])
 
     def sensors(self) -> Iterator[S]:
         """Iterate over a snapshot of all sensors, with their present limits."""
-        return chain.from_iterable(manager._usage for manager in self._managers())
+        return chain.from_iterable([manager._usage for manager in self._managers()])
 
     def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
         """Return the `count` busiest sensors in descending order, with present limits. Yields between."""

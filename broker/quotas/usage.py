@@ -329,14 +329,14 @@ class Usage(Generic[S]):
         self._new_sensors = None
         self._forgotten.clear()
 
-    def under(self, rule: Rule) -> Iterator[S]:
+    def under(self, rule: Rule) -> list[S]:
         """Return the sensors that `rule` limits."""
         bounds = self._table
-        return (
+        return [
             sensor
             for sensor in self._matching(rule)
             if bounds.governing(sensor.user, sensor.client_id) == rule
-        )
+        ]
 
     def _matching(self, rule: Rule) -> Sequence[S]:
         """Return the sensors that `rule` limits unless another rule takes precedence."""
