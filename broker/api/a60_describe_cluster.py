@@ -2,7 +2,7 @@
 
 Versions 0-2. From 1 the client selects brokers or controllers (KIP-919), which must match its listener;
 version 2 can include fenced brokers, and there are none. Responses are cached until the metadata image
-changes. Left out: authorized operations (there is no authorizer; the field has its default), racks.
+changes. Authorized operations are all those of a cluster if there is no authorizer. Left out: racks.
 """
 
 from typing import Final
@@ -46,6 +46,8 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],
     )
+    if message.include_cluster_authorized_operations:
+        reply.cluster_authorized_operations = services.security.cluster_operations(context)
     return Response(reply, cacheable=True)
 
 
