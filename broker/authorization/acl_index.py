@@ -36,13 +36,15 @@ class Rule(NamedTuple):
 class AclIndex:
     """`is_open` allows everything on resources without any ACL. (allow.everyone.if.no.acl.found)"""
 
-    __slots__ = ("_by_subject", "_is_open", "_patterns", "_prefix_lengths", "size")
+    __slots__ = ("_by_subject", "_is_open", "_lengths", "_patterns", "_prefix_lengths", "size")
 
     def __init__(self, acls: Iterable[Acl] = (), *, is_open: bool = False) -> None:
         self._is_open = is_open
         self._by_subject: dict[Subject, OfSubject] = {}
         self._patterns: dict[tuple[int, Pattern], int] = {}
         """The number of ACLs of each pattern, by resource type and pattern."""
+        self._lengths: dict[int, dict[int, int]] = {}
+        """The number of prefixes of each length, by resource type."""
         self._prefix_lengths: dict[int, tuple[int, ...]] = {}
         self.size = 0
         for acl in acls:
@@ -55,6 +57,7 @@ class AclIndex:
         """
         new = AclIndex(is_open=self._is_open)
         new._by_subject, new._patterns, new.size = dict(self._by_subject), dict(self._patterns), self.size
+        new._lengths = {kind: dict(lengths) for kind, lengths in self._lengths.items()}
         own: set[Subject] = set()
         for number, acl in enumerate(removed):
             new._remove(acl, own)
@@ -131,6 +134,8 @@ class AclIndex:
         of_subject[pattern] = (*known, acl)
         counted = (acl.resource_type, pattern)
         self._patterns[counted] = self._patterns.get(counted, 0) + 1
+        if self._patterns[counted] == 1:
+            self._count_prefix(acl, 1)
         self.size += 1
 
     def _remove(self, acl: Acl, own: set[Subject]) -> None:
@@ -152,6 +157,7 @@ class AclIndex:
         self._patterns[counted] -= 1
         if not self._patterns[counted]:
             del self._patterns[counted]
+            self._count_prefix(acl, -1)
         self.size -= 1
 
     def _own(self, acl: Acl, own: set[Subject]) -> OfSubject:
@@ -161,13 +167,18 @@ class AclIndex:
             self._by_subject[subject] = dict(self._by_subject.get(subject, ()))
         return self._by_subject[subject]
 
+    def _count_prefix(self, acl: Acl, by: int) -> None:
+        if acl.pattern_type == PatternType.PREFIXED:
+            lengths = self._lengths.setdefault(acl.resource_type, {})
+            length = len(acl.resource_name)
+            lengths[length] = lengths.get(length, 0) + by
+
     def _measure(self) -> None:
-        """Note the lengths of the prefixes of each type."""
-        lengths: dict[int, set[int]] = {}
-        for resource_type, (pattern_type, name) in self._patterns:
-            if pattern_type == PatternType.PREFIXED:
-                lengths.setdefault(resource_type, set()).add(len(name))
-        self._prefix_lengths = {kind: tuple(sorted(found)) for kind, found in lengths.items()}
+        """Note the lengths of the prefixes of each type, in ascending order."""
+        self._prefix_lengths = {
+            kind: tuple(sorted(length for length, count in lengths.items() if count))
+            for kind, lengths in self._lengths.items()
+        }
 
 
 def _is_covered(pattern: Pattern, denied: set[Pattern]) -> bool:
