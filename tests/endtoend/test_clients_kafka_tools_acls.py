@@ -9,7 +9,7 @@ from tests.support.kafka_tools import run
 
 pytestmark = kafka_tools.pytestmark
 
-ACLS = "kafka.admin.AclCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
 
 
 def test_acls_are_added_listed_and_removed(tmp_path: Path) -> None:
