@@ -13,7 +13,7 @@ from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsReq
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
 from tests.api.harness import Connection, Harness
 from tests.authorization.acls import allow, deny
-from tests.control.test_acls import AUTHORIZER
+from tests.control.world import AUTHORIZER
 
 READ = allow(Operation.READ)
 PREFIX = deny(Operation.ALL, "ord", pattern=PatternType.PREFIXED)

@@ -60,7 +60,7 @@ from tests.api.group import join_request, sync_request
 from tests.api.harness import WALL_MS, Connection, Harness
 from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in
 from tests.authorization.acls import allow, deny
-from tests.control.test_acls import AUTHORIZER
+from tests.control.world import AUTHORIZER
 
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -12,6 +12,7 @@ from broker.config.setting import settings_of
 from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 from broker.network.processor import NEW_CONNECTIONS
+from tests.control.world import AUTHORIZER
 
 
 def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Configuration:
@@ -326,9 +327,6 @@ def test_a_listener_that_is_added_while_the_broker_runs_has_the_role_of_its_addr
     more = {"listeners": listeners, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT"}
     security = configuration.with_dynamic(more).security
     assert (security.role_on("PLAINTEXT"), security.role_on("OUT")) == ("admin", "viewer")
-
-
-AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def administration_warnings(*settings: str) -> list[str]:

@@ -14,9 +14,8 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import ACL_IS_SET, AuditRow, Kind
 from broker.metadata.publisher import AclChange, Delta
 from tests.authorization.acls import allow, deny
-from tests.control.world import World
+from tests.control.world import AUTHORIZER, World
 
-AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 READ = allow(Operation.READ)
 
 

@@ -11,7 +11,7 @@ from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.describe_acls import DescribeAclsRequest
 from tests.authorization.acls import allow
-from tests.control.test_acls import AUTHORIZER
+from tests.control.world import AUTHORIZER
 from tests.support.running import running_broker
 from tests.support.running_gateway import running_gateway
 

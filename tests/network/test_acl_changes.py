@@ -15,7 +15,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.authorization.acls import allow
-from tests.control.test_acls import AUTHORIZER
+from tests.control.world import AUTHORIZER
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
