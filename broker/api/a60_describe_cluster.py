@@ -11,6 +11,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ClusterServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import (
@@ -39,6 +40,8 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
             f"The request was sent to an endpoint of type {NAMES[endpoint_type]}, "
             f"but we wanted an endpoint of type {NAMES[message.endpoint_type]}",
         )
+    if endpoint.is_controller and not services.security.allows_cluster(context, Operation.ALTER):
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     node = services.node_id
     reply = DescribeClusterResponse(
         endpoint_type=endpoint_type,
@@ -51,5 +54,5 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
     return Response(reply, cacheable=True)
 
 
-def _refused(error: ErrorCode, message: str) -> Outcome:
+def _refused(error: ErrorCode, message: str | None) -> Outcome:
     return Response(DescribeClusterResponse(error_code=error, error_message=message))

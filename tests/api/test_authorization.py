@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from broker.api.services import ClusterServices
 from broker.authorization.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
 from broker.authorization.authorizer import every_operation
 from broker.errors import ErrorCode
@@ -529,3 +530,11 @@ async def test_wire_role_has_no_effect_with_an_authorizer(tmp_path: Path) -> Non
         answer = await harness.ask(topics, connection=user())
         assert [each.error_code for each in answer.topics] == [0, TOPIC_FAILED]
         harness.close()
+
+
+async def test_controllers_are_described_to_those_who_may_alter_the_cluster(guarded: Harness) -> None:
+    guarded.services[ClusterServices].endpoints["PLAINTEXT"].is_controller = True
+    request = DescribeClusterRequest(endpoint_type=2)
+    assert (await guarded.ask(request, connection=user())).error_code == CLUSTER_FAILED
+    grant(guarded, cluster(Op.ALTER))
+    assert (await guarded.ask(request, connection=user())).error_code == 0
