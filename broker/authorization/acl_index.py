@@ -25,12 +25,10 @@ CHANGED_AT_ONCE: Final = 64
 
 
 class Rule(NamedTuple):
-    """What decided: `acl`, or else the default for resources without or with other ACLs."""
+    """What decides: `acl`, or the default if it is None."""
 
     is_allowed: bool
     acl: Acl | None = None
-    has_acls: bool = False
-    """Whether any ACL has a pattern that matches the resource."""
 
 
 class AclIndex:
@@ -47,8 +45,9 @@ class AclIndex:
         """The number of prefixes of each length, by resource type."""
         self._prefix_lengths: dict[int, tuple[int, ...]] = {}
         self.size = 0
+        own: set[Subject] = set()
         for acl in acls:
-            self._add(acl, set())
+            self._add(acl, own)
         self._measure()
 
     def changed(self, added: Iterable[Acl], removed: Iterable[Acl]) -> "Steps[AclIndex]":
@@ -81,11 +80,11 @@ class AclIndex:
                 for acl in of_subject.get(pattern, ()):
                     if acl.applies_to(operation):
                         if acl.permission == Permission.DENY:
-                            return Rule(False, acl, True)
+                            return Rule(False, acl)
                         allowing = allowing or acl
         if allowing is not None:
-            return Rule(True, allowing, True)
-        return Rule(self._is_open and not patterns, None, bool(patterns))
+            return Rule(True, allowing)
+        return Rule(self._is_open and not patterns)
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Whether the principal may do this on at least one resource of the type, which need not exist.

@@ -16,8 +16,10 @@ from broker.steps import Steps
 
 logger = logging.getLogger("kafka.authorizer.logger")
 
-MAX_DECISIONS: Final = 65_536
-"""Decisions that are kept, about 20 MB; all are dropped if there are more. Ours: Kafka keeps none."""
+MAX_DECISIONS: Final = 16_384
+"""Decisions that are kept; all are dropped if there are more, which takes two milliseconds. Ours: Kafka
+keeps none.
+"""
 
 LONGEST_KEPT: Final = 256
 """Characters of a name whose decision is kept; ours. Clients choose the names."""
@@ -72,9 +74,6 @@ class Authorizer:
         if principal in self._super_users:
             return Rule(True)
         return self._index.rule(principal, host, operation, resource_type, name)
-
-    def is_super_user(self, principal: str) -> bool:
-        return principal in self._super_users
 
     def operations(self, principal: str, host: str, resource_type: int, name: str) -> int:
         """Return the bit field of the operations that the principal may do on a resource."""

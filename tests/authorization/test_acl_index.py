@@ -23,7 +23,7 @@ def may(index: AclIndex, operation: Operation, name: str = "orders", **more: Any
 
 def test_nothing_is_allowed_without_an_acl() -> None:
     rule = AclIndex().rule("User:alice", "10.0.0.1", Operation.READ, TOPIC, "orders")
-    assert rule == (False, None, False)
+    assert rule == (False, None)
 
 
 def test_a_literal_acl_is_about_one_name_of_one_type_for_one_user() -> None:
@@ -76,7 +76,7 @@ def test_a_denial_outweighs_every_allowance(
     ]
     index = AclIndex([*allowances, denial])
     rule = index.rule("User:alice", "10.0.0.1", Operation.READ, TOPIC, "orders")
-    assert rule == (False, denial, True)
+    assert rule == (False, denial)
     assert may(index, Operation.WRITE)
 
 
