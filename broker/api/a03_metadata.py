@@ -14,7 +14,7 @@ from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.api.services import MetadataServices
@@ -137,7 +137,16 @@ async def _create(
                 response.is_internal, response.partitions = made.is_internal, made.partitions
             elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
                 response.error_code = int(error)
-    run_through(_authorize(responses, message, context, services))
+    return outcome_of(_answer(responses, message, context, services))
+
+
+def _answer(
+    responses: list[MetadataResponseTopic],
+    message: MetadataRequest,
+    context: RequestContext,
+    services: MetadataServices,
+) -> Slices[Outcome]:
+    yield from _authorize(responses, message, context, services)
     return Response(_reply(responses, message, context, services))
 
 

@@ -14,7 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
-from broker.authorization.acl import Operation, ResourceType
+from broker.authorization.acl import SUPPORTED, Operation, ResourceType
 from broker.errors import ErrorCode
 from broker.groups.messages import DescribedGroup as GroupDescription
 from broker.groups.messages import DescribedMember as MemberDescription
@@ -49,6 +49,7 @@ def _respond(
     groups = []
     distinct: Distinct[str] = Distinct()
     security, wants_operations = services.security, message.include_authorized_operations
+    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
     for group_id in message.groups:
         if not security.allows_group(context, Operation.DESCRIBE, group_id):
             groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
@@ -60,7 +61,7 @@ def _respond(
                 groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
         else:
             groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        if pace.spent(2):
+        if pace.spent(2 + cost):
             yield None
     yield from distinct.release()
     return Response(DescribeGroupsResponse(groups=groups))

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from broker.api.context import Connection, RequestContext
 from broker.authorization.acl import CLUSTER_NAME, Operation, ResourceType
-from broker.authorization.authorizer import Authorizer, every_operation
+from broker.authorization.authorizer import EVERY_OPERATION, Authorizer
 from broker.config.sections import SecurityConfig
 from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.principal import Principal
@@ -117,7 +117,7 @@ class ClientSecurity:
         """Return the bit field of the operations that the client may do on a resource."""
         authorizer, connection = self.authorizer, context.connection
         if authorizer is None:
-            return every_operation(resource_type)
+            return EVERY_OPERATION[resource_type]
         return authorizer.operations(f"User:{connection.principal}", connection.address, resource_type, name)
 
     def cluster_operations(self, context: RequestContext) -> int:

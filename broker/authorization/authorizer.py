@@ -17,7 +17,7 @@ from broker.steps import Steps
 logger = logging.getLogger("kafka.authorizer.logger")
 
 MAX_DECISIONS: Final = 16_384
-"""Decisions that are kept; all are dropped if there are more, which takes two milliseconds. Ours: Kafka
+"""Decisions that are kept; all are dropped if there are more, which takes a millisecond. Ours: Kafka
 keeps none.
 """
 
@@ -119,6 +119,5 @@ def bit_field(operations: Iterable[int]) -> int:
     return field
 
 
-def every_operation(resource_type: int) -> int:
-    """Return the bit field of a server without an authorizer."""
-    return bit_field(SUPPORTED[resource_type])
+EVERY_OPERATION: Final = {kind: bit_field(operations) for kind, operations in SUPPORTED.items()}
+"""The bit fields of a server without an authorizer, by resource type."""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from broker.api.client_security import CHECK_COST
 from broker.api.services import ClusterServices
 from broker.authorization.acl import CLUSTER_NAME, Acl, Operation, Permission, ResourceType
-from broker.authorization.authorizer import every_operation
+from broker.authorization.authorizer import EVERY_OPERATION
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -56,6 +57,7 @@ from broker.protocol.messages.offset_for_leader_epoch import (
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.protocol.schema import Message
 from broker.records.build import NewRecord, build_batch
+from broker.records.slices import SLICE
 from broker.steps import finished
 from tests.api.group import join_request, sync_request
 from tests.api.harness import WALL_MS, Connection, Harness
@@ -368,8 +370,8 @@ async def test_without_an_authorizer_all_operations_are_authorized(harness: Harn
         None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
     )
     answer = await harness.ask(request, 8)
-    assert answer.topics[0].topic_authorized_operations == every_operation(ResourceType.TOPIC)
-    assert answer.cluster_authorized_operations == every_operation(ResourceType.CLUSTER)
+    assert answer.topics[0].topic_authorized_operations == EVERY_OPERATION[ResourceType.TOPIC]
+    assert answer.cluster_authorized_operations == EVERY_OPERATION[ResourceType.CLUSTER]
     answer = await harness.ask(MetadataRequest(None), 8)
     assert answer.topics[0].topic_authorized_operations == answer.cluster_authorized_operations == -(2**31)
 
@@ -538,3 +540,15 @@ async def test_controllers_are_described_to_those_who_may_alter_the_cluster(guar
     assert (await guarded.ask(request, connection=user())).error_code == CLUSTER_FAILED
     grant(guarded, cluster(Op.ALTER))
     assert (await guarded.ask(request, connection=user())).error_code == 0
+
+
+@pytest.mark.parametrize("creates", [True, False])
+async def test_the_operations_of_many_topics_are_found_in_slices(guarded: Harness, creates: bool) -> None:
+    grant(guarded, topic(Op.DESCRIBE), topic(Op.DESCRIBE, "new"), cluster(Op.CREATE))
+    names = ["orders"] * 400 + ["new"] * creates
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics, include_topic_authorized_operations=True)
+    asking = await guarded.put(request, connection=user())
+    assert asking.pauses >= 400 * 8 * CHECK_COST // SLICE
+    answer = guarded.answer(asking)
+    assert {each.topic_authorized_operations for each in answer.topics} == {1 << Op.DESCRIBE}

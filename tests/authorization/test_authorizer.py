@@ -6,7 +6,7 @@ import pytest
 
 from broker.authorization import authorizer as module
 from broker.authorization.acl import CLUSTER_NAME, SUPPORTED, Acl, Operation, PatternType, ResourceType
-from broker.authorization.authorizer import LONGEST_KEPT, Authorizer, every_operation
+from broker.authorization.authorizer import EVERY_OPERATION, LONGEST_KEPT, Authorizer
 from broker.steps import finished
 from tests.authorization.acls import allow, deny
 
@@ -71,7 +71,7 @@ def test_decisions_of_long_names_are_not_kept(length: int, kept: int) -> None:
 def test_the_authorized_operations_are_those_allowed_that_the_type_has() -> None:
     one = authorizer(allow(Operation.READ), allow(Operation.CLUSTER_ACTION))
     assert one.operations(ALICE, HOST, TOPIC, "orders") == (1 << Operation.READ) | (1 << Operation.DESCRIBE)
-    assert one.operations("User:root", HOST, TOPIC, "orders") == every_operation(TOPIC)
+    assert one.operations("User:root", HOST, TOPIC, "orders") == EVERY_OPERATION[TOPIC]
     assert one.operations(ALICE, HOST, ResourceType.CLUSTER, CLUSTER_NAME) == 0
 
 
@@ -81,7 +81,7 @@ def test_the_authorized_operations_are_those_allowed_that_the_type_has() -> None
 )
 def test_the_fields_without_an_authorizer_are_kafkas(kind: ResourceType, field: int) -> None:
     """3576 and 8096 are what Kafka's own tests expect; a group has its configs since 4.0."""
-    assert every_operation(kind) == field
+    assert EVERY_OPERATION[kind] == field
     assert set(SUPPORTED) == set(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 
 
