@@ -92,24 +92,26 @@ def test_confluent_produces_while_an_acl_allows_it(broker: BrokerProcess) -> Non
     assert done(admin.create_acls([write])) == [None]
     fresh = confluent_kafka.Producer({**login(broker, CLIENT), "message.timeout.ms": 20_000})
     assert outcome(fresh, "payments") is None
-    (described,) = (
-        admin.describe_acls(
-            AclBindingFilter(
-                ResourceType.TOPIC,
-                "payments",
-                ResourcePatternType.MATCH,
-                None,
-                None,
-                AclOperation.ANY,
-                AclPermissionType.ANY,
-            )
-        ).result(20),
+    matching = AclBindingFilter(
+        ResourceType.TOPIC,
+        "payments",
+        ResourcePatternType.MATCH,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
-    assert described == [write]
-    everything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    assert admin.describe_acls(matching).result(20) == [write]
+    of_prefix = AclBindingFilter(
+        ResourceType.ANY,
+        "pay",
+        ResourcePatternType.ANY,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
-    assert done(admin.delete_acls([everything])) == [[write]]
+    assert done(admin.delete_acls([of_prefix])) == [[write]]
     assert outcome(fresh, "payments") == "TOPIC_AUTHORIZATION_FAILED"
 
 
