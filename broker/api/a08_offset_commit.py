@@ -18,9 +18,9 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
-from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -44,8 +44,8 @@ def handle(
 def _commit(
     message: OffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    refusal = _refusal(message, services)
-    topics, offsets, accepted = yield from _sort(message, services.control.image, refusal)
+    refusal = _refusal(message, context, services)
+    topics, offsets, accepted = yield from _sort(message, refusal, context, services)
     reply = OffsetCommitResponse(topics=topics)
     if not offsets:
         return Response(reply)
@@ -72,15 +72,17 @@ def _commit(
     return DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted).begin()
 
 
-def _refusal(message: OffsetCommitRequest, services: GroupServices) -> ErrorCode:
+def _refusal(message: OffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:
     """Return the error of every partition if the whole request is refused, else NONE."""
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not services.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.INVALID_GROUP_ID if len(message.group_id) > LONGEST_NAME else ErrorCode.NONE
 
 
 def _sort(
-    message: OffsetCommitRequest, image: Image, refusal: ErrorCode
+    message: OffsetCommitRequest, refusal: ErrorCode, context: RequestContext, services: GroupServices
 ) -> Slices[
     tuple[list[OffsetCommitResponseTopic], list[OffsetToCommit], list[OffsetCommitResponsePartition]]
 ]:
@@ -95,7 +97,10 @@ def _sort(
     for topic in message.topics:
         if pace.spent():
             yield None
-        known = image.topics.get(topic.name)
+        denied: ErrorCode = refusal if refusal is ErrorCode.GROUP_AUTHORIZATION_FAILED else ErrorCode.NONE
+        if not denied and not services.security.allows_topic(context, Operation.READ, topic.name):
+            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        known = services.control.image.topics.get(topic.name)
         count = 0 if known is None else known.partitions
         entries = []
         for each in topic.partitions:
@@ -104,6 +109,9 @@ def _sort(
             entries.append(entry)
             if pace.spent():
                 yield None
+            if denied:
+                entry.error_code = denied
+                continue
             if not 0 <= index < count:
                 entry.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue

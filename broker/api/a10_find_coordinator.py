@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import MetadataServices
+from broker.authorization.acl import Operation
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -39,6 +40,10 @@ def handle(
         return in_slices(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if message.key_type != GROUP:
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
+    if context.api_version < 4 and not services.security.allows_group(
+        context, Operation.DESCRIBE, message.key
+    ):
+        return in_slices(_refused(message, context, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return _make_offsets_topic(message, context, services)
     return in_slices(_coordinators(message, context, services, cacheable=True))
@@ -65,8 +70,15 @@ def _coordinators(
     if context.api_version < 4:
         reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
         return Response(reply, cacheable=cacheable)
+    security = services.security
     coordinators = yield from mapped(
-        lambda key: Coordinator(key, node, endpoint.host, endpoint.port), message.coordinator_keys, Pace()
+        lambda key: (
+            Coordinator(key, node, endpoint.host, endpoint.port)
+            if security.allows_group(context, Operation.DESCRIBE, key)
+            else Coordinator(key, NO_NODE, "", -1, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        ),
+        message.coordinator_keys,
+        Pace(),
     )
     return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 

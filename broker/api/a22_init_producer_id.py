@@ -8,10 +8,12 @@ Left out: transactions (a transactional id is refused), two-phase commit (versio
 from collections.abc import Awaitable
 from typing import Final
 
+from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ProducerIdServices
+from broker.authorization.acl import Operation, ResourceType
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -24,14 +26,23 @@ FIRST_EPOCH: Final = 0
 
 @api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), services=ProducerIdServices)
 def handle(
-    message: InitProducerIdRequest, _context: RequestContext, services: ProducerIdServices
+    message: InitProducerIdRequest, context: RequestContext, services: ProducerIdServices
 ) -> Outcome | Awaitable[Outcome]:
     if message.transactional_id is not None:
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not _may_produce(context, services.security):
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     producer_id = services.producer_ids.take()
     return _from_next_block(services) if producer_id is None else _response(producer_id)
+
+
+def _may_produce(context: RequestContext, security: ClientSecurity) -> bool:
+    """Whether the client may write to the cluster or to any topic."""
+    return security.allows_any(context, Operation.WRITE, ResourceType.TOPIC) or security.allows_cluster(
+        context, Operation.IDEMPOTENT_WRITE
+    )
 
 
 async def _from_next_block(services: ProducerIdServices) -> Outcome:

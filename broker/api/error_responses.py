@@ -21,7 +21,8 @@ SOURCES: Final = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partition_responses": ("partition_data",),
     "partitions": ("partition_indexes",),
-    "results": ("resources", "topics", "groups_names"),
+    "results": ("resources", "topics", "groups_names", "creations"),
+    "filter_results": ("filters",),
     "coordinators": ("coordinator_keys",),
 }
 """The request's array for a response's array of another name."""

@@ -47,6 +47,7 @@ class ProduceServices(msgspec.Struct, frozen=True):
     partitions: Partitions
     fetches: DelayedFetches
     quotas: ClientQuotas
+    security: ClientSecurity
 
 
 class FetchServices(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ class ClusterServices(msgspec.Struct, frozen=True):
     node_id: int
     endpoints: Endpoints
     control: Control
+    security: ClientSecurity
 
 
 class MetadataServices(msgspec.Struct, frozen=True):
@@ -109,6 +111,7 @@ class ControlServices(msgspec.Struct, frozen=True):
 class ProducerIdServices(msgspec.Struct, frozen=True):
     control: Control
     producer_ids: ProducerIds
+    security: ClientSecurity
 
 
 class GroupServices(msgspec.Struct, frozen=True):
@@ -146,10 +149,10 @@ def control_services(
 ) -> HandlerServices:
     """Build the services of the handlers that use neither logs nor groups."""
     return {
-        ClusterServices: ClusterServices(node_id, endpoints, control),
+        ClusterServices: ClusterServices(node_id, endpoints, control, security),
         TopicServices: TopicServices(control, mutations, security),
         ControlServices: ControlServices(node_id, control, security),
-        ProducerIdServices: ProducerIdServices(control, ProducerIds()),
+        ProducerIdServices: ProducerIdServices(control, ProducerIds(), security),
         LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
         TelemetryServices: telemetry,
     }
@@ -170,7 +173,7 @@ def log_services(
     node_id, security = config.broker.node_id, groups.security
     sessions = FetchSessions(config.fetch.max_incremental_sessions)
     return {
-        ProduceServices: ProduceServices(partitions, fetches, quotas),
+        ProduceServices: ProduceServices(partitions, fetches, quotas, security),
         FetchServices: FetchServices(
             clock,
             node_id,
