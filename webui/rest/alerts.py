@@ -31,6 +31,7 @@ from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -38,7 +39,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import (
     COUNT,
@@ -148,8 +149,8 @@ _DESTINATION_BODY: Final = Record(
     },
     optional=frozenset({"url", "headers"}),
 )
-_RULE_NAME: Final = (Query("name", _NAME, "The rule's name."),)
-_DESTINATION_NAME: Final = (Query("name", _NAME, "The destination's name."),)
+_RULE_NAME: Final = (PathName("name", _NAME, "The rule's name."),)
+_DESTINATION_NAME: Final = (PathName("name", _NAME, "The destination's name."),)
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
 
 
@@ -271,7 +272,7 @@ def _rule(call: Call) -> RuleRow | None:
 
 
 def _created(reply: Reply, collection: str, name: str) -> Reply:
-    headers = {**reply.headers, "Location": path_of(collection, name)}
+    headers = {**reply.headers, "Location": path_of_name(collection, name)}
     return Reply(reply.content, status=201, headers=headers)
 
 

@@ -20,6 +20,7 @@ from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -28,7 +29,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.tables.json_output import utc
@@ -82,7 +83,7 @@ CREDENTIAL_PAGE: Final = page_schema(CREDENTIAL)
 REFUSED: Final = problem_schema(current=Maybe(CREDENTIAL))
 _PLACE: Final = (
     Query("mechanism", _MECHANISM, "The mechanism."),
-    Query("user", Text(min_length=1, max_length=LONGEST_USER), "The user's name."),
+    PathName("user", Text(min_length=1, max_length=LONGEST_USER), "The user's name."),
 )
 _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
@@ -113,7 +114,7 @@ async def put_credential(call: Call) -> Reply:
     row = _existing(call)
     if was_there:
         return Reply(credential_json(row), headers={"ETag": etag(row.version)})
-    return created(credential_json(row), path_of(f"scram-users/{mechanism}", user), row.version)
+    return created(credential_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
 
 
 async def delete_credential(call: Call) -> Reply:
