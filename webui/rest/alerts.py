@@ -27,7 +27,7 @@ from broker.control.commands import Command, Outcome
 from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
 from broker.errors import ErrorCode
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -285,12 +285,8 @@ def _rule_reply(call: Call) -> Reply:
 
 async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _rule(call)
-        current = None if row is None else rule_json(row, call)
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _rule(call)
+    raise_refusal(outcome, None if row is None else rule_json(row, call))
 
 
 async def list_destinations(call: Call) -> Reply:
@@ -348,14 +344,10 @@ def _destination_reply(call: Call) -> Reply:
 
 async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _destination(call)
-        current = None if row is None else destination_json(row, call)
-        raise Problem.of(outcome.error, outcome.message, current=current)
     if outcome.error is ErrorCode.POLICY_VIOLATION:
         raise Problem(409, f"{outcome.message}.", code=outcome.error.name)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _destination(call)
+    raise_refusal(outcome, None if row is None else destination_json(row, call))
 
 
 async def list_alerts(call: Call) -> Reply:

@@ -18,9 +18,8 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.errors import ErrorCode
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
+from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -287,10 +286,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     row = await _row(call)
     current = None if row is None else subscription_json(row)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
     bootstrap = views.server_info().bootstrap_server

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import QuotaRow
-from broker.errors import ErrorCode
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
 from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
-from webui.rest.problem import Problem, problem_schema
+from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.reach import REACH
 from webui.rest.routing import (
     HEADERS,
@@ -108,10 +107,7 @@ async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     row = await _row(call)
     current = None if row is None else row_json(row)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
     return {

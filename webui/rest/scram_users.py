@@ -13,10 +13,9 @@ import trio
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
 from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from broker.control.views import ScramRow
-from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
@@ -130,12 +129,8 @@ async def _apply(
 ) -> None:
     command = AlterUserScramCredentials((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _row(call)
-        current = None if row is None else credential_json(row)
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _row(call)
+    raise_refusal(outcome, None if row is None else credential_json(row))
     if not validate_only:
         call.console.live.refresh()
 
