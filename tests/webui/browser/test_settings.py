@@ -75,7 +75,11 @@ def test_settings_are_searched_and_read(settings: Any, expect: Any, stocked: Fak
 
 
 def test_the_largest_number_is_shown_as_no_limit(page: Watched, expect: Any, stocked: FakeBroker) -> None:
-    bytes_key, count_key, small = "broker.quota.produce.bytes", "cluster.quota.topic.count", "message.max.bytes"
+    bytes_key, count_key, small = (
+        "broker.quota.produce.bytes",
+        "cluster.quota.topic.count",
+        "message.max.bytes",
+    )
     stocked.configs |= {bytes_key: repr(float_info.max), count_key: str(2**63 - 1), small: str(2**31 - 1)}
     page.sign_in()
     settings = page.go("/settings")
