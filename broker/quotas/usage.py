@@ -93,8 +93,10 @@ class ClientSensor:
         return self.rate.peek(now_ms)
 
     def first_wait_ms(self, bound: float, now_ms: int) -> int:
-        """Return how long the clients are throttled for what was recorded if `bound` applies from now on."""
-        raise NotImplementedError
+        """Return how long the clients are throttled for what was recorded if `bound` applies from now on: 0
+        unless a subclass remembers debts.
+        """
+        return 0
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
