@@ -15,6 +15,7 @@
     control           the single path for changes and views: Kafka's admin APIs, REST and console
     telemetry         client metrics subscriptions (KIP-714)
     security          authentication, certificates, the console's tokens
+    authorization     ACLs, and what they allow whom
     metrics           rates, token buckets and counters
     simulation        the quota code on a simulated clock, to predict what quotas do to a workload
     prometheus        the Prometheus page, with the metric names of Kafka's dashboards

@@ -19,7 +19,7 @@ from broker.api.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import Endpoints, control_services
 from broker.config.load import Configuration
-from broker.config.sections import UpstreamConfig
+from broker.config.sections import SecurityConfig, UpstreamConfig
 from broker.config.sections.gateway_ports import check_node_ports
 from broker.config.table import BrokerConfig
 from broker.config_listeners.metadata import ClientMetricsListener, QuotaListener, unknown_users_listener
@@ -114,6 +114,7 @@ class GatewayServer:
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         self.clock = clock
+        _check_authorizer(configuration.config.security)
         callback = quota_callback(configuration, clock)
 
         self._connect_upstream(configuration)
@@ -515,6 +516,16 @@ class NoTopics:
     def group(self, group_id: str) -> Steps[GroupDetail | None]:
         yield from ()
         return None
+
+
+def _check_authorizer(config: SecurityConfig) -> None:
+    """Raise ConfigError if the gateway should decide by ACLs: it forwards them to the cluster."""
+    if config.authorizer_class_name:
+        raise ConfigError(
+            "authorizer.class.name",
+            config.authorizer_class_name,
+            "empty for weir gateway: the upstream cluster has the ACLs, and decides by them",
+        )
 
 
 def _local_apis(config: BrokerConfig) -> registry.Registry:

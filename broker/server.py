@@ -12,13 +12,15 @@ from broker.api import registry
 from broker.api.change_limits import ControllerMutations
 from broker.api.client_security import ClientSecurity
 from broker.api.services import Endpoints, control_services, log_services
+from broker.authorization.authorizer import Authorizer
 from broker.config.listeners import Server
 from broker.config.load import Configuration
-from broker.config.sections import TelemetryConfig
+from broker.config.sections import SecurityConfig, TelemetryConfig
 from broker.config_listeners.metadata import (
     ClientMetricsListener,
     QuotaListener,
     TopicListener,
+    acl_listener,
     unknown_users_listener,
 )
 from broker.config_listeners.settings import (
@@ -30,6 +32,7 @@ from broker.config_listeners.settings import (
 )
 from broker.console_views.topics import LogViews
 from broker.control.closing import CloseConnection, plan_close
+from broker.control.control import Control
 from broker.control.group_changes import GroupChanges
 from broker.control.topic_records import TopicRecords
 from broker.disk.record_slices import run_slices
@@ -73,7 +76,8 @@ class BrokerServer:
         self.server_quotas = ServerQuotas(config, callback, clock)
         self.quotas = self.server_quotas.clients
         self.connections = self.server_quotas.connections[Server.BROKER]
-        self.security = ClientSecurity(config.security)
+        self.authorizer = _authorizer(config.security, self.control)
+        self.security = ClientSecurity(config.security, self.authorizer)
         self.unknown_users = UnknownUsers(self.metadata.store.scram_secret, self.control.image.scram)
 
         self.mode = automq(config.automq) if config.automq.server_mode == "automq" else KAFKA
@@ -128,6 +132,7 @@ class BrokerServer:
             groups=groups,
             replication=self.storage.replication,
             events=event_log,
+            authorizer=self.authorizer,
         )
         self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
@@ -260,6 +265,8 @@ class BrokerServer:
         control.subscribe(topics.on_metadata_update)
         control.subscribe(client_metrics.on_metadata_update)
         control.subscribe(unknown_users_listener(self.unknown_users))
+        if self.authorizer is not None:
+            control.subscribe(acl_listener(self.authorizer))
 
     def _add_operations(self) -> None:
         """Let operators read and produce records, and change groups."""
@@ -290,6 +297,12 @@ class BrokerServer:
             self.storage.mover,
             self.storage.background,
         )
+
+
+def _authorizer(config: SecurityConfig, control: Control) -> Authorizer | None:
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(control.image.acls, config.super_users, is_open=config.allow_everyone_if_no_acl_found)
 
 
 def _served_apis(config: TelemetryConfig) -> registry.Registry:

@@ -26,7 +26,12 @@ UNDER_RULES_S: Final = 75.0
 SETTLED_MS: Final = 2_500
 DESK: Final = {"width": 1280, "height": 800}
 PHONE: Final = {"width": 390, "height": 844}
-OF_CLIENT: Final = f"?user={ANONYMOUS}&client_id={scene.GREEDY}"
+QUERIES: Final = {
+    "explain": f"?user={ANONYMOUS}&client_id={scene.GREEDY}",
+    "records": f"?topic={scene.TOPIC}&limit=20",
+}
+"""What a page is about, by its key."""
+
 OF_INSIGHTS: Final = ("quotas", "throttling", "latency")
 """Views of Insights that have a picture of their own."""
 
@@ -48,7 +53,7 @@ def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
             with scene.limited(place):
                 time.sleep(UNDER_RULES_S)
                 pages = [
-                    (page.path + (OF_CLIENT if page.key == "explain" else ""), page.key)
+                    (page.path + QUERIES.get(page.key, ""), page.key)
                     for page in PAGES
                     if page.key in only or (not only and (page.key != "insights" or warehouse))
                 ]

@@ -13,7 +13,10 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
-VALUE: Final = bytes(1000)
+VALUE: Final = b'{"order": 4711, "customer": "c-1042", "total": 59.9, "currency": "EUR", "note": "%s"}' % (
+    b"-" * 917
+)
+"""A record of 1,000 bytes."""
 TICK_S: Final = 0.05
 STORM_EVERY_S: Final = 0.25
 MAX_WAITING: Final = 1_000

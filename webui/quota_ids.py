@@ -5,10 +5,10 @@ is the default entity. Bytes that a path could not hold as they are, and the esc
 hexadecimal digits, so that an id is the same with and without percent-encoding.
 """
 
-import re
 from typing import Final
 
 from broker.control.commands import EntityPairs
+from webui.path_names import escaped, unescaped
 from webui.quotas import ENTITY_TYPES
 
 LONGEST_ID: Final = 16_384
@@ -16,8 +16,7 @@ LONGEST_ID: Final = 16_384
 have a longer id.
 """
 
-_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:@")
-_ESCAPED: Final = re.compile(rb"~([0-9a-f]{2})")
+_PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:@")
 
 
 class BadId(ValueError):  # noqa: N818 - describes the input
@@ -51,13 +50,10 @@ def _component(part: str) -> tuple[str, str | None]:
     if not name:
         raise BadId("must not have an empty name; without `=` a component is the default")
     try:
-        written = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode())
-        return kind, written.decode()
+        return kind, unescaped(name)
     except ValueError:
         raise BadId("must have names in UTF-8") from None
 
 
 def _escaped(name: str) -> str:
-    return "".join(
-        chr(byte) if byte in _PLAIN else f"~{byte:02x}" for byte in name.encode("utf-8", "replace")
-    )
+    return "".join(each if each in _PLAIN else escaped(each) for each in name)

@@ -203,8 +203,7 @@ def _wanted(
     """Return the edited entities of each key. A generator for `run_in_slices`."""
     wanted: dict[str, set[Named]] = {}
     for edit in edits:
-        row = None if edit.shadow is None else views.quota(edit.entity)
-        marked = () if row is None else (limit.key for limit in row.limits)
+        marked = () if edit.shadow is None else views.limited_keys(edit.entity)
         for key in (*(op.key for op in edit.ops), *marked):
             wanted.setdefault(key, set()).add(frozenset(edit.entity))
         yield

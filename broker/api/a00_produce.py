@@ -23,6 +23,7 @@ from broker.api.produce_rules import ZSTD_SINCE, hosted_topic, refusal_of, topic
 from broker.api.produce_transactions import TransactionalWrite, added_partitions
 from broker.api.registry import api
 from broker.api.services import ProduceServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import ProduceRequest
@@ -47,10 +48,15 @@ def _append_all(
     `PendingProduce` stages each further piece of a large request after the previous piece is committed.
     """
     refusal = refusal_of(message)
+    transactional_id = message.transactional_id
+    if transactional_id is not None and not services.security.allows_transactional_id(
+        context, Operation.WRITE, transactional_id
+    ):
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     faults = {} if refusal else (yield from _inspect(message, context, services))
     pending = PendingProduce(message, context, services, refusal, faults)
-    if message.transactional_id is not None and not refusal:
-        write = TransactionalWrite(message.transactional_id, context.api_version, services.transactions)
+    if transactional_id is not None and not refusal:
+        write = TransactionalWrite(transactional_id, context.api_version, services.transactions)
         pending.transaction = write
         try:
             added = yield from added_partitions(message, context, services, write)
@@ -83,7 +89,9 @@ def _inspect(
         if pace.spent():
             yield None
         hosted = hosted_topic(topic, services.partitions)
-        if hosted is None or topic_refusal(topic, hosted, message.acks):
+        if hosted is None or topic_refusal(
+            topic, hosted, message.acks, context, services.security, logs=False
+        ):
             continue
         for data in topic.partition_data:
             if pace.spent(1 if is_single or not hosted.makes_log(data.index) else SLICE):

@@ -58,7 +58,7 @@ def handle(
     kind = PendingFetch
     if replica >= 0:
         kind = PendingReplicaFetch
-        refuse_unprivileged(requested, context, services)
+    refuse_unprivileged(requested, replica, context, services)
     pending = pending_fetch(kind, message, replica, requested, session, incremental, context, services)
     reading = pending.reading
     min_bytes = min(message.min_bytes, reading.max_bytes)

@@ -16,6 +16,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
@@ -59,11 +60,14 @@ def _respond(
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
+        is_allowed = services.security.allows_topic(context, Operation.DESCRIBE, topic.name)
         responses = []
         for each in topic.partitions:
             if pace.spent():
                 yield None
-            if (topic.name, each.partition_index) in repeated:
+            if not is_allowed:
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif (topic.name, each.partition_index) in repeated:
                 error = ErrorCode.INVALID_REQUEST
             elif each.timestamp < 0 and SINCE.get(each.timestamp, 0) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION

@@ -5,8 +5,8 @@ selects all topics (in version 0, an empty list). A missing topic is created if 
 and the client allow it, at most 100 by one request. Many topics are looked up in slices. Responses without
 errors are cached until the metadata image changes or a partition goes offline. An offline partition has
 KAFKA_STORAGE_ERROR, no leader, and its replica among the offline replicas (Kafka: LEADER_NOT_AVAILABLE;
-clients retry both, and this code names the cause). Left out: authorized operations (there is no authorizer;
-the field has its default), racks.
+clients retry both, and this code names the cause). Authorized operations, from version 8, are all those of a
+resource if there is no authorizer. Left out: racks.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -14,10 +14,11 @@ from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import pieces
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.api.services import MetadataServices
+from broker.authorization.acl import SUPPORTED, Operation, ResourceType
 from broker.control.commands import CreateTopics
 from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
@@ -35,6 +36,11 @@ from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import SLICE, Slices, run_through
 from broker.services.partitions import LEADER_EPOCH, NO_LEADER
 
+UNAUTHORIZED: Final = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_REQUEST}
+)
+"""Errors of topics without authorized operations, as in Kafka."""
+
 CREATED_AT_ONCE: Final = 100
 """Topics that one request creates; our own limit. The others are unknown topics, which clients retry."""
 
@@ -45,13 +51,13 @@ def handle(
 ) -> Outcome | Awaitable[Outcome]:
     if message.topics is None or (context.api_version == 0 and not message.topics):
         image = services.control.image
-        return in_slices(_all_topics(image, context, services))
+        return in_slices(_all_topics(image, message, context, services))
     if context.api_version < 12 and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
     ):
         # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
-        return Response(_reply(refused, context, services))
+        return Response(_reply(refused, message, context, services))
     return in_slices(_respond(message.topics, message, context, services))
 
 
@@ -69,23 +75,29 @@ def _respond(
     image, known = services.control.image, True
     went_offline = services.partitions.went_offline
     resting = SLICE
+    security = services.security
+    creates_all = not creates or security.allows_cluster(context, Operation.CREATE, logs=False)
     for topic in requested:
-        response = _find(topic, services)
+        response = _find(topic, context, services)
         responses.append(response)
         if len(response.partitions) == SLICE:
             yield from _complete(response, services)
         resting -= 1 + len(response.partitions)
         if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
-            if creates and response.name is not None:
+            if not creates_all and not security.allows_topic(context, Operation.CREATE, response.name or ""):
+                response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif creates and response.name is not None:
                 _note_missing(response.name, response, missing)
         if resting <= 0:
             resting = SLICE
             yield None
     if missing:
-        return _create(missing, responses, context, services)
+        return _create(missing, responses, message, context, services)
+    yield from _authorize(responses, message, context, services)
     return Response(
-        _reply(responses, context, services), cacheable=known and _is_current(image, went_offline, services)
+        _reply(responses, message, context, services),
+        cacheable=known and _is_current(image, went_offline, services),
     )
 
 
@@ -105,6 +117,7 @@ def _note_missing(
 async def _create(
     missing: dict[str, list[MetadataResponseTopic]],
     responses: list[MetadataResponseTopic],
+    message: MetadataRequest,
     context: RequestContext,
     services: MetadataServices,
 ) -> Outcome:
@@ -124,24 +137,56 @@ async def _create(
                 response.is_internal, response.partitions = made.is_internal, made.partitions
             elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
                 response.error_code = int(error)
-    return Response(_reply(responses, context, services))
+    return outcome_of(_answer(responses, message, context, services))
 
 
-def _all_topics(image: Image, context: RequestContext, services: MetadataServices) -> Slices[Outcome]:
+def _answer(
+    responses: list[MetadataResponseTopic],
+    message: MetadataRequest,
+    context: RequestContext,
+    services: MetadataServices,
+) -> Slices[Outcome]:
+    yield from _authorize(responses, message, context, services)
+    return Response(_reply(responses, message, context, services))
+
+
+def _all_topics(
+    image: Image, message: MetadataRequest, context: RequestContext, services: MetadataServices
+) -> Slices[Outcome]:
     responses = []
     went_offline = services.partitions.went_offline
     resting = SLICE
     for topic in image.topics.values():
-        responses.append(_known(topic, services))
-        if topic.partitions > SLICE:
-            yield from _complete(responses[-1], services)
-        resting -= 1 + topic.partitions
+        resting -= 1 + services.security.cost
+        if services.security.allows_topic(context, Operation.DESCRIBE, topic.name, logs=False):
+            responses.append(_known(topic, services))
+            if topic.partitions > SLICE:
+                yield from _complete(responses[-1], services)
+            resting -= topic.partitions
         if resting <= 0:
             resting = SLICE
             yield None
+    yield from _authorize(responses, message, context, services)
     return Response(
-        _reply(responses, context, services), cacheable=_is_current(image, went_offline, services)
+        _reply(responses, message, context, services), cacheable=_is_current(image, went_offline, services)
     )
+
+
+def _authorize(
+    topics: list[MetadataResponseTopic],
+    message: MetadataRequest,
+    context: RequestContext,
+    services: MetadataServices,
+) -> Slices[None]:
+    """Set the authorized operations of each topic, if the client wants them."""
+    if not message.include_topic_authorized_operations:
+        return
+    security, pace = services.security, Pace()
+    for topic in topics:
+        if topic.name is not None and topic.error_code not in UNAUTHORIZED:
+            topic.topic_authorized_operations = security.operations(context, ResourceType.TOPIC, topic.name)
+        if pace.spent(1 + len(SUPPORTED[ResourceType.TOPIC]) * security.cost):
+            yield None
 
 
 def _is_current(image: Image, went_offline: int, services: MetadataServices) -> bool:
@@ -149,14 +194,21 @@ def _is_current(image: Image, went_offline: int, services: MetadataServices) -> 
     return services.control.image is image and services.partitions.went_offline == went_offline
 
 
-def _find(requested: MetadataRequestTopic, services: MetadataServices) -> MetadataResponseTopic:
+def _find(
+    requested: MetadataRequestTopic, context: RequestContext, services: MetadataServices
+) -> MetadataResponseTopic:
+    """Describe a requested topic. A client that may not describe it does not learn whether it exists."""
     topics = services.control.image.topics
     if requested.topic_id != ZERO_UUID:
         hosted = services.partitions.by_id.get(requested.topic_id)
         if hosted is None or hosted.name not in topics:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+        if not services.security.allows_topic(context, Operation.DESCRIBE, hosted.name):
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, requested.topic_id)
         return _known(topics[hosted.name], services)
     name = requested.name or ""
+    if not services.security.allows_topic(context, Operation.DESCRIBE, name):
+        return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = topics.get(name)
     if topic is None:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
@@ -194,13 +246,19 @@ def _partitions(
 
 
 def _reply(
-    topics: list[MetadataResponseTopic], context: RequestContext, services: MetadataServices
+    topics: list[MetadataResponseTopic],
+    message: MetadataRequest,
+    context: RequestContext,
+    services: MetadataServices,
 ) -> MetadataResponse:
     endpoint = services.endpoints[context.connection.listener]
     node = services.node_id
-    return MetadataResponse(
+    reply = MetadataResponse(
         brokers=[MetadataResponseBroker(node, endpoint.host, endpoint.port, None)],
         cluster_id=services.control.image.cluster_id,
         controller_id=node,
         topics=topics,
     )
+    if message.include_cluster_authorized_operations:
+        reply.cluster_authorized_operations = services.security.cluster_operations(context)
+    return reply

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.offsets_to_commit import sorted_offsets
+from broker.api.offsets_to_commit import sorted_offsets, topic_denial
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.protocol.api_key import ApiKey
@@ -44,11 +45,12 @@ def handle(
 def _commit(
     message: OffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    refusal = _refusal(message, services)
+    refusal = _refusal(message, context, services)
     topics, offsets, accepted = yield from sorted_offsets(
         message,
         services.control.image,
         refusal,
+        partial(topic_denial, services.security, context),
         lambda name, entries: OffsetCommitResponseTopic(name, partitions=entries),
         OffsetCommitResponsePartition,
     )
@@ -78,8 +80,10 @@ def _commit(
     return DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted).begin()
 
 
-def _refusal(message: OffsetCommitRequest, services: GroupServices) -> ErrorCode:
+def _refusal(message: OffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:
     """Return the error of every partition if the whole request is refused, else NONE."""
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not services.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.INVALID_GROUP_ID if len(message.group_id) > LONGEST_NAME else ErrorCode.NONE

@@ -16,6 +16,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import CommittedOffset
 from broker.protocol.api_key import ApiKey
@@ -37,7 +38,7 @@ UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
-CommittedOffsets = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
+CommittedOffsets = Iterator[tuple[str, ErrorCode, Iterable[tuple[int, CommittedOffset]]]]
 
 
 @api(ApiKey.OFFSET_FETCH, versions=(1, 9), services=GroupServices)
@@ -56,29 +57,37 @@ def _respond(
         groups = []
         for group in message.groups:
             groups.append(
-                (yield from _group(group, error, services, pace, require_stable=message.require_stable))
+                (
+                    yield from _group(
+                        group, error, context, services, pace, require_stable=message.require_stable
+                    )
+                )
             )
             if pace.spent():
                 yield None
         return Response(OffsetFetchResponse(groups=groups))
     found: CommittedOffsets = iter(())
+    if not services.security.allows_group(context, Operation.DESCRIBE, message.group_id):
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not error:
-        found = _find(message.group_id, message.topics, services)
+        found = _find(message.group_id, message.topics, context, services)
     elif context.api_version < 2:
         found = _without_offsets(message.topics)
 
-    def partition(topic: str, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
+    def partition(
+        topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
+    ) -> OffsetFetchResponsePartition:
         index, one = each
-        if message.require_stable and coordinator.is_pending(message.group_id, topic, index):
+        if not refusal and message.require_stable and coordinator.is_pending(message.group_id, topic, index):
             return OffsetFetchResponsePartition(index, -1, -1, "", error_code=UNSTABLE)
         return OffsetFetchResponsePartition(
-            index, one.offset, one.leader_epoch, one.metadata, error_code=error
+            index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
         )
 
     coordinator = services.groups.coordinator
     topics = []
-    for name, offsets in found:
-        partitions = yield from mapped(partial(partition, name), offsets, pace)
+    for name, refusal, offsets in found:
+        partitions = yield from mapped(partial(partition, name, refusal or error), offsets, pace)
         topics.append(OffsetFetchResponseTopic(name, partitions))
         if pace.spent():
             yield None
@@ -88,39 +97,57 @@ def _respond(
 def _group(
     requested: OffsetFetchRequestGroup,
     error: ErrorCode,
+    context: RequestContext,
     services: GroupServices,
     pace: Pace,
     *,
     require_stable: bool,
 ) -> Slices[OffsetFetchResponseGroup]:
+    if not services.security.allows_group(context, Operation.DESCRIBE, requested.group_id):
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if error:
         return OffsetFetchResponseGroup(requested.group_id, error_code=error)
     group_id, coordinator = requested.group_id, services.groups.coordinator
 
-    def partition(topic: str, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
+    def partition(
+        topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
+    ) -> OffsetFetchResponsePartitions:
         index, one = each
-        if require_stable and coordinator.is_pending(group_id, topic, index):
+        if not refusal and require_stable and coordinator.is_pending(group_id, topic, index):
             return OffsetFetchResponsePartitions(index, -1, -1, "", error_code=UNSTABLE)
-        return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
+        return OffsetFetchResponsePartitions(
+            index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
+        )
 
     topics = []
-    for name, offsets in _find(group_id, requested.topics, services):
-        partitions = yield from mapped(partial(partition, name), offsets, pace)
+    for name, refusal, offsets in _find(group_id, requested.topics, context, services):
+        partitions = yield from mapped(partial(partition, name, refusal), offsets, pace)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
         if pace.spent():
             yield None
     return OffsetFetchResponseGroup(requested.group_id, topics)
 
 
-def _find(group_id: str, topics: Topics, services: GroupServices) -> CommittedOffsets:
-    """Return the requested partitions by topic, with their committed offsets."""
-    committed = services.groups.coordinator.committed(group_id)
+def _find(
+    group_id: str, topics: Topics, context: RequestContext, services: GroupServices
+) -> CommittedOffsets:
+    """Return the requested partitions by topic, with their committed offsets.
+
+    A named topic that the client may not describe has an error and no offsets; a list of all omits it.
+    """
+    committed, security = services.groups.coordinator.committed(group_id), services.security
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices
-            yield name, list(offsets.items())
+            if security.allows_topic(context, Operation.DESCRIBE, name, logs=False):
+                yield name, ErrorCode.NONE, list(offsets.items())
         return
     for topic in topics:
-        yield topic.name, _offsets_of(topic.partition_indexes, committed.get(topic.name, {}))
+        if security.allows_topic(context, Operation.DESCRIBE, topic.name):
+            found = committed.get(topic.name, {})
+            yield topic.name, ErrorCode.NONE, _offsets_of(topic.partition_indexes, found)
+        else:
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            yield topic.name, refusal, _offsets_of(topic.partition_indexes, {})
 
 
 def _offsets_of(
@@ -131,4 +158,4 @@ def _offsets_of(
 
 def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> CommittedOffsets:
     for topic in topics or ():
-        yield topic.name, _offsets_of(topic.partition_indexes, {})
+        yield topic.name, ErrorCode.NONE, _offsets_of(topic.partition_indexes, {})

@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import MetadataServices
+from broker.authorization.acl import Operation
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -38,9 +39,24 @@ def handle(
 ) -> Outcome | Awaitable[Outcome]:
     if message.key_type not in (GROUP, TRANSACTION):
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
+    if context.api_version < 4:
+        denial = _denial(message, context, services, message.key)
+        if denial:
+            return in_slices(_refused(message, context, denial))
     if not _is_available(message, services):
         return _make_topic(message, context, services)
     return in_slices(_coordinators(message, context, services, cacheable=True))
+
+
+def _denial(
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices, key: str
+) -> ErrorCode:
+    """Return the error if the client may not describe the group or transactional id, or NONE."""
+    if message.key_type == TRANSACTION:
+        is_allowed = services.security.allows_transactional_id(context, Operation.DESCRIBE, key)
+        return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    is_allowed = services.security.allows_group(context, Operation.DESCRIBE, key)
+    return ErrorCode.NONE if is_allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def _is_available(message: FindCoordinatorRequest, services: MetadataServices) -> bool:
@@ -70,9 +86,14 @@ def _coordinators(
     if context.api_version < 4:
         reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
         return Response(reply, cacheable=cacheable)
-    coordinators = yield from mapped(
-        lambda key: Coordinator(key, node, endpoint.host, endpoint.port), message.coordinator_keys, Pace()
-    )
+
+    def coordinator(key: str) -> Coordinator:
+        denial = _denial(message, context, services, key)
+        if denial:
+            return Coordinator(key, NO_NODE, "", -1, denial)
+        return Coordinator(key, node, endpoint.host, endpoint.port)
+
+    coordinators = yield from mapped(coordinator, message.coordinator_keys, Pace())
     return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 

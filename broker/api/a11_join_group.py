@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import JoinReply, JoinRequest
 from broker.protocol.api_key import ApiKey
@@ -34,6 +35,10 @@ Each generation goes through those of all members.
 @api(ApiKey.JOIN_GROUP, versions=(0, 9), services=GroupServices)
 def handle(message: JoinGroupRequest, context: RequestContext, services: GroupServices) -> Outcome:
     version = context.api_version
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return Response(
+            _response(JoinReply(ErrorCode.GROUP_AUTHORIZATION_FAILED, message.member_id), version)
+        )
     if not services.groups.is_available:
         return Response(_response(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
     if error := _check_lengths(message, context.client_id):

@@ -8,6 +8,7 @@ from broker.api.group_requests import now_of
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -15,6 +16,8 @@ from broker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 
 @api(ApiKey.HEARTBEAT, versions=(0, 4), services=GroupServices)
 def handle(message: HeartbeatRequest, context: RequestContext, services: GroupServices) -> Outcome:
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return Response(HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
     error = services.groups.coordinator.heartbeat(

@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import Effects, LeaveReply, LeavingMember, Token
 from broker.protocol.api_key import ApiKey
@@ -29,6 +30,8 @@ def handle(
 
 
 def _leave(message: LeaveGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return Response(LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version < 3:

@@ -12,6 +12,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import SyncReply, SyncRequest
 from broker.protocol.api_key import ApiKey
@@ -27,6 +28,8 @@ def handle(
 
 
 def _sync(message: SyncGroupRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return Response(SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):

@@ -3,7 +3,7 @@
 Versions 0-6. Every requested id has an entry (librdkafka aborts its process otherwise). An unknown group has
 state Dead, and from version 6 also GROUP_ID_NOT_FOUND (KIP-1043). Static members from 4. An id that is
 repeated gets INVALID_REQUEST, because a request could name a group with many members 100,000 times; Kafka
-describes it again. Left out: authorized operations (there is no authorizer; the field has its default).
+describes it again. Authorized operations, from 3, are all those of a group if there is no authorizer.
 """
 
 from collections.abc import Awaitable
@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import SUPPORTED, Operation, ResourceType
 from broker.errors import ErrorCode
 from broker.groups.messages import DescribedGroup as GroupDescription
 from broker.groups.messages import DescribedMember as MemberDescription
@@ -47,14 +48,20 @@ def _respond(
     coordinator, pace = services.groups.coordinator, Pace()
     groups = []
     distinct: Distinct[str] = Distinct()
+    security, wants_operations = services.security, message.include_authorized_operations
+    cost = security.cost * (len(SUPPORTED[ResourceType.GROUP]) if wants_operations else 1)
     for group_id in message.groups:
-        if distinct.add(group_id):
+        if not security.allows_group(context, Operation.DESCRIBE, group_id):
+            groups.append(DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id))
+        elif distinct.add(group_id):
             (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
             members = yield from mapped(_member, described.members, pace)
             groups.append(_group(described, members))
+            if wants_operations and not described.error:
+                groups[-1].authorized_operations = security.operations(context, ResourceType.GROUP, group_id)
         else:
             groups.append(DescribedGroup(ErrorCode.INVALID_REQUEST, REPEATED, group_id))
-        if pace.spent(2):
+        if pace.spent(2 + cost):
             yield None
     yield from distinct.release()
     return Response(DescribeGroupsResponse(groups=groups))

@@ -1,4 +1,4 @@
-"""ListGroups: lists the groups.
+"""ListGroups: lists the groups: all if the client may describe the cluster, else those that it may describe.
 
 Versions 0-5. Filters by state from version 4 and by type from 5; an empty filter selects all groups, and a
 filter with only unknown states or types selects none.
@@ -12,6 +12,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.groups.coordinator import GROUPS_AT_ONCE
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -23,19 +24,22 @@ LONGEST_NAME: Final = 64
 
 @api(ApiKey.LIST_GROUPS, versions=(0, 5), services=GroupServices)
 def handle(
-    message: ListGroupsRequest, _context: RequestContext, services: GroupServices
+    message: ListGroupsRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: ListGroupsRequest, services: GroupServices) -> Slices[Outcome]:
-    pace = Pace()
+def _respond(message: ListGroupsRequest, context: RequestContext, services: GroupServices) -> Slices[Outcome]:
+    pace, security = Pace(), services.security
+    lists_all = security.allows_cluster(context, Operation.DESCRIBE, logs=False)
     states = yield from _filter(message.states_filter, pace)
     types = yield from _filter(message.types_filter, pace)
     groups: list[ListedGroup] = []
     for some in services.groups.coordinator.listed_in_pieces(states, types):
         groups += [
-            ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in some
+            ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type)
+            for each in some
+            if lists_all or security.allows_group(context, Operation.DESCRIBE, each.group_id, logs=False)
         ]
         if pace.spent(GROUPS_AT_ONCE):
             yield None

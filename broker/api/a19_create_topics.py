@@ -9,14 +9,14 @@ and the client is throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, entries_of, refused, results_of
+from broker.api.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
+from broker.authorization.acl import Operation
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
-from broker.control.control import Control
 from broker.control.describe import describe_topic
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -46,25 +46,45 @@ def _read(
     wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
     if wanted is None:
         return (yield from refused(message.topics, _refused, lambda each: CreateTopicsResponse(topics=each)))
-    return _create(wanted, message.validate_only, context, services)
+    security = services.security
+    denied: list[str] = []
+    if not security.allows_cluster(context, Operation.CREATE, logs=False):
+        wanted, denied = yield from divided(
+            wanted,
+            lambda each: each.name,
+            lambda name: security.allows_topic(context, Operation.CREATE, name),
+            Pace(),
+        )
+    return _create(wanted, denied, message.validate_only, context, services)
 
 
 async def _create(
-    wanted: list[NewTopic], validate_only: bool, context: RequestContext, services: TopicServices
+    wanted: list[NewTopic],
+    denied: list[str],
+    validate_only: bool,
+    context: RequestContext,
+    services: TopicServices,
 ) -> Outcome:
     mutations = services.mutations.of(context, strict_from=6)
     command = CreateTopics(tuple(wanted), validate_only, mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
     del command
-    return outcome_of(_results(outcomes, wanted, mutations, services))
+    outcomes += [
+        TopicOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.", name) for name in denied
+    ]
+    return outcome_of(_results(outcomes, wanted, mutations, context, services))
 
 
 def _results(
-    outcomes: list[TopicOutcome], done: list[NewTopic], mutations: Mutations, services: TopicServices
+    outcomes: list[TopicOutcome],
+    done: list[NewTopic],
+    mutations: Mutations,
+    context: RequestContext,
+    services: TopicServices,
 ) -> Slices[Outcome]:
     described: Described = {}
     topics = yield from results_of(
-        lambda each: _result(each, services.control, described), outcomes, done, Pace()
+        lambda each: _result(each, context, services, described), outcomes, done, Pace()
     )
     throttle = mutations.throttle()
     return Response(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
@@ -89,11 +109,17 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(outcome: TopicOutcome, control: Control, described: Described) -> CreatableTopicResult:
+def _result(
+    outcome: TopicOutcome, context: RequestContext, services: TopicServices, described: Described
+) -> CreatableTopicResult:
     if not outcome.ok:
         return CreatableTopicResult(
             outcome.name or "", error_code=outcome.error, error_message=outcome.message, configs=[]
         )
+    name, control = outcome.name or "", services.control
+    if not services.security.allows_topic(context, Operation.DESCRIBE_CONFIGS, name, logs=False):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return CreatableTopicResult(name, outcome.topic_id, topic_config_error_code=error, configs=[])
     configs = frozenset(outcome.configs)
     if configs not in described:
         # Thousands of topics in one request are usually alike, and describing one takes 0.1 ms.
@@ -102,7 +128,7 @@ def _result(outcome: TopicOutcome, control: Control, described: Described) -> Cr
             for row in describe_topic(dict(configs), control.image, control.configuration)
         ]
     return CreatableTopicResult(
-        outcome.name or "",
+        name,
         outcome.topic_id,
         num_partitions=outcome.partitions,
         replication_factor=outcome.replication_factor,

@@ -7,6 +7,7 @@ is throttled.
 """
 
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.api.change_limits import Mutations, entries_of, refused, results_of
 from broker.api.context import RequestContext
@@ -14,6 +15,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
+from broker.authorization.acl import Operation
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -25,6 +27,8 @@ from broker.protocol.messages.delete_topics import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.records.slices import Slices
+
+DENIED: Final = "Topic authorization failed."
 
 
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6), services=TopicServices)
@@ -41,7 +45,46 @@ def _read(
     doomed = yield from entries_of(requested, _wanted, Pace())
     if doomed is None:
         return (yield from refused(requested, _refused, lambda each: DeleteTopicsResponse(responses=each)))
-    return _delete(doomed, context, services)
+    denied: list[TopicOutcome] = []
+    if not services.security.allows_cluster(context, Operation.DELETE, logs=False):
+        doomed, denied = yield from _authorized(doomed, context, services)
+    return _delete(doomed, denied, context, services)
+
+
+def _authorized(
+    doomed: list[TopicRef], context: RequestContext, services: TopicServices
+) -> Slices[tuple[list[TopicRef], list[TopicOutcome]]]:
+    """Return the topics that the client may delete, and the outcomes of the others. An id does not reveal its
+    name to a client that may not describe the topic, and a name not whether there is such a topic.
+    """
+    security, image, pace = services.security, services.control.image, Pace()
+    allowed: list[TopicRef] = []
+    denied: dict[TopicRef, TopicOutcome] = {}
+    for each in doomed:
+        if pace.spent(4):
+            yield None
+        name = each.name
+        if name is None and each.topic_id is not None:
+            topic = image.topics_by_id.get(each.topic_id)
+            name = None if topic is None else topic.name
+        if name is None or (each.name is not None and each.topic_id is not None):
+            allowed.append(each)  # an unknown id, or an invalid reference
+            continue
+        may_describe = security.allows_topic(context, Operation.DESCRIBE, name)
+        if each.topic_id is None and (not may_describe or name not in image.topics):
+            may_delete = may_describe  # the answer for a missing topic is that it is unknown
+        else:
+            may_delete = security.allows_topic(context, Operation.DELETE, name)
+        if may_delete:
+            allowed.append(each)
+        else:
+            denied[each] = TopicOutcome(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                DENIED,
+                name if may_describe or each.topic_id is None else None,
+                each.topic_id or ZERO_UUID,
+            )
+    return allowed, list(denied.values())
 
 
 def _wanted(topic: str | DeleteTopicState) -> TopicRef:
@@ -55,11 +98,14 @@ def _refused(topic: str | DeleteTopicState, error: ErrorCode, message: str) -> D
     return DeletableTopicResult(wanted.name, wanted.topic_id or ZERO_UUID, error, message)
 
 
-async def _delete(doomed: list[TopicRef], context: RequestContext, services: TopicServices) -> Outcome:
+async def _delete(
+    doomed: list[TopicRef], denied: list[TopicOutcome], context: RequestContext, services: TopicServices
+) -> Outcome:
     mutations = services.mutations.of(context, strict_from=5)
     command = DeleteTopics(tuple(doomed), mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
     del command
+    outcomes += denied
     return outcome_of(_results(outcomes, doomed, mutations, context))
 
 

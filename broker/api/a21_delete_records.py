@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.image import is_internal
@@ -46,10 +47,12 @@ def _respond(
     message: DeleteRecordsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     pace = Pace()
-    allowed = services.security.actor(context).role >= Role.ADMIN
+    security = services.security
+    is_administrator = security.actor(context, authorized=True).role >= Role.ADMIN
     results = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
+        allowed = is_administrator and security.allows_topic(context, Operation.DELETE, topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
         if refusal or hosted is None:
             responses = yield from mapped(partial(_refused, refusal), topic.partitions, pace)

@@ -12,11 +12,13 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, fenced, unavailable, with_producer_ids
+from broker.api.transaction_requests import conclude, denial, fenced, unavailable, with_producer_ids
+from broker.authorization.acl import Operation, ResourceType
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -34,6 +36,14 @@ FENCED_SINCE: Final = 4
 def handle(
     message: InitProducerIdRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
+    if message.transactional_id is not None:
+        denied = denial(message.transactional_id, context, services.security)
+    elif not _may_produce(context, services.security):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        denied = ErrorCode.NONE
+    if denied:
+        return _refused(denied)
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if message.transactional_id is None:
@@ -42,6 +52,13 @@ def handle(
     if error:
         return _refused(error)
     return with_producer_ids(partial(_next_epoch, message, context, services), _refused, services)
+
+
+def _may_produce(context: RequestContext, security: ClientSecurity) -> bool:
+    """Whether the client may write to the cluster or to any topic."""
+    return security.allows_any(context, Operation.WRITE, ResourceType.TOPIC) or security.allows_cluster(
+        context, Operation.IDEMPOTENT_WRITE
+    )
 
 
 def _new_id(services: TransactionServices) -> Outcome:

@@ -11,6 +11,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_for_leader_epoch import (
@@ -27,18 +28,27 @@ from broker.services.partitions import LEADER_EPOCH, HostedTopic
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), services=PartitionServices)
 def handle(
-    message: OffsetForLeaderEpochRequest, _context: RequestContext, services: PartitionServices
+    message: OffsetForLeaderEpochRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: OffsetForLeaderEpochRequest, services: PartitionServices) -> Slices[Outcome]:
-    pace = Pace()
+def _respond(
+    message: OffsetForLeaderEpochRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
+    pace, security = Pace(), services.security
+    is_broker = security.allows_cluster(context, Operation.CLUSTER_ACTION, logs=False)
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.topic)
+        allowed = is_broker or security.allows_topic(context, Operation.DESCRIBE, topic.topic)
         ends = []
         for each in topic.partitions:
+            if not allowed:
+                ends.append(EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition))
+                if pace.spent():
+                    yield None
+                continue
             if pace.spent(SLICE if hosted is not None and hosted.makes_log(each.partition) else 1):
                 yield None
             ends.append(_end(hosted, each))

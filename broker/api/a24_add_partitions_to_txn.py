@@ -1,13 +1,15 @@
 """AddPartitionsToTxn: adds partitions to a producer's transaction, or begins it with them. (KIP-98)
 
 Versions 0-5. Up to version 3 of one transaction; if a partition does not exist, it is
-UNKNOWN_TOPIC_OR_PARTITION, the others are OPERATION_NOT_ATTEMPTED, and none is added. From version 4 of
+UNKNOWN_TOPIC_OR_PARTITION, the others are OPERATION_NOT_ATTEMPTED, and none is added; so it is if the client
+may not write to a topic. From version 4 of
 several transactions, as other brokers send it (KIP-890), which requires the admin role; `verify_only` adds
 nothing, and a partition that is not in the transaction is TRANSACTION_ABORTABLE. PRODUCER_FENCED is
 INVALID_PRODUCER_EPOCH before version 2.
 """
 
 from collections.abc import Awaitable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from broker.api.context import RequestContext
@@ -16,7 +18,8 @@ from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slic
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import fenced, unavailable
+from broker.api.transaction_requests import denial, fenced, unavailable
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -41,7 +44,9 @@ EXPLICIT_VERSION: Final = 1
 
 
 class _Wanted(NamedTuple):
-    """The partitions of one transaction. `error` refuses all; `missing` are those that do not exist."""
+    """The partitions of one transaction. `error` refuses all; `missing` are those that do not exist, and
+    `denied` the topics that the client may not write to.
+    """
 
     transactional_id: str
     producer_id: int
@@ -51,13 +56,16 @@ class _Wanted(NamedTuple):
     error: ErrorCode
     partitions: set[TopicPartition]
     missing: set[TopicPartition]
+    denied: AbstractSet[str]
 
 
 @api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), services=TransactionServices)
 def handle(
     message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
-    if context.api_version >= BATCHED_SINCE and services.security.actor(context).role < Role.ADMIN:
+    if context.api_version >= BATCHED_SINCE and (
+        services.security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN
+    ):
         return Response(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return in_slices(_add(message, context, services))
 
@@ -75,6 +83,7 @@ def _add(
                     message.v3_and_below_producer_id,
                     message.v3_and_below_producer_epoch,
                     message.v3_and_below_topics,
+                    context,
                     services,
                     pace,
                 )
@@ -82,7 +91,7 @@ def _add(
         )
     for each in message.transactions:
         one = yield from _checked(
-            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, services, pace
+            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, context, services, pace
         )
         wanted.append(one._replace(verify_only=each.verify_only))
     transactions, now = services.transactions, now_of(context)
@@ -133,12 +142,18 @@ def _checked(
     producer_id: int,
     epoch: int,
     topics: Sequence[AddPartitionsToTxnTopic],
+    context: RequestContext,
     services: TransactionServices,
     pace: Pace,
 ) -> Slices[_Wanted]:
     existing: set[TopicPartition] = set()
     missing: set[TopicPartition] = set()
+    denied: set[str] = set()
+    security, is_batched = services.security, context.api_version >= BATCHED_SINCE
     for topic in topics:
+        # Other brokers, which send newer versions, have asked for their clients.
+        if not is_batched and not security.allows_topic(context, Operation.WRITE, topic.name):
+            denied.add(topic.name)
         for index in topic.partitions:
             exists = _exists(topic.name, index, services.partitions)
             (existing if exists else missing).add((topic.name, index))
@@ -146,8 +161,9 @@ def _checked(
                 yield None
         if pace.spent():
             yield None
-    error = unavailable(transactional_id, services.transactions)
-    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, existing, missing)
+    error = ErrorCode.NONE if is_batched else denial(transactional_id, context, security)
+    error = error or unavailable(transactional_id, services.transactions)
+    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, existing, missing, denied)
 
 
 def _exists(topic: str, index: int, partitions: Partitions) -> bool:
@@ -158,7 +174,7 @@ def _exists(topic: str, index: int, partitions: Partitions) -> bool:
 def _decide(wanted: _Wanted, context: RequestContext, services: TransactionServices) -> ErrorCode | Change:
     if wanted.error:
         return wanted.error
-    if wanted.missing:
+    if wanted.missing or wanted.denied:
         return ErrorCode.OPERATION_NOT_ATTEMPTED
     if wanted.verify_only:
         return ErrorCode.NONE  # `_results` verifies each partition
@@ -176,6 +192,8 @@ def _results(
     wanted: _Wanted, error: ErrorCode, services: TransactionServices, pace: Pace
 ) -> Slices[list[AddPartitionsToTxnTopicResult]]:
     def error_of(partition: TopicPartition) -> ErrorCode:
+        if not wanted.error and partition[0] in wanted.denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if not wanted.error and partition in wanted.missing:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if error or not wanted.verify_only:

@@ -9,7 +9,8 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, fenced, unavailable
+from broker.api.transaction_requests import conclude, denial, fenced, unavailable
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -31,8 +32,11 @@ def handle(
         code = fenced(error, context.api_version, FENCED_SINCE)
         return Response(AddOffsetsToTxnResponse(error_code=code))
 
-    decided: ErrorCode | Change = unavailable(message.transactional_id, transactions)
-    if not message.group_id:
+    decided: ErrorCode | Change = denial(message.transactional_id, context, services.security)
+    if not decided and not services.security.allows_group(context, Operation.READ, message.group_id):
+        decided = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    decided = decided or unavailable(message.transactional_id, transactions)
+    if not decided and not message.group_id:
         decided = ErrorCode.INVALID_GROUP_ID
     if not decided:
         count = services.control.config.groups.offsets_topic_partitions

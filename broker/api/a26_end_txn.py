@@ -14,7 +14,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, fenced, unavailable, with_producer_ids
+from broker.api.transaction_requests import conclude, denial, fenced, unavailable, with_producer_ids
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -32,7 +32,9 @@ EXPLICIT_VERSION: Final = 1
 def handle(
     message: EndTxnRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
-    error = unavailable(message.transactional_id, services.transactions)
+    error = denial(message.transactional_id, context, services.security) or unavailable(
+        message.transactional_id, services.transactions
+    )
     if error:
         return _refused(error)
     return with_producer_ids(partial(_end, message, context, services), _refused, services)

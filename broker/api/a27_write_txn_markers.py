@@ -14,6 +14,7 @@ from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slic
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TransactionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -42,7 +43,11 @@ def handle(
     message: WriteTxnMarkersRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
     error = ErrorCode.NONE
-    if services.security.actor(context).role < Role.ADMIN:
+    security = services.security
+    needed = Operation.ALTER
+    if not security.allows_cluster(context, needed, logs=False):
+        needed = Operation.CLUSTER_ACTION
+    if security.actor(context, needed).role < Role.ADMIN:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return in_slices(_begin(message, error, context, services))
 

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
-from broker.api.offsets_to_commit import sorted_offsets
+from broker.api.offsets_to_commit import sorted_offsets, topic_denial
 from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
 from broker.api.pacing import consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
-from broker.api.transaction_requests import unavailable
+from broker.api.transaction_requests import denial, unavailable
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
 from broker.protocol.api_key import ApiKey
@@ -44,8 +45,9 @@ ADDS_SINCE: Final = 5
 def handle(
     message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Outcome | Awaitable[Outcome]:
-    if _refusal(message, services) or context.api_version < ADDS_SINCE or not _lacks_group(message, services):
-        return in_slices(_commit(message, context, services, ErrorCode.NONE))
+    refusal = _refusal(message, context, services)
+    if refusal or context.api_version < ADDS_SINCE or not _lacks_group(message, services):
+        return in_slices(_commit(message, context, services, refusal))
     transactions = services.transactions
     decided = transactions.coordinator.add_partitions(
         message.transactional_id,
@@ -70,12 +72,13 @@ def handle(
 def _commit(
     message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices, error: ErrorCode
 ) -> Slices[Outcome]:
-    """Commit the offsets, unless the partition could not be added because of `error`."""
-    refusal = _refusal(message, services) or _told(error, context.api_version)
+    """Commit the offsets, unless the request is refused or the partition could not be added: `error`."""
+    refusal = _told(error, context.api_version)
     topics, offsets, accepted = yield from sorted_offsets(
         message,
         services.control.image,
         refusal,
+        partial(topic_denial, services.security, context),
         lambda name, entries: TxnOffsetCommitResponseTopic(name, partitions=entries),
         TxnOffsetCommitResponsePartition,
     )
@@ -110,8 +113,13 @@ def _commit(
     return divided.begin()
 
 
-def _refusal(message: TxnOffsetCommitRequest, services: GroupServices) -> ErrorCode:
+def _refusal(message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:
     """Return the error of every partition if the whole request is refused, else NONE."""
+    denied = denial(message.transactional_id, context, services.security)
+    if denied:
+        return denied
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not services.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     if not message.group_id or len(message.group_id) > LONGEST_NAME:

@@ -8,11 +8,13 @@ have no value. A repeated resource has one entry. Left out: groups (such a resou
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
+from broker.api.config_authorization import MESSAGES, config_refusal
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, pieces
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.describe import describe
 from broker.control.views import ConfigRow
@@ -42,12 +44,14 @@ COST: Final[dict[int, int]] = {
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), services=ControlServices)
 def handle(
-    message: DescribeConfigsRequest, _context: RequestContext, services: ControlServices
+    message: DescribeConfigsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DescribeConfigsRequest, services: ControlServices) -> Slices[Outcome]:
+def _respond(
+    message: DescribeConfigsRequest, context: RequestContext, services: ControlServices
+) -> Slices[Outcome]:
     pace = Pace()
     results: list[DescribeConfigsResult] = []
     described: Distinct[tuple[int, str]] = Distinct()
@@ -56,7 +60,12 @@ def _respond(message: DescribeConfigsRequest, services: ControlServices) -> Slic
             if pace.spent():
                 yield None
             continue
-        results.append((yield from _describe(resource, message, services, pace)))
+        kind, name = resource.resource_type, resource.resource_name
+        denied = config_refusal(kind, name, Operation.DESCRIBE_CONFIGS, context, services.security)
+        if denied:
+            results.append(DescribeConfigsResult(denied, MESSAGES[denied], kind, name))
+        else:
+            results.append((yield from _describe(resource, message, services, pace)))
         if pace.spent(COST.get(resource.resource_type, 1) if results[-1].configs else 3):
             yield None
     yield from described.release()

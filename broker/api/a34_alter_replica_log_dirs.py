@@ -15,6 +15,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
@@ -39,7 +40,7 @@ def _respond(
     message: AlterReplicaLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Slices[Outcome]:
     pace = Pace()
-    allowed = services.security.actor(context).role >= Role.ADMIN
+    allowed = services.security.actor(context, Operation.ALTER).role >= Role.ADMIN
     results: dict[str, dict[int, ErrorCode]] = {}
     for requested in message.dirs:
         for topic in requested.topics:

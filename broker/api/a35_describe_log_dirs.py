@@ -13,6 +13,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.log import disk
 from broker.log.directories import LogDirectory
@@ -34,8 +35,10 @@ Requested = Collection[tuple[str, int]] | None
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4), services=PartitionServices)
 def handle(
-    message: DescribeLogDirsRequest, _context: RequestContext, services: PartitionServices
+    message: DescribeLogDirsRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE):
+        return Response(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return in_slices(_respond(message, services))
 
 

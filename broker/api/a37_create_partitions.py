@@ -7,13 +7,15 @@ throttled.
 
 from collections.abc import Awaitable
 
-from broker.api.change_limits import Mutations, entries_of, refused, results_of
+from broker.api.change_limits import Mutations, divided, entries_of, refused, results_of
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TopicServices
+from broker.authorization.acl import Operation
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -43,16 +45,28 @@ def _read(
                 lambda each: CreatePartitionsResponse(results=each),
             )
         )
-    return _create(wanted, message.validate_only, context, services)
+    security = services.security
+    wanted, denied = yield from divided(
+        wanted,
+        lambda each: each.topic,
+        lambda name: security.allows_topic(context, Operation.ALTER, name),
+        Pace(),
+    )
+    return _create(wanted, denied, message.validate_only, context, services)
 
 
 async def _create(
-    wanted: list[NewPartitions], validate_only: bool, context: RequestContext, services: TopicServices
+    wanted: list[NewPartitions],
+    denied: list[str],
+    validate_only: bool,
+    context: RequestContext,
+    services: TopicServices,
 ) -> Outcome:
     mutations = services.mutations.of(context, strict_from=3)
     command = CreatePartitions(tuple(wanted), validate_only, mutations.charge)
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
     del command
+    outcomes += [PartitionsOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, name) for name in denied]
     return outcome_of(_results(outcomes, wanted, mutations))
 
 

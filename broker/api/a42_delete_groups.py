@@ -1,9 +1,9 @@
 """DeleteGroups: deletes empty groups and their offsets.
 
 Versions 0-2. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
-Requires the editor role; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist. A group with many
-offsets is deleted in several steps, unlike in Kafka: if a member joins meanwhile, the answer is
-NON_EMPTY_GROUP, and the offsets deleted by then stay deleted.
+Requires the editor role, or DELETE by an ACL; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist.
+A group with many offsets is deleted in several steps, unlike in Kafka: if a member joins meanwhile, the
+answer is NON_EMPTY_GROUP, and the offsets deleted by then stay deleted.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,6 +16,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Distinct, Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.coordinator import OFFSETS_AT_ONCE, GroupCoordinator
 from broker.groups.messages import DeleteReply, Effects, Token
@@ -44,23 +45,28 @@ def _delete(
 ) -> Slices[Outcome]:
     pace = Pace()
     distinct: Distinct[str] = Distinct()
-    names = []
+    names: list[str] = []
+    denied: list[str] = []
     for name in message.groups_names:
         if distinct.add(name):
-            names.append(name)
+            allowed = services.security.allows_group(context, Operation.DELETE, name)
+            (names if allowed else denied).append(name)
         if pace.spent():
             yield None
     yield from distinct.release()
     refusal = ErrorCode.NONE
-    if services.security.actor(context).role < Role.EDITOR:
+    if services.security.actor(context, authorized=True).role < Role.EDITOR:
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
     elif not services.groups.is_available:
         refusal = ErrorCode.NOT_COORDINATOR
+    results = yield from mapped(
+        lambda name: DeletableGroupResult(name, ErrorCode.GROUP_AUTHORIZATION_FAILED), denied, pace
+    )
     if refusal:
-        refused = yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
-        return Response(DeleteGroupsResponse(results=refused))
-    response = DeleteGroupsResponse()
-
+        results += yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
+    if refusal or not names:
+        return Response(DeleteGroupsResponse(results=results))
+    response = DeleteGroupsResponse(results=results)
     deletion = _Deletion(names, response.results, context, services.groups.coordinator)
     return DividedGroupRequest(
         context, deletion.calls(), deletion.on_reply, response, services, names

@@ -13,6 +13,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.topics import check_replicas
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
@@ -42,7 +43,7 @@ def _respond(
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change
     )
-    if services.security.actor(context).role < Role.ADMIN:
+    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
         reply.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return Response(reply)
     topics = services.control.image.topics

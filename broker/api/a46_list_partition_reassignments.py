@@ -7,6 +7,8 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -16,6 +18,8 @@ from broker.protocol.messages.list_partition_reassignments import (
 
 @api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), services=ControlServices)
 def handle(
-    _message: ListPartitionReassignmentsRequest, _context: RequestContext, _services: ControlServices
+    _message: ListPartitionReassignmentsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE):
+        return Response(ListPartitionReassignmentsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return Response(ListPartitionReassignmentsResponse())

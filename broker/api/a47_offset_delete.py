@@ -1,7 +1,8 @@
 """OffsetDelete: deletes committed offsets of partitions that a group no longer reads. (KIP-496)
 
 Version 0. The whole request fails if the group does not exist, or has members and is not a consumer group; a
-partition fails if its topic does not exist or the group subscribes to it. Requires the editor role.
+partition fails if its topic does not exist or the group subscribes to it. Requires the editor role, or ACLs
+for DELETE of the group and READ of the topics.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -14,6 +15,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.groups.messages import Effects, OffsetDeleteReply, Token
 from broker.groups.subscriptions import SubscribedTopics
@@ -38,7 +40,9 @@ def handle(
 def _delete(
     message: OffsetDeleteRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
-    if services.security.actor(context).role < Role.EDITOR:
+    security = services.security
+    allowed = security.allows_group(context, Operation.DELETE, message.group_id)
+    if security.actor(context, authorized=allowed).role < Role.EDITOR:
         return Response(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not services.groups.is_available:
         return Response(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
@@ -51,10 +55,13 @@ def _delete(
     pace = Pace()
     for topic in message.topics:
         known = services.control.image.topics.get(topic.name)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not security.allows_topic(context, Operation.READ, topic.name):
+            known, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
         of_topic = []
         for each in topic.partitions:
             index = each.partition_index
-            entry = OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            entry = OffsetDeleteResponsePartition(index, error)
             of_topic.append(entry)
             if known is not None and 0 <= index < known.partitions:
                 entries.append(entry)

@@ -12,7 +12,8 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
-from broker.errors import ApiError
+from broker.authorization.acl import Operation
+from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import QuotaEntry
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_client_quotas import (
@@ -32,8 +33,10 @@ MAX_COMPONENTS: Final = 8
 
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1), services=ControlServices)
 def handle(
-    message: DescribeClientQuotasRequest, _context: RequestContext, services: ControlServices
+    message: DescribeClientQuotasRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE_CONFIGS):
+        return Response(DescribeClientQuotasResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None, None))
     return in_slices(_respond(message, services))
 
 

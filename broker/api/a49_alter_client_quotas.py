@@ -15,6 +15,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_client_quotas import (
@@ -60,7 +61,9 @@ async def _alter(
     wanted: list[QuotaAlteration], validate_only: bool, context: RequestContext, services: ControlServices
 ) -> Outcome:
     command = AlterClientQuotas(tuple(wanted), validate_only)
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(
+        command, services.security.actor(context, Operation.ALTER_CONFIGS)
+    )
     del command
     return outcome_of(_results(outcomes, wanted, context))
 

@@ -11,6 +11,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_user_scram_credentials import (
@@ -27,6 +28,10 @@ from broker.security.scram import MECHANISMS
 def handle(
     message: DescribeUserScramCredentialsRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE):
+        return Response(
+            DescribeUserScramCredentialsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        )
     return in_slices(_respond(message, services))
 
 

@@ -13,6 +13,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
@@ -72,7 +73,7 @@ async def _alter(
     wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, services: ControlServices
 ) -> Outcome:
     command = AlterUserScramCredentials(tuple(wanted))
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, Operation.ALTER))
     del command
     return outcome_of(_results(outcomes, wanted))
 

@@ -2,7 +2,7 @@
 
 Versions 0-2. From 1 the client selects brokers or controllers (KIP-919), which must match its listener;
 version 2 can include fenced brokers, and there are none. Responses are cached until the metadata image
-changes. Left out: authorized operations (there is no authorizer; the field has its default), racks.
+changes. Authorized operations are all those of a cluster if there is no authorizer. Left out: racks.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ClusterServices
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_cluster import (
@@ -39,6 +40,8 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
             f"The request was sent to an endpoint of type {NAMES[endpoint_type]}, "
             f"but we wanted an endpoint of type {NAMES[message.endpoint_type]}",
         )
+    if endpoint.is_controller and not services.security.allows_cluster(context, Operation.ALTER):
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     node = services.node_id
     reply = DescribeClusterResponse(
         endpoint_type=endpoint_type,
@@ -46,8 +49,10 @@ def handle(message: DescribeClusterRequest, context: RequestContext, services: C
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],
     )
+    if message.include_cluster_authorized_operations:
+        reply.cluster_authorized_operations = services.security.cluster_operations(context)
     return Response(reply, cacheable=True)
 
 
-def _refused(error: ErrorCode, message: str) -> Outcome:
+def _refused(error: ErrorCode, message: str | None) -> Outcome:
     return Response(DescribeClusterResponse(error_code=error, error_message=message))

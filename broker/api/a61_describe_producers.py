@@ -12,6 +12,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import PartitionServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.producer_state import ProducerStateEntry
 from broker.protocol.api_key import ApiKey
@@ -30,18 +31,26 @@ NO_SEQUENCE: Final = -1
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), services=PartitionServices)
 def handle(
-    message: DescribeProducersRequest, _context: RequestContext, services: PartitionServices
+    message: DescribeProducersRequest, context: RequestContext, services: PartitionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DescribeProducersRequest, services: PartitionServices) -> Slices[Outcome]:
+def _respond(
+    message: DescribeProducersRequest, context: RequestContext, services: PartitionServices
+) -> Slices[Outcome]:
     pace = Pace()
     topics = []
     for topic in message.topics:
         hosted = services.partitions.by_name.get(topic.name)
+        allowed = services.security.allows_topic(context, Operation.READ, topic.name)
         partitions = []
         for index in topic.partition_indexes:
+            if not allowed:
+                partitions.append(PartitionResponse(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                if pace.spent():
+                    yield None
+                continue
             if pace.spent(SLICE if hosted is not None and hosted.makes_log(index) else 1):
                 yield None
             partitions.append((yield from _producers(hosted, index, pace)))

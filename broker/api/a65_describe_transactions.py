@@ -12,6 +12,7 @@ from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TransactionServices
 from broker.api.transaction_requests import unavailable
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_transactions import (
@@ -26,23 +27,30 @@ from broker.transactions.state import NAMES
 
 @api(ApiKey.DESCRIBE_TRANSACTIONS, versions=(0, 0), services=TransactionServices)
 def handle(
-    message: DescribeTransactionsRequest, _context: RequestContext, services: TransactionServices
+    message: DescribeTransactionsRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DescribeTransactionsRequest, services: TransactionServices) -> Slices[Outcome]:
+def _respond(
+    message: DescribeTransactionsRequest, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
     pace = Pace()
     states = []
     for transactional_id in message.transactional_ids:
         if pace.spent():
             yield None
-        states.append((yield from _state(transactional_id, services, pace)))
+        states.append((yield from _state(transactional_id, context, services, pace)))
     return Response(DescribeTransactionsResponse(transaction_states=states))
 
 
-def _state(transactional_id: str, services: TransactionServices, pace: Pace) -> Slices[TransactionState]:
-    state = TransactionState(transactional_id=transactional_id)
+def _state(
+    transactional_id: str, context: RequestContext, services: TransactionServices, pace: Pace
+) -> Slices[TransactionState]:
+    security, state = services.security, TransactionState(transactional_id=transactional_id)
+    if not security.allows_transactional_id(context, Operation.DESCRIBE, transactional_id):
+        state.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return state
     if not transactional_id:
         state.error_code = ErrorCode.INVALID_REQUEST
         return state
@@ -63,5 +71,9 @@ def _state(transactional_id: str, services: TransactionServices, pace: Pace) -> 
         topics.setdefault(topic, []).append(partition)
         if pace.spent():
             yield None
-    state.topics = [TopicData(topic, partitions) for topic, partitions in topics.items()]
+    state.topics = [
+        TopicData(topic, partitions)
+        for topic, partitions in topics.items()
+        if security.allows_topic(context, Operation.DESCRIBE, topic, logs=False)
+    ]
     return state

@@ -13,6 +13,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.api.services import TransactionServices
+from broker.authorization.acl import Operation, ResourceType
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_transactions import (
@@ -77,7 +78,14 @@ def _respond(
             data.started_ms >= 0 and context.wall_ms - data.started_ms > message.duration_filter
         ):
             continue
-        if data.state is not State.DEAD:
+        is_allowed = services.security.allows(
+            context,
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            transaction.transactional_id,
+            logs=False,
+        )
+        if is_allowed and data.state is not State.DEAD:
             reply.transaction_states.append(
                 TransactionState(transaction.transactional_id, data.producer_id, NAMES[data.state])
             )

@@ -15,6 +15,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.commands import ResourceType
 from broker.control.describe import named_resources
 from broker.errors import ErrorCode
@@ -33,6 +34,8 @@ ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 def handle(
     message: ListConfigResourcesRequest, context: RequestContext, services: ControlServices
 ) -> Outcome | Awaitable[Outcome]:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE_CONFIGS):
+        return Response(ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     return in_slices(_respond(message, context, services))
 
 

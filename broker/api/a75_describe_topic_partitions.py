@@ -17,6 +17,7 @@ from broker.api.outcome import Outcome, Response, in_slices
 from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
 from broker.api.services import MetadataServices
+from broker.authorization.acl import Operation, ResourceType
 from broker.control.topics import validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Topic
@@ -37,12 +38,14 @@ PAGE: Final = 2_000
 
 @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), services=MetadataServices)
 def handle(
-    message: DescribeTopicPartitionsRequest, _context: RequestContext, services: MetadataServices
+    message: DescribeTopicPartitionsRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_respond(message, services))
+    return in_slices(_respond(message, context, services))
 
 
-def _respond(message: DescribeTopicPartitionsRequest, services: MetadataServices) -> Slices[Outcome]:
+def _respond(
+    message: DescribeTopicPartitionsRequest, context: RequestContext, services: MetadataServices
+) -> Slices[Outcome]:
     pace = Pace()
     cursor = message.cursor
     if cursor is not None and cursor.partition_index < 0:
@@ -59,7 +62,30 @@ def _respond(message: DescribeTopicPartitionsRequest, services: MetadataServices
         if names and names[0] == cursor.topic_name:
             start = cursor.partition_index
     page = max(1, min(PAGE, message.response_partition_limit))
-    return Response((yield from _page(names, start, page, topics, services, pace)))
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
+    if services.security.authorizer is not None:
+        names, denied = yield from _authorized(names, bool(named), context, services, pace)
+        if cursor is not None and (not names or names[0] != cursor.topic_name):
+            start = 0
+    reply = yield from _page(names, start, page, topics, context, services, pace)
+    reply.topics += denied
+    return Response(reply)
+
+
+def _authorized(
+    names: Iterable[str], are_named: bool, context: RequestContext, services: MetadataServices, pace: Pace
+) -> Slices[tuple[list[str], list[DescribeTopicPartitionsResponseTopic]]]:
+    """Return the topics that the client may describe, and entries for the others if it has named them."""
+    allowed: list[str] = []
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if services.security.allows_topic(context, Operation.DESCRIBE, name, logs=are_named):
+            allowed.append(name)
+        elif are_named:
+            denied.append(_without_partitions(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        if pace.spent(1 + services.security.cost):
+            yield None
+    return allowed, denied
 
 
 def _sorted(names: Sequence[str], pace: Pace) -> Slices[list[str]]:
@@ -82,6 +108,7 @@ def _page(
     start: int,
     left: int,
     topics: Mapping[str, Topic],
+    context: RequestContext,
     services: MetadataServices,
     pace: Pace,
 ) -> Slices[DescribeTopicPartitionsResponse]:
@@ -101,9 +128,10 @@ def _page(
             partitions += _partitions(topic, some, services.partitions, services.node_id)
             if pace.spent(len(some)):
                 yield None
+        operations = services.security.operations(context, ResourceType.TOPIC, name)
         responses.append(
             DescribeTopicPartitionsResponseTopic(
-                ErrorCode.NONE, name, topic.topic_id, topic.internal, partitions
+                ErrorCode.NONE, name, topic.topic_id, topic.internal, partitions, operations
             )
         )
         if end < topic.partitions:

@@ -61,6 +61,25 @@ def entries_of(
     return made
 
 
+def divided(
+    entries: list[Part], name: Callable[[Part], str], is_allowed: Callable[[str], bool], pace: Pace
+) -> Slices[tuple[list[Part], list[str]]]:
+    """Return the entries that the client may change, and the distinct names of the others."""
+    allowed: list[Part] = []
+    denied: dict[str, None] = {}
+    for entry in entries:
+        named = name(entry)
+        if named in denied:
+            continue
+        if is_allowed(named):
+            allowed.append(entry)
+        else:
+            denied[named] = None
+        if pace.spent(3):
+            yield None
+    return allowed, list(denied)
+
+
 def results_of(
     result: Callable[[Part], Any], outcomes: list[Part], entries: list[Entry], pace: Pace
 ) -> Slices[list[Any]]:

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from broker.api.change_limits import entries_of, refused, results_of
+from broker.api.config_authorization import MESSAGES, config_refusal
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace
 from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
@@ -70,19 +72,33 @@ def _read(
                 changes.reply,
             )
         )
-    return _alter(changes, wanted, validate_only, context, services)
+    allowed: list[ConfigAlteration] = []
+    denied: list[ResourceOutcome] = []
+    pace = Pace()
+    for each in wanted:
+        kind, name = each.resource.type, each.resource.name
+        error = config_refusal(kind, name, Operation.ALTER_CONFIGS, context, services.security)
+        if error:
+            denied.append(ResourceOutcome(error, MESSAGES[error], each.resource))
+        else:
+            allowed.append(each)
+        if pace.spent():
+            yield None
+    return _alter(changes, allowed, denied, validate_only, context, services)
 
 
 async def _alter(
     changes: ConfigChanges,
     wanted: list[ConfigAlteration],
+    denied: list[ResourceOutcome],
     validate_only: bool,
     context: RequestContext,
     services: ControlServices,
 ) -> Outcome:
     command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
-    outcomes = await services.control.apply(command, services.security.actor(context))
+    outcomes = await services.control.apply(command, services.security.actor(context, authorized=True))
     del command
+    outcomes += denied
     return outcome_of(_results(changes, outcomes, wanted))
 
 

@@ -18,6 +18,7 @@ from broker.api.fetch_pending import empty_reply
 from broker.api.outcome import EncodedResponse, Outcome, Response
 from broker.api.services import FetchServices
 from broker.api.withheld_records import WithheldRecords
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
@@ -80,6 +81,7 @@ class FetchFastPath:
     """The fast path of one version on one listener."""
 
     __slots__ = (
+        "_authorizes",
         "_has_epoch",
         "_has_rack",
         "_has_sessions",
@@ -98,6 +100,7 @@ class FetchFastPath:
     def __init__(self, version: int, services: FetchServices) -> None:
         self._version = version
         self._services = services
+        self._authorizes = services.security.authorizer is not None
         self._has_sessions = version >= 7
         self._has_epoch = version >= 9
         self._has_rack = version >= 11
@@ -220,7 +223,9 @@ class FetchFastPath:
         """Serve a request without a session: the response has every partition that the request names."""
         reads = _Reads(max_bytes, prologue.is_committed)
         found: list[TopicRecords] = []
-        for _, head, wanted in self._named(frame, prologue):
+        for hosted, head, wanted in self._named(frame, prologue):
+            if self._authorizes:
+                self._check_allowed(hosted.name, context)
             found.append(
                 (head, [(index, log, reads.read(log, offset, limit)) for index, log, offset, limit in wanted])
             )
@@ -274,6 +279,8 @@ class FetchFastPath:
                 _, _, offset, limit = changed
             if log is None or requested.error or log.offline is not None or log.deleted:
                 raise Unusual
+            if self._authorizes:
+                self._check_allowed(log.topic, context)
             found.append((cached, log, reads.read(log, offset, limit)))
         if reads.size < least:
             raise Unusual
@@ -332,6 +339,11 @@ class FetchFastPath:
                 raise Unusual
             at += 1
         return wanted, at
+
+    def _check_allowed(self, topic: str, context: RequestContext) -> None:
+        """Raise Unusual if the client may not read a topic; the full handler then refuses it."""
+        if not self._services.security.allows_topic(context, Operation.READ, topic, logs=False):
+            raise Unusual
 
     def _check_end(self, frame: Buffer, at: int) -> None:
         """Raise Unusual if the session forgets partitions, for a long rack, and for a tagged field."""

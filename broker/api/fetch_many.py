@@ -41,9 +41,9 @@ def fetch_many(
     except ApiError as error:
         return Response(FetchResponse(error_code=error.code))
     kind = PendingManyReplicaFetch if replica >= 0 else PendingManyFetch
-    if replica >= 0:
+    if replica >= 0 or services.security.authorizer is not None:
         for some in pieces(requested):
-            refuse_unprivileged(some, context, services)
+            refuse_unprivileged(some, replica, context, services)
             yield None
     pending = pending_fetch(kind, message, replica, requested, session, incremental, context, services)
     reading = pending.reading

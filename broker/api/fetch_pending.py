@@ -5,7 +5,7 @@
 
 Client quotas do not apply to replicas. A throttled partition whose replica is out of sync has no records in
 the response while the leader's replication quota is exceeded; the quota always counts the bytes sent for
-throttled partitions. Fetching as a replica requires the admin role. (Kafka:
+throttled partitions. Fetching as a replica requires the admin role, or CLUSTER_ACTION by an ACL. (Kafka:
 ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
@@ -18,13 +18,14 @@ from broker.api.outcome import Response, Sliced
 from broker.api.pacing import pieces
 from broker.api.services import FetchServices
 from broker.api.withheld_records import WithheldRecords
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import AbortedTransaction as WireAborted
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from broker.protocol.schema import Struct
+from broker.protocol.schema import ZERO_UUID, Struct
 from broker.quotas.throttled import Throttle
 from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
@@ -185,14 +186,34 @@ def replica_reading(
 
 
 def refuse_unprivileged(
-    requested: Sequence[RequestedPartition], context: RequestContext, services: FetchServices
+    requested: Sequence[RequestedPartition], replica: int, context: RequestContext, services: FetchServices
 ) -> None:
     """Set TOPIC_AUTHORIZATION_FAILED for every partition of a replica's fetch, unless the principal
-    administers the cluster.
+    administers the cluster; of a consumer's, for those of topics that it may not read.
     """
-    if services.security.actor(context).role < Role.ADMIN:
+    security = services.security
+    if replica >= 0:
+        if security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN:
+            for each in requested:
+                each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif security.authorizer is not None:
+        last: tuple[str, bytes] | None = None
+        allowed = True
         for each in requested:
-            each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if (each.topic, each.topic_id) != last:
+                last = (each.topic, each.topic_id)
+                name = _name_of(each, services)
+                allowed = name is None or security.allows_topic(context, Operation.READ, name)
+            if not allowed:
+                each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _name_of(requested: RequestedPartition, services: FetchServices) -> str | None:
+    """Return the name of a topic; None for an unknown id."""
+    if requested.topic_id == ZERO_UUID:
+        return requested.topic
+    hosted = services.partitions.by_id.get(requested.topic_id)
+    return None if hosted is None else hosted.name
 
 
 class PendingReplicaFetch(PendingFetch):

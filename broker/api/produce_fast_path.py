@@ -23,6 +23,7 @@ from broker.api.outcome import (
 )
 from broker.api.produce_rules import ACKS, ZSTD_SINCE, append_error, refuses_appends
 from broker.api.services import ProduceServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -91,6 +92,7 @@ class ProduceFastPath:
     """The fast path of one version on one listener."""
 
     __slots__ = (
+        "_authorizes",
         "_is_flexible",
         "_last_codec",
         "_layout",
@@ -104,6 +106,7 @@ class ProduceFastPath:
     def __init__(self, version: int, services: ProduceServices) -> None:
         self._version = version
         self._services = services
+        self._authorizes = services.security.authorizer is not None
         self._is_flexible = version >= 9
         self._last_codec = CODEC_MASK if version >= ZSTD_SINCE else Codec.ZSTD - 1
         self._layout = ResponseLayout(version)
@@ -148,11 +151,20 @@ class ProduceFastPath:
             topics.append((hosted, head, batches))
         if self._is_flexible and frame[at]:
             raise Unusual
+        if self._authorizes:
+            self._check_allowed(topics, context)
         if partitions > ROLLS_AT_ONCE and any(
             log.may_roll(len(records), wall_ms) for _, _, some in topics for _, log, records in some
         ):
             raise Unusual
         return prologue, topics
+
+    def _check_allowed(self, topics: Sequence[TopicBatches], context: RequestContext) -> None:
+        """Raise Unusual if the client may not write to a topic; the full handler then refuses it."""
+        security = self._services.security
+        for hosted, _, _ in topics:
+            if not security.allows_topic(context, Operation.WRITE, hosted.name, logs=False):
+                raise Unusual
 
     def _read_prologue(self, frame: Buffer, connection: Connection) -> "ProducePrologue":
         client_id, at = client_id_and_body(frame, self._is_flexible)

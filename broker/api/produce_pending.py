@@ -96,7 +96,14 @@ class PendingProduce(AfterCommit):
         rolls = store.rolls
         for topic, some in self._chunks:
             hosted = hosted_topic(topic, partitions)
-            refused = self._refusal or topic_refusal(topic, hosted, self.acks)
+            refused = self._refusal or topic_refusal(
+                topic,
+                hosted,
+                self.acks,
+                self.context,
+                self.services.security,
+                logs=topic is not self._last,
+            )
             responses = [
                 _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended, self.transaction)
                 for data in some

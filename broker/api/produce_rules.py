@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from broker.api.client_security import ClientSecurity
+from broker.api.context import RequestContext
+from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -31,14 +34,23 @@ def hosted_topic(topic: TopicProduceData, partitions: Partitions) -> HostedTopic
     return partitions.by_name.get(topic.name)
 
 
-def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int) -> ErrorCode:
-    """Return why nothing can be appended to this topic, or NONE."""
+def topic_refusal(
+    topic: TopicProduceData,
+    hosted: HostedTopic | None,
+    acks: int,
+    context: RequestContext,
+    security: ClientSecurity,
+    *,
+    logs: bool = True,
+) -> ErrorCode:
+    """Return why nothing can be appended to this topic, or NONE. `logs`: see `ClientSecurity.allows`."""
+    if hosted is None and topic.topic_id != ZERO_UUID:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    name = topic.name if hosted is None else hosted.name
+    if not security.allows_topic(context, Operation.WRITE, name, logs=logs):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if hosted is None:
-        return (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic.topic_id == ZERO_UUID
-            else ErrorCode.UNKNOWN_TOPIC_ID
-        )
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_internal(hosted.name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if acks == -1 and hosted.settings.min_insync_replicas > 1:

@@ -90,7 +90,9 @@ def added_partitions(
     added: list[TopicPartition] = []
     for topic in message.topic_data:
         hosted = hosted_topic(topic, services.partitions)
-        if hosted is None or topic_refusal(topic, hosted, message.acks):
+        if hosted is None or topic_refusal(
+            topic, hosted, message.acks, context, services.security, logs=False
+        ):
             continue
         for data in topic.partition_data:
             if pace.spent():

@@ -49,6 +49,7 @@ class ProduceServices(msgspec.Struct, frozen=True):
     fetches: DelayedFetches
     quotas: ClientQuotas
     transactions: TransactionService
+    security: ClientSecurity
 
 
 class FetchServices(msgspec.Struct, frozen=True):
@@ -78,6 +79,7 @@ class ClusterServices(msgspec.Struct, frozen=True):
     node_id: int
     endpoints: Endpoints
     control: Control
+    security: ClientSecurity
 
 
 class MetadataServices(msgspec.Struct, frozen=True):
@@ -156,7 +158,7 @@ def control_services(
 ) -> HandlerServices:
     """Build the services of the handlers that use neither logs nor groups."""
     return {
-        ClusterServices: ClusterServices(node_id, endpoints, control),
+        ClusterServices: ClusterServices(node_id, endpoints, control, security),
         TopicServices: TopicServices(control, mutations, security),
         ControlServices: ControlServices(node_id, control, security),
         LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
@@ -180,7 +182,7 @@ def log_services(
     transactions = groups.transactions
     sessions = FetchSessions(config.fetch.max_incremental_sessions)
     return {
-        ProduceServices: ProduceServices(partitions, fetches, quotas, transactions),
+        ProduceServices: ProduceServices(partitions, fetches, quotas, transactions, security),
         FetchServices: FetchServices(
             clock,
             node_id,

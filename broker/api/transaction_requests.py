@@ -6,10 +6,12 @@ Called by the transaction handlers. A change that needs a producer id waits for 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.group_requests import now_of
 from broker.api.outcome import Outcome, StagedAppends
 from broker.api.services import TransactionServices
+from broker.authorization.acl import Operation
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.errors import ApiError, ErrorCode
 from broker.services.transaction_service import TransactionService
@@ -53,6 +55,12 @@ async def _with_next_block(
         return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     services.producer_ids.add(range(block.first, block.first + block.count))
     return attempt()
+
+
+def denial(transactional_id: str, context: RequestContext, security: ClientSecurity) -> ErrorCode:
+    """Return the error if the client may not write in transactions of this id, or NONE."""
+    is_allowed = security.allows_transactional_id(context, Operation.WRITE, transactional_id)
+    return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def unavailable(transactional_id: str, transactions: TransactionService) -> ErrorCode:

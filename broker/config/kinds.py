@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from sys import float_info
 from typing import Any, Final
 
 INT_MAX: Final = 2**31 - 1
@@ -79,7 +80,8 @@ def decimal(low: float, high: float) -> Kind:
             raise ValueError("out of range")
         return value
 
-    return Kind(ConfigType.DOUBLE, f"a number from {low:g} to {high:g}", read, repr)
+    allowed = f"a number from {low:g} {'on' if high == float_info.max else f'to {high:g}'}"
+    return Kind(ConfigType.DOUBLE, allowed, read, repr)
 
 
 def _read_boolean(text: str) -> bool:

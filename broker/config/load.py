@@ -252,6 +252,8 @@ def _administration_warnings(config: BrokerConfig) -> Iterable[str]:
         key, role = "wire.role", security.role_on(listener.name)
         if any(name == listener.name and field == "wire_role" for name, field, _ in security.overrides):
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.wire.role"
+        if security.authorizer_class_name:
+            role = "viewer"  # ACLs decide instead
         setting = f"{key}={role}"
         by_certificate = listener.protocol.is_encrypted and config.tls.of(listener).client_auth == "required"
         authenticates = listener.protocol.has_login or by_certificate

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from broker.api.delayed_operations import DelayedFetches
 from broker.api.group_requests import forget_topics
 from broker.api.services import GroupServices
+from broker.authorization.authorizer import Authorizer
 from broker.clock import Clock
 from broker.config.sections.topics import topic_throttles
 from broker.metadata.image import Image
@@ -178,5 +179,17 @@ def unknown_users_listener(unknown_users: UnknownUsers) -> Subscriber:
     def on_metadata_update(old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.scram:
             yield from unknown_users.on_metadata_update(old.scram, new.scram, delta.scram)
+
+    return on_metadata_update
+
+
+def acl_listener(authorizer: Authorizer) -> Subscriber:
+    """Return a listener that applies created and deleted ACLs, all those of a change at one moment."""
+
+    def on_metadata_update(_old: Image, _new: Image, delta: Delta) -> Steps[None]:
+        if delta.acls:
+            created = [each.acl for each in delta.acls if each.is_created]
+            deleted = [each.acl for each in delta.acls if not each.is_created]
+            yield from authorizer.update(created, deleted)
 
     return on_metadata_update

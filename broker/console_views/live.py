@@ -338,6 +338,10 @@ class LiveViews:
             for upstream in (("", None) if upstream_of is None else upstream_of(channel),)
         )
 
+    def connected_clients(self) -> Iterator[tuple[str, str]]:
+        channels = list(self._server.channels())
+        return ((each.principal, each.client_id or "") for each in channels if each.authenticated)
+
     def quota_use(self) -> Iterator[QuotaUse | None]:
         now_ms, elsewhere = self._clock.ms(), self._elsewhere()
         uses = chain(

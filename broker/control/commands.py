@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from broker.authorization.acl import Acl
+from broker.authorization.acl_filter import AclFilter
 from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, UPSTREAM_CLUSTER, Actor, ChangeOrigin, Role
 from broker.quotas.entity import EntityPairs
@@ -23,6 +25,7 @@ from broker.quotas.entity import EntityPairs
 __all__ = [
     "BROKER_ITSELF",
     "UPSTREAM_CLUSTER",
+    "AclDeletion",
     "Actor",
     "AllocateProducerIds",
     "AlterClientQuotas",
@@ -32,8 +35,10 @@ __all__ = [
     "ConfigAlteration",
     "ConfigOp",
     "ConfigResource",
+    "CreateAcls",
     "CreatePartitions",
     "CreateTopics",
+    "DeleteAcls",
     "DeleteTopics",
     "EntityPairs",
     "IncrementalAlterConfigs",
@@ -369,3 +374,26 @@ class AlterUserScramCredentials(msgspec.Struct, Command["list[UserOutcome]"], fr
 
 class UserOutcome(Outcome, frozen=True):
     user: str = ""
+
+
+# ACLs (CreateAcls, DeleteAcls). Role: admin.
+
+
+class CreateAcls(msgspec.Struct, Command["list[Outcome]"], frozen=True):
+    """One result per ACL, in order. An ACL that exists is a success and changes nothing."""
+
+    acls: tuple[Acl, ...]
+    validate_only: bool = False
+
+
+class DeleteAcls(msgspec.Struct, Command["list[AclDeletion]"], frozen=True):
+    """One result per filter, in order. All ACLs that any of the filters matches are deleted together."""
+
+    filters: tuple[AclFilter, ...]
+    validate_only: bool = False
+
+
+class AclDeletion(Outcome, frozen=True):
+    """`deleted` are the ACLs that the filter matches."""
+
+    deleted: tuple[Acl, ...] = ()

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
+from broker.control.acls import plan_create_acls, plan_delete_acls
 from broker.control.alerts import (
     RemoveAlertDestination,
     RemoveAlertRule,
@@ -30,8 +31,10 @@ from broker.control.commands import (
     AlterClientQuotas,
     AlterUserScramCredentials,
     Command,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -67,6 +70,8 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
     RevokeAdminToken: plan_revoke_token,
     SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
+    CreateAcls: plan_create_acls,
+    DeleteAcls: plan_delete_acls,
     SetAlertRule: plan_set_rule,
     RemoveAlertRule: plan_remove_rule,
     SetAlertDestination: plan_set_destination,

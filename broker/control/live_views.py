@@ -49,6 +49,9 @@ class LiveViewSource(Protocol):
     def connections(self) -> Iterable[ConnectionRow]:
         """Yield rows built lazily, so that the caller can pause between them."""
 
+    def connected_clients(self) -> Iterable[tuple[str, str]]:
+        """Yield the user and client id of every connection that was authenticated at the time of the call."""
+
     def addresses(self) -> Sequence[AddressUse]: ...
 
     def controller_addresses(self) -> Sequence[AddressUse]: ...

@@ -15,7 +15,7 @@ from broker.config.load import Configuration
 from broker.config.table import BrokerConfig
 from broker.control.commands import Outcome
 from broker.errors import ErrorCode
-from broker.metadata.actor import Actor, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
 from broker.steps import Steps
@@ -62,6 +62,8 @@ class Situation(msgspec.Struct, frozen=True):
         """
         if self.actor.role >= needed:
             return None
+        if self.actor.origin is ChangeOrigin.WIRE and self.config.security.authorizer_class_name:
+            return Outcome(code, f"{self.actor.name} is not authorized")
         role, required = self.actor.role.name.lower(), needed.name.lower()
         return Outcome(
             code, f"{self.actor.name} has the role {role}; this operation requires the role {required}"

@@ -5,15 +5,21 @@ the rows of unused rules are cached until their rule changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
-
-from msgspec.structs import replace
 
 from broker.config.kinds import LONG_MAX
 from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
 from broker.control.commands import EntityPairs
 from broker.control.live_views import LiveViewSource
+from broker.control.overridden import (
+    ClientsByLimit,
+    Quotas,
+    Rules,
+    clients_by_limit,
+    rules_in_steps,
+)
 from broker.control.rows.connections import AddressRow, AddressUse
 from broker.control.rows.quotas import (
     BrokerLimit,
@@ -27,13 +33,12 @@ from broker.control.rows.quotas import (
     ShadowUse,
     WhiteList,
 )
+from broker.control.upstream_views import ShareViews
 from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import IP, Entity
-from broker.quotas.table import overriding
-
-Quotas = Mapping[EntityPairs, QuotaEntry]
+from broker.steps import Steps
 
 AddressUses = tuple[AddressUse | None, AddressUse | None]
 """On the broker's listeners, on the controller's."""
@@ -47,15 +52,21 @@ _UNMARKED: dict[str, ShadowUse] = {}
 
 
 class QuotaRows:
-    __slots__ = ("_cached", "_cached_quotas", "_defaults", "_defaults_of", "_live", "_rules_decide")
+    __slots__ = (
+        "_cached",
+        "_cached_quotas",
+        "_live",
+        "_rules",
+        "_rules_decide",
+        "_shares",
+    )
 
-    def __init__(self, live: LiveViewSource, *, rules_decide: bool = True) -> None:
+    def __init__(self, live: LiveViewSource, shares: ShareViews, *, rules_decide: bool = True) -> None:
         """`rules_decide`: no callback replaces the search for a client's rule."""
         self._live = live
+        self._shares = shares
         self._rules_decide = rules_decide
-        # The rules with a default name, which can override others.
-        self._defaults: set[EntityPairs] = set()
-        self._defaults_of: Quotas = {}
+        self._rules = Rules({}, ())
         self._cached: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
         self._cached_quotas: Quotas = {}
 
@@ -80,13 +91,11 @@ class QuotaRows:
                 yield None
                 if entity not in quotas:
                     cached.pop(entity, None)
-        if quotas is not self._defaults_of:
-            defaults = set()
-            for entity in quotas:
-                yield None
-                if self._rules_decide and any(name is None for _, name in entity):
-                    defaults.add(entity)
-            self._defaults, self._defaults_of = defaults, quotas
+        connected = yield from self._connected(quotas)
+
+        def ranked(row: QuotaRow) -> QuotaRow:
+            return row if connected is None else connected.with_overriding(row)
+
         for entity, entry in quotas.items():
             # Removed here, so that the uses of thousands of rules are freed in steps.
             used = uses.pop(entity, _UNUSED) if uses else _UNUSED
@@ -94,40 +103,40 @@ class QuotaRows:
                 yield None
                 continue
             if used is not _UNUSED or entry.shadow:
-                yield self._ranked(_row(entry, used, shadows.get(entity, _UNMARKED)), quotas)
+                yield ranked(_row(entry, used, shadows.get(entity, _UNMARKED)))
                 continue
             known = cached.get(entity)
             if known is None or known[0] is not entry:
                 known = cached[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
-            yield self._ranked(known[1], quotas)
+            yield ranked(known[1])
 
-    def one(self, entry: QuotaEntry, quotas: Quotas) -> QuotaRow:
+    def one(self, entry: QuotaEntry, quotas: Quotas) -> Steps[QuotaRow]:
         uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}
         marks: Mapping[str, ShadowUse] = _UNMARKED
         if entry.shadow:
             marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
         row = _row(entry, uses, marks)
-        return overridden(row, quotas) if self._rules_decide else row
+        connected = yield from self._connected(quotas, Entity.of(entry.entity))
+        return row if connected is None else connected.with_overriding(row)
 
-    def _ranked(self, row: QuotaRow, quotas: Quotas) -> QuotaRow:
-        return overridden(row, quotas) if self._defaults else row
-
-
-def overridden(row: QuotaRow, quotas: Quotas) -> QuotaRow:
-    """Return the row with the rules that override its limits."""
-    entity = Entity.of(row.entity)
-    if entity.ip is not None:
-        return row
-    found: dict[str, EntityPairs] = {}
-    for rule in overriding((entity.user, entity.client_id)):
-        pairs = Entity(*rule).pairs
-        if (above := quotas.get(pairs)) is not None:
-            for key in above.limits:
-                found.setdefault(key, pairs)
-    if not any(limit.key in found for limit in row.limits):
-        return row
-    limits = (replace(limit, overridden_by=found.get(limit.key)) for limit in row.limits)
-    return replace(row, limits=tuple(limits))
+    def _connected(self, quotas: Quotas, only: Entity | None = None) -> Steps[ClientsByLimit | None]:
+        """Count the connected clients, those of one rule or all; none if some are unknown. Return None if no
+        rule can override another.
+        """
+        if not self._rules_decide:
+            return None
+        if quotas is not self._rules.quotas:
+            self._rules = yield from rules_in_steps(quotas)
+        rules = self._rules
+        if not rules.can_override:
+            return None
+        if self._shares.unlisted_clients() or self._shares.unheard():
+            return ClientsByLimit(rules)
+        clients = chain(
+            self._live.connected_clients(),
+            ((row.user, row.client_id) for row in self._shares.clients() if row.connections),
+        )
+        return (yield from clients_by_limit(rules, clients, only))
 
 
 def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:

@@ -6,6 +6,8 @@ The command is planned and checked like any other, including roles.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from broker.authorization.acl import read_acl
+from broker.authorization.acl_filter import filter_of
 from broker.control.alerts import RemoveAlertRule, SetAlertRule
 from broker.control.commands import (
     AlterClientQuotas,
@@ -13,6 +15,8 @@ from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
+    CreateAcls,
+    DeleteAcls,
     IncrementalAlterConfigs,
     OpType,
     QuotaAlteration,
@@ -57,6 +61,12 @@ def inverse_of(
             subscription = image.client_metrics.get(row.entity)
             _check(None if subscription is None else subscription.configs.get(row.key), row.new)
             return _config_command(ResourceType.CLIENT_METRICS, row, validate_only)
+        case Kind.ACL:
+            acl = read_acl(row.entity, row.key)
+            _check(acl in image.acls, row.new is not None)
+            if row.old is None:
+                return DeleteAcls((filter_of(acl),), validate_only)
+            return CreateAcls((acl,), validate_only)
         case Kind.ALERT_RULE:
             rule = image.alert_rules.get(row.entity)
             _check(None if rule is None else written(rule.rule), row.new)

@@ -58,6 +58,7 @@ from broker.control.rows.quotas import (
     MatchType,
     MeasuredBy,
     NodeUse,
+    OverriddenBy,
     ProbeRow,
     QuotaFilter,
     QuotaLimit,
@@ -109,6 +110,7 @@ __all__ = [
     "MatchType",
     "MeasuredBy",
     "NodeUse",
+    "OverriddenBy",
     "Overview",
     "PartitionRow",
     "PhaseRow",
@@ -161,11 +163,11 @@ class Views:
         self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live
-        self._rules = QuotaRows(live, rules_decide=not control.config.quotas.callback_class)
         self._committer = committer
         self.server_info = server_info
         self._upstream = upstream
         self._shares: ShareViews = NoShares() if upstream is None else upstream.shares
+        self._rules = QuotaRows(live, self._shares, rules_decide=not control.config.quotas.callback_class)
 
     @property
     def is_gateway(self) -> bool:
@@ -273,10 +275,15 @@ class Views:
             return self._rules.each(self._control.image.quotas)
         return self._rules.each(self._control.image.quotas, lambda pairs: wanted.matches(Entity.of(pairs)))
 
-    def quota(self, entity: EntityPairs) -> QuotaRow | None:
+    def quota(self, entity: EntityPairs) -> Steps[QuotaRow | None]:
         quotas = self._control.image.quotas
         entry = quotas.get(Entity.of(entity).pairs)
-        return None if entry is None else self._rules.one(entry, quotas)
+        return None if entry is None else (yield from self._rules.one(entry, quotas))
+
+    def limited_keys(self, entity: EntityPairs) -> tuple[str, ...]:
+        """Return the keys of the entity's limits."""
+        entry = self._control.image.quotas.get(Entity.of(entity).pairs)
+        return () if entry is None else tuple(entry.limits)
 
     def resolve(
         self,

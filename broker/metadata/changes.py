@@ -17,6 +17,7 @@ each change; the console shows them through broker.control.views.
     group           its id                   offsets reset, offsets deleted, deleted, by an operator
     user-scram      a user's name            by mechanism: salt, iterations and keys as JSON
     admin-token     its name                 token: role, salt, digest, expiry; password: its hash (all JSON)
+    acl             all but its permission   ALLOW or DENY: true (broker.authorization.acl)
     alert-rule      its name                 rule: as JSON
     alert-destination  its name              destination: kind, URL and headers as JSON
 """
@@ -56,9 +57,13 @@ class Kind(StrEnum):
     RECORDS = "records"
     GROUP = "group"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
+    ACL = "acl"
     ALERT_RULE = "alert-rule"
     ALERT_DESTINATION = "alert-destination"
 
+
+ACL_IS_SET: Final = "true"
+"""The value of an ACL that exists."""
 
 NOTES: Final = frozenset({Kind.RECORDS, Kind.GROUP})
 """Kinds of actions outside the metadata. Their rows are only for the audit trail: they have no old value, and

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from broker.authorization.acl import Acl, read_acl
 from broker.errors import BrokerBug
 from broker.metadata import alerts
 from broker.metadata.actor import Role
@@ -139,6 +140,14 @@ class ScramCredential(NamedTuple):
     changed_by: str
 
 
+class AclEntry(NamedTuple):
+    """When an ACL was created, and by whom. `version` is the `seq` of its creation."""
+
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
 class Image(msgspec.Struct, frozen=True):
     """`version` is the `seq` of the last change. `broker_configs` is by node id as text, "" for all brokers;
     `broker_config_changes` contains the `seq` of the last change of each. `client_metrics` is by subscription
@@ -156,6 +165,7 @@ class Image(msgspec.Struct, frozen=True):
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = msgspec.field(default_factory=dict)
     scram: Mapping[str, Mapping[str, ScramCredential]] = msgspec.field(default_factory=dict)
+    acls: Mapping[Acl, AclEntry] = msgspec.field(default_factory=dict)
     alert_rules: Mapping[str, RuleEntry] = msgspec.field(default_factory=dict)
     alert_destinations: Mapping[str, DestinationEntry] = msgspec.field(default_factory=dict)
 
@@ -211,6 +221,12 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(users, entity, _scram_credentials(state[kind, entity]) or None)
                 image = replace(image, scram=users)
+            case Kind.ACL:
+                acls = dict(image.acls)
+                for entity in entities:
+                    for key, stamp in state[kind, entity].items():
+                        _put(acls, read_acl(entity, key), _acl_entry(stamp))
+                image = replace(image, acls=acls)
             case Kind.ALERT_RULE:
                 rules = dict(image.alert_rules)
                 for entity in entities:
@@ -302,6 +318,10 @@ def _scram_credentials(stamps: Mapping[str, Stamp]) -> dict[str, ScramCredential
                 salt, parts["iterations"], stored, server, stamp.seq, stamp.time_ms, stamp.actor
             )
     return found
+
+
+def _acl_entry(stamp: Stamp) -> AclEntry | None:
+    return None if stamp.value is None else AclEntry(stamp.seq, stamp.time_ms, stamp.actor)
 
 
 def _alert_rule(name: str, stamps: Mapping[str, Stamp]) -> RuleEntry | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from broker.authorization.acl import Acl, read_acl
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import SHADOW, Change, EntityPairs, Kind, read_pairs
 from broker.metadata.image import Image
@@ -30,6 +31,13 @@ class ShadowChange(msgspec.Struct, frozen=True):
     is_shadow: bool
 
 
+class AclChange(msgspec.Struct, frozen=True):
+    """A created ACL, or a deleted one."""
+
+    acl: Acl
+    is_created: bool
+
+
 class Delta(msgspec.Struct, frozen=True):
     """The entities of one commit by name, so that subscribers need not compare images; and its actor."""
 
@@ -41,6 +49,7 @@ class Delta(msgspec.Struct, frozen=True):
     actor: Actor = BROKER_ITSELF
     scram: frozenset[str] = frozenset()
     """Users with changed SCRAM credentials."""
+    acls: tuple[AclChange, ...] = ()
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
@@ -54,6 +63,7 @@ class Delta(msgspec.Struct, frozen=True):
         shadows: list[ShadowChange] = []
         subscriptions: list[str] = []
         users: list[str] = []
+        acls: list[AclChange] = []
         broker_configs = False
         for each in changes:
             match each.kind:
@@ -70,6 +80,8 @@ class Delta(msgspec.Struct, frozen=True):
                     subscriptions.append(each.entity)
                 case Kind.USER_SCRAM:
                     users.append(each.entity)
+                case Kind.ACL:
+                    acls.append(AclChange(read_acl(each.entity, each.key), each.new is not None))
             yield
         return cls(
             frozenset(topics),
@@ -79,6 +91,7 @@ class Delta(msgspec.Struct, frozen=True):
             frozenset(subscriptions),
             actor,
             frozenset(users),
+            tuple(acls),
         )
 
 
@@ -128,4 +141,5 @@ def _changed_entries(image: Image, delta: Delta) -> list[Any]:
         *map(image.quotas.get, {each.entity for each in delta.quotas}),
         *map(image.client_metrics.get, delta.client_metrics),
         *map(image.scram.get, delta.scram),
+        *(image.acls.get(each.acl) for each in delta.acls),
     ]

@@ -81,6 +81,9 @@ CONTROLLER_APIS: Final = frozenset(
         ApiKey.API_VERSIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.SASL_AUTHENTICATE,
@@ -221,7 +224,12 @@ class ServerFactory:
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
-            Routes(self.planes[endpoint.plane].registry, self._apis.services, self.metrics.of),
+            Routes(
+                self.planes[endpoint.plane].registry,
+                self._apis.services,
+                self.metrics.of,
+                authorizes=self._security.authorizer is not None,
+            ),
             self._processor,
             self._forget_processor,
             self._node.drain_timeout_ms / 1000,

@@ -5,11 +5,13 @@ from typing import Any
 
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
+from broker.authorization.authorizer import Authorizer
 from broker.control.rows.upstream import GatewayRow, UpstreamRow
 from broker.metrics.families import FamilySamples, Steps, pieces
 from broker.network.clock import IdleShare, LoopIdle, TrioClock
 from broker.network.socket_server import SocketServer
 from broker.prometheus import requests
+from broker.prometheus.authorization import authorizer_families
 from broker.prometheus.handlers import automq_families, handler_families, memory_families
 from broker.prometheus.logs import event_families, log_directory_families, topic_families
 from broker.prometheus.sockets import SocketFamilies, acceptor_families, failure_families, flow_families
@@ -45,6 +47,7 @@ class PrometheusPage:
         partitions: Partitions | None = None,
         purgatories: Iterable[Purgatory[Any]] = (),
         events: EventBuffer | None = None,
+        authorizer: Authorizer | None = None,
         upstream: Callable[[], UpstreamRow] | None = None,
         gateways: Callable[[], Sequence[GatewayRow]] = tuple,
     ) -> None:
@@ -62,6 +65,7 @@ class PrometheusPage:
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
         self._events = events
+        self._authorizer = authorizer
         self._upstream = upstream
         self._gateways = gateways
         self._telemetry = client_telemetry
@@ -105,6 +109,8 @@ class PrometheusPage:
             yield from log_directory_families(self._partitions.store)
         if self._events is not None:
             yield from event_families(self._events)
+        if self._authorizer is not None:
+            yield from authorizer_families(self._authorizer)
         if self._upstream is not None:
             yield from upstream_families(self._upstream())
             yield from gateway_families(self._gateways())

@@ -302,6 +302,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         # throttle_time_ms is an int32; Kafka's narrowing of a longer time can be negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
+    def _without_rules(self) -> "RateQuotaManager":
+        return RateQuotaManager(self.kind, self._window, self.longest_ms, paced=self._paced)
+
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
         """Record `value`. Return a throttle that brings the client back to its bound if it exceeds it now.
 

@@ -8,7 +8,6 @@ The throttle time is Kafka's formula, limited to the length of all windows, whic
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from sys import float_info
 from typing import Final, Protocol
 
@@ -19,7 +18,7 @@ from broker.metrics.rate import INT_MAX, Window, bounded_throttle_time_ms
 from broker.quotas.entity import BrokerWide
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
-from broker.quotas.throttled import Throttle, Throttleable, ThrottledChannels, longer
+from broker.quotas.throttled import BrokerThrottle, Throttle, Throttleable, ThrottledChannels, longer
 from broker.quotas.usage import ClientSensor
 
 INTERNAL_CLIENT_PREFIX: Final = "__automq_client_"
@@ -58,18 +57,6 @@ class BrokerQuotaUse(msgspec.Struct, frozen=True):
     throttled: int
     throttles: int
     throttle_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerThrottle(Throttle):
-    """A throttle whose `observed` was measured at `at_ms` over `window_ms`."""
-
-    window_ms: int
-    at_ms: int
-
-    def end_ms(self, bound: float, longest_ms: int) -> int:
-        """Return when the throttle would end with this limit."""
-        return self.at_ms + bounded_throttle_time_ms(self.observed, bound, self.window_ms, longest_ms)
 
 
 class BrokerQuotaSensor(ClientSensor):
@@ -134,7 +121,7 @@ class BrokerQuota:
         changed = {kind for kind, bound in self._bounds.items() if bound != self._sensors[kind].bound}
         self._users = frozenset(config.white_list_users)
         self._client_ids = frozenset(config.white_list_client_ids)
-        self._listeners = frozenset(name.upper() for name in config.white_list_listeners)
+        self._listeners = frozenset({name.upper() for name in config.white_list_listeners})
         self._exempt.clear()
         self.active = config.quota_enabled
         self.measures_slow_fetches = self.active and config.slow_fetch_bytes < UNLIMITED

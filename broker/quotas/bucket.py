@@ -90,6 +90,9 @@ class BucketQuotaManager(RateQuotaManager):
         self._burst_ms = burst_ms
         self._keeps_debts = True
 
+    def _without_rules(self) -> "BucketQuotaManager":
+        return BucketQuotaManager(self.kind, self._window, self.longest_ms, burst_ms=self._burst_ms)
+
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
         """Record `value`. Return a throttle until the bucket is back at zero if it is below zero now."""
         if not self.active:

@@ -4,7 +4,7 @@ Replaces `usage` in a manager whose broker has `client.quota.callback.class`. As
 called for a client's tags with every record; the last sensor of each client is kept for errors only.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import inf
 
@@ -140,14 +140,14 @@ class CallbackUsage(Usage[S]):
     def whole_bound(self, sensor: ClientSensor) -> float:
         return sensor.bound
 
-    def under(self, rule: Rule) -> Iterator[S]:
-        """Yield the sensors whose tags equal the rule's entity."""
+    def under(self, rule: Rule) -> list[S]:
+        """Return the sensors whose tags equal the rule's entity."""
         pairs = Entity(*rule).pairs
-        return (
+        return [
             sensor
             for sensor in self._sensors.values()
             if sensor.rule is not None and sensor.rule.pairs == pairs
-        )
+        ]
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Refresh the limit of every sensor. (updateQuotaMetricConfigs)"""

@@ -5,9 +5,8 @@ violated. A changed rule changes a sensor's limit and never its usage. (Kafka: C
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from copy import copy
 from itertools import chain
-from typing import Final, Generic, Self
+from typing import Final, Generic, Self, cast
 
 from broker.metrics.rate import INT_MAX, Window, throttle_time_ms
 from broker.quotas.callback_usage import CallbackUsage
@@ -116,12 +115,16 @@ class QuotaManager(Generic[S]):
         """
         made = self.parts.get(node)
         if made is None:
-            made = self.parts[node] = copy(self)
-            made.parts = {}
+            made = self.parts[node] = cast("Self", self._without_rules())
+            made.active = self.active
+            made.throttled = self.throttled
+            made._table = self._table
             made._usage = self._usage.part(node)
-            made._new_rules = set()
-            made._change = None
         return made
+
+    def _without_rules(self) -> "QuotaManager[S]":
+        """Return a manager with the same configuration."""
+        raise NotImplementedError
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
         """Set the limit of a rule from `now_ms` on, or remove the rule (None). Applies to the next record.
@@ -266,9 +269,9 @@ class QuotaManager(Generic[S]):
         with the key `sensor`, by what was recorded and what it owes. 0: it only waits for what it sends from
         now on.
         """
-        waits = (
+        waits = [
             manager._first_wait_ms(user, client_id, sensor, bound, now_ms) for manager in self._managers()
-        )
+        ]
         return min(max(waits), self._max_throttle_ms())
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
@@ -289,16 +292,16 @@ class QuotaManager(Generic[S]):
 
     def sensors_of(self, user: str, client_id: str | None) -> list[S]:
         """Return the sensors of this client: one at most, or one for each upstream node."""
-        found = (manager.find(user, client_id) for manager in self._managers())
+        found = [manager.find(user, client_id) for manager in self._managers()]
         return [sensor for sensor in found if sensor is not None]
 
     def sensors_under(self, rule: Rule) -> Iterator[S]:
         """Return the sensors that this rule limits."""
-        return chain.from_iterable(manager._usage.under(rule) for manager in self._managers())
+        return chain.from_iterable([manager._usage.under(rule) for manager in self._managers()])
 
     def sensors(self) -> Iterator[S]:
         """Iterate over a snapshot of all sensors, with their present limits."""
-        return chain.from_iterable(manager._usage for manager in self._managers())
+        return chain.from_iterable([manager._usage for manager in self._managers()])
 
     def busiest(self, count: int, now_ms: int) -> Generator[None, None, list[S]]:
         """Return the `count` busiest sensors in descending order, with present limits. Yields between."""

@@ -5,7 +5,7 @@ Called around every request: with the handler time before the response is sent, 
 after. A throttle is at most one window long, since a longer one cannot return time already used.
 """
 
-from typing import Final
+from typing import Final, Self
 
 from broker.metrics.rate import Rate, Window
 from broker.quotas.bandwidth import RateQuotaManager
@@ -33,6 +33,14 @@ class RequestQuotaManager(RateQuotaManager):
             QuotaKind.REQUEST, window, window.window_ms, max_sensors=max_sensors, callback=callback
         )
         self.exempt = Rate(window)
+
+    def part(self, node: int) -> Self:
+        made = super().part(node)
+        made.exempt = self.exempt
+        return made
+
+    def _without_rules(self) -> "RequestQuotaManager":
+        return RequestQuotaManager(self._window)
 
     def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:
         """Record handler time. Return a throttle if it violates the client's quota."""

@@ -120,7 +120,7 @@ class QuotaTable:
             self._bounds.pop(rule, None)
             self._entities.pop(rule, None)
         else:
-            self._bounds[rule] = bound
+            self._bounds[rule] = float(bound)
         if client_id is None:
             level = Levels.USER
         else:

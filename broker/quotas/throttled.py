@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from broker.metrics.rate import java_round
+from broker.metrics.rate import bounded_throttle_time_ms, java_round
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import ClientSensor
@@ -38,6 +38,18 @@ class Throttle:
     observed: float
     bound: float
     sensor: ClientSensor = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerThrottle(Throttle):
+    """A throttle by the whole broker's quota. `observed` was measured at `at_ms` over `window_ms`."""
+
+    window_ms: int
+    at_ms: int
+
+    def end_ms(self, bound: float, longest_ms: int) -> int:
+        """Return when the throttle would end with this limit."""
+        return self.at_ms + bounded_throttle_time_ms(self.observed, bound, self.window_ms, longest_ms)
 
 
 def longer(first: Throttle | None, second: Throttle | None) -> Throttle | None:

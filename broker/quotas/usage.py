@@ -93,8 +93,10 @@ class ClientSensor:
         return self.rate.peek(now_ms)
 
     def first_wait_ms(self, bound: float, now_ms: int) -> int:
-        """Return how long the clients are throttled for what was recorded if `bound` applies from now on."""
-        raise NotImplementedError
+        """Return how long the clients are throttled for what was recorded if `bound` applies from now on: 0
+        unless a subclass remembers debts.
+        """
+        return 0
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
@@ -222,7 +224,7 @@ class Usage(Generic[S]):
         self._forgotten: set[S] = set()
         # The parts of their limits that sensors have; see `set_shares`.
         self._shares: Mapping[SensorKey, float] = {}
-        self._other_share: float = 1  # whole numbers stay whole
+        self._other_share = 1.0
 
     def part(self, node: int) -> "Usage[S]":
         """Return the usage of one upstream node: sensors of its own, under the same rules."""
@@ -329,14 +331,14 @@ class Usage(Generic[S]):
         self._new_sensors = None
         self._forgotten.clear()
 
-    def under(self, rule: Rule) -> Iterator[S]:
+    def under(self, rule: Rule) -> list[S]:
         """Return the sensors that `rule` limits."""
         bounds = self._table
-        return (
+        return [
             sensor
             for sensor in self._matching(rule)
             if bounds.governing(sensor.user, sensor.client_id) == rule
-        )
+        ]
 
     def _matching(self, rule: Rule) -> Sequence[S]:
         """Return the sensors that `rule` limits unless another rule takes precedence."""

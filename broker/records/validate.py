@@ -79,7 +79,7 @@ def check_flags(header: HeaderFields, *, internal: bool, transactional: bool = F
     `internal`: the broker produced it. `transactional`: its partition belongs to the producer's transaction.
 
     Raises ApiError: INVALID_RECORD (a base offset, a control batch), INVALID_TIMESTAMP (LogAppendTime),
-    INVALID_TXN_STATE.
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
     base_offset, attributes = header[0], header[5]
     if base_offset != 0:
@@ -94,7 +94,10 @@ def check_flags(header: HeaderFields, *, internal: bool, transactional: bool = F
     if attributes & CONTROL_FLAG and not internal:
         raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
     if attributes & TRANSACTIONAL_FLAG and not (internal or transactional):
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
+        raise ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "A transactional batch needs a request with a transactional id",
+        )
 
 
 def _too_short(batch: memoryview) -> ApiError:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from broker.api.callbacks import Callbacks
 from broker.api.retry_storm import RetryStormGate
+from broker.authorization.authorizer import Authorizer
 from broker.console_views.live import LiveViews, TopicViewSource
 from broker.console_views.task_stats import OwnedResources
 from broker.console_views.task_tree import TaskTree
@@ -58,6 +59,7 @@ class ServerViews:
         replication: ReplicationQuotas | None = None,
         events: EventBuffer | None = None,
         upstream: Upstream | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """A server without logs has none of the last five but `events`; `topics` has the topics and groups.
         `upstream` is a gateway's.
@@ -80,6 +82,7 @@ class ServerViews:
             partitions=partitions,
             purgatories=purgatories,
             events=events,
+            authorizer=authorizer,
             upstream=None if upstream is None else upstream.row,
             gateways=tuple if upstream is None else upstream.shares.gateways,
         )

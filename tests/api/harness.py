@@ -20,7 +20,9 @@ from broker.api.group_requests import expire_groups, forget_topics
 from broker.api.outcome import AfterCommit, Delayed, EncodedResponse, Outcome, Response, Sliced
 from broker.api.registry import Api
 from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
+from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
+from broker.config_listeners.metadata import acl_listener
 from broker.control.control import Control
 from broker.groups.messages import Now
 from broker.log.slice import FileSlice
@@ -149,7 +151,15 @@ class Harness:
         self.fetches = DelayedFetches(self.callbacks)
         self.groups = GroupService(config.groups, self.partitions)
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
-        self.security = ClientSecurity(config.security)
+        self.authorizer: Authorizer | None = None
+        if config.security.authorizer_class_name:
+            self.authorizer = Authorizer(
+                self.control.image.acls,
+                config.security.super_users,
+                is_open=config.security.allow_everyone_if_no_acl_found,
+            )
+            self.control.subscribe(acl_listener(self.authorizer))
+        self.security = ClientSecurity(config.security, self.authorizer)
         endpoints = {
             endpoint.name: Endpoint("broker.example", 9092 + number, self.registry)
             for number, endpoint in enumerate(config.network.listeners)

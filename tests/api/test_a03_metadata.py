@@ -65,9 +65,9 @@ async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(harnes
     await harness.ask(asking_for("events"), 9)
     context = a_context()
     image = harness.control.image
-    same = run_through(_all_topics(image, context, harness.services[MetadataServices]))
+    same = run_through(_all_topics(image, MetadataRequest(None), context, harness.services[MetadataServices]))
     assert isinstance(same, Response) and same.cacheable
-    late = _all_topics(image, context, harness.services[MetadataServices])
+    late = _all_topics(image, MetadataRequest(None), context, harness.services[MetadataServices])
     await harness.ask(asking_for("others"), 9)
     changed = run_through(late)
     assert isinstance(changed, Response) and not changed.cacheable
@@ -86,7 +86,9 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     slices = (
         _respond(message.topics, message, context, harness.services[MetadataServices])
         if by_name
-        else _all_topics(harness.control.image, context, harness.services[MetadataServices])
+        else _all_topics(
+            harness.control.image, MetadataRequest(None), context, harness.services[MetadataServices]
+        )
     )
     next(slices)
     for name in names:
@@ -98,6 +100,8 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     errors = {topic.name: topic.partitions[0].error_code for topic in answer.reply.topics}
     assert errors == {"first": ErrorCode.NONE, "second": STORAGE}
     assert all(not each.error_code for topic in answer.reply.topics for each in topic.partitions[1:])
-    again = run_through(_all_topics(harness.control.image, context, harness.services[MetadataServices]))
+    again = run_through(
+        _all_topics(harness.control.image, MetadataRequest(None), context, harness.services[MetadataServices])
+    )
     assert isinstance(again, Response) and again.cacheable
     assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}

@@ -92,7 +92,8 @@ async def test_many_producers_are_described_in_slices(harness: Harness) -> None:
     for producer_id in range(3 * SLICE):
         log.producers.add(producer_id, 0, BatchMetadata(0, 0, 0, 0, WALL_MS), WALL_MS)
     request = DescribeProducersRequest([TopicRequest("orders", [0])])
-    slices = _respond(request, harness.services[PartitionServices])
+    context = (await harness.put(request)).context
+    slices = _respond(request, context, harness.services[PartitionServices])
     assert sum(1 for _ in slices) == 3
     (topic,) = (await harness.ask(request)).topics
     found = [each.producer_id for each in topic.partitions[0].active_producers]

@@ -132,8 +132,8 @@ async def slices_of(harness: Harness, api: str) -> Slices[Any]:
         "list offsets": lambda: list_offsets_in_slices(list_offsets(), context, services),
         "produce": lambda: _append_all(produce(), context, harness.services[ProduceServices]),
         "delete records": lambda: delete_records_in_slices(delete_records(), context, services),
-        "offset for leader epoch": lambda: epochs_in_slices(epochs(), services),
-        "describe producers": lambda: producers_in_slices(producers(), services),
+        "offset for leader epoch": lambda: epochs_in_slices(epochs(), context, services),
+        "describe producers": lambda: producers_in_slices(producers(), context, services),
         "alter replica log dirs": lambda: moves_in_slices(moves(harness, 0), context, services),
     }[api]
     return make()

@@ -12,6 +12,7 @@ from broker.config.setting import settings_of
 from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 from broker.network.processor import NEW_CONNECTIONS
+from tests.control.world import AUTHORIZER
 
 
 def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Configuration:
@@ -355,6 +356,12 @@ def administration_warnings(*settings: str) -> list[str]:
             "other machines can reach the listener PLAINTEXT without authentication, and "
             "listener.name.plaintext.wire.role=admin makes every client an administrator",
         ),
+        (["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=admin", AUTHORIZER], None),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ANONYMOUS", AUTHORIZER],
+            "other machines can reach the listener PLAINTEXT without authentication, and "
+            "super.users=User:ANONYMOUS makes every client an administrator",
+        ),
         (["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops"], None),
         (
             ["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops;User:ANONYMOUS"],
@@ -596,3 +603,23 @@ def test_a_key_without_effect_is_accepted_with_a_warning_that_says_why(tmp_path:
 def test_keys_with_effect_are_not_warned_of() -> None:
     keys = ("producer.id.expiration.check.interval.ms", "leader.replication.throttled.rate")
     assert load(None, [f"{key}=7" for key in keys], {}).warnings == ()
+
+
+@pytest.mark.parametrize("value", ["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"])
+def test_an_authorizer_is_off_or_kafkas(value: str) -> None:
+    security = build_config({"authorizer.class.name": value}).security
+    assert security.authorizer_class_name == value
+    assert not security.allow_everyone_if_no_acl_found
+
+
+def test_another_authorizer_stops_the_start() -> None:
+    with pytest.raises(
+        ConfigError, match=r"authorizer\.class\.name='kafka\.security\.authorizer\.AclAuthorizer' is not"
+    ):
+        build_config({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+
+
+@pytest.mark.parametrize("value", ["ops", "User:", ":ops", "User:ops;ops"])
+def test_a_super_user_is_a_principal(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"super\.users="):
+        build_config({"super.users": value})

@@ -13,7 +13,7 @@ from broker.control.views import ServerInfo, Views
 from broker.metadata.store import MetadataStore
 from broker.telemetry.state import Telemetry
 from tests.control.live import Live
-from tests.control.world import StoreCommitter, World
+from tests.control.world import AUTHORIZER, StoreCommitter, World
 from tests.support.fake_shares import FakeShares, FakeUpstream
 
 
@@ -31,7 +31,7 @@ def committer(tmp_path: Path) -> Iterator[StoreCommitter]:
 
 @pytest.fixture
 def control(committer: StoreCommitter) -> Control:
-    return Control(committer.store.image, load(None, [], {}), committer)
+    return Control(committer.store.image, load(None, [AUTHORIZER], {}), committer)
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ class Live:
         self.use: list[QuotaUse] = []
         self.shadows: list[ShadowUse] = []
         self.clients: list[ClientUsage] = []
+        self.connected: list[tuple[str, str]] = []
         self.decisions: dict[str, Decided] = {}
         self.sensors: dict[tuple[str, str, str, str], float] = {}
         self.at_nodes: dict[str, tuple[NodeUse, ...]] = {}
@@ -73,6 +74,9 @@ class Live:
 
     def connections(self) -> Sequence[ConnectionRow]:
         return []
+
+    def connected_clients(self) -> Sequence[tuple[str, str]]:
+        return self.connected
 
     def addresses(self) -> Sequence[AddressUse]:
         return self.seen

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import trio
 
+from broker.authorization.acl import Operation
+from broker.authorization.acl_filter import AclFilter
 from broker.config.load import load
 from broker.control.alerts import (
     AlertCondition,
@@ -26,8 +28,10 @@ from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -53,6 +57,7 @@ from broker.metadata.changes import AuditFilter, Change, Kind
 from broker.metadata.image import Image
 from broker.metadata.publisher import Delta, QuotaChange
 from broker.steps import Steps
+from tests.authorization.acls import allow
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
@@ -80,6 +85,8 @@ EVERY_COMMAND: list[Command[Any]] = [
     RevokeAdminToken("spare"),
     SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
+    CreateAcls((allow(Operation.READ),)),
+    DeleteAcls((AclFilter(),)),
     SetAlertRule("new", AlertRule(AlertCondition.LAG, 1.0)),
     RemoveAlertRule("lag"),
     SetAlertDestination("new", DestinationKind.WEBHOOK, "https://a.example/"),
@@ -127,6 +134,7 @@ async def prepared(control: Control) -> Control:
     await control.apply(SetAlertRule("lag", AlertRule(AlertCondition.LAG, 1.0)), actor())
     hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
     await control.apply(hook, actor())
+    await control.apply(CreateAcls((allow(Operation.WRITE),)), actor())
     return control
 
 

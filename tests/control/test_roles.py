@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from broker.authorization.acl import Operation
+from broker.authorization.acl_filter import AclFilter
 from broker.control.alerts import (
     AlertCondition,
     AlertRule,
@@ -23,8 +25,10 @@ from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -44,6 +48,7 @@ from broker.control.tokens import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import AuditFilter
+from tests.authorization.acls import allow
 from tests.control.test_control import OPERATIONS
 from tests.control.world import StoreCommitter, actor
 
@@ -100,6 +105,8 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
         Role.ADMIN,
         AlterUserScramCredentials((ScramUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32),)),
     ),
+    "create an ACL": (Role.ADMIN, CreateAcls((allow(Operation.READ),))),
+    "delete ACLs": (Role.ADMIN, DeleteAcls((AclFilter(),))),
     "set an alert rule": (Role.EDITOR, SetAlertRule("new", LAG)),
     "ask about an alert rule": (Role.EDITOR, SetAlertRule("new", LAG, validate_only=True)),
     "remove an alert rule": (Role.EDITOR, RemoveAlertRule("lag")),
@@ -175,6 +182,7 @@ def test_no_command_is_left_out() -> None:
 
 
 UNDONE = (
+    "create an ACL",
     "set an alert rule",
     "set a quota",
     "configure a topic",

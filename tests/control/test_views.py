@@ -173,7 +173,7 @@ async def test_limits_in_shadow_say_what_they_would_have_done(
     would = ShadowUse(alice, "producer_byte_rate", 37, 12_400, 1_000)
     live.shadows = [would, ShadowUse(alice, "consumer_byte_rate", 0, 0, None)]
     (row,) = views.quotas()
-    assert row == views.quota(alice)
+    assert row == finished(views.quota(alice))
     assert row.shadow
     assert [limit.shadow for limit in row.limits] == [would]
 
@@ -196,8 +196,8 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     assert producer.used == 1.5
     assert (consumer.observed, consumer.used, consumer.throttled) == (None, None, 0)
     assert row.value("consumer_byte_rate") == 500.0 and row.value("request_percentage") is None
-    assert views.quota(alice) == row
-    assert views.quota((("user", "bob"),)) is None
+    assert finished(views.quota(alice)) == row
+    assert finished(views.quota((("user", "bob"),))) is None
 
 
 async def test_unused_rows_are_made_once_until_a_rule_changes(

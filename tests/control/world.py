@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -16,7 +16,9 @@ from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.store import MetadataStore
 from broker.steps import Steps, finished
 
-Result = TypeVar("Result")
+AUTHORIZER: Final = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The setting with which there are ACLs."""
+
 Result = TypeVar("Result")
 Planner = Callable[[Any, Situation], Plan[Result] | Steps[Plan[Result]]]
 

@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,10 +36,13 @@ from broker.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.describe_acls import DescribeAclsRequest
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -49,6 +53,7 @@ from broker.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.metadata import MetadataRequest
@@ -60,6 +65,7 @@ from broker.protocol.messages.offset_commit import (
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.control.world import AUTHORIZER
 from tests.groups.conversation import subscription
 from tests.support.broker_process import BrokerProcess
 from tests.support.machine_speed import slowness
@@ -114,7 +120,13 @@ class Seen(NamedTuple):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    directory = tmp_path_factory.mktemp("hostile")
+    with _broker(tmp_path_factory.mktemp("hostile")) as made:
+        trio.run(_prepare, made.port)
+        yield made
+
+
+@contextmanager
+def _broker(directory: Path, *more: str) -> Iterator[Broker]:
     longest = LongestPass(directory / "longest")
     measured = (sys.executable, "-m", "tests.support.measured_broker", str(directory / "longest"))
     settings = (
@@ -122,11 +134,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "events.topics=",
         "console.listener=127.0.0.1:0",
         "group.initial.rebalance.delay.ms=0",
+        *more,
     )
     with BrokerProcess(directory / "log", *settings, prefix=measured) as process:
-        made = Broker(process, longest)
-        trio.run(_prepare, made.port)
-        yield made
+        yield Broker(process, longest)
 
 
 async def _prepare(port: int) -> None:
@@ -538,6 +549,29 @@ def _changes(turn: int) -> Iterator[tuple[str, Any, int]]:
 
 async def test_no_published_change_holds_the_thread(broker: Broker) -> None:
     assert not await _held(broker, _changes)
+
+
+def _acl_changes(turn: int) -> Iterator[tuple[str, Any, int]]:
+    """ACLs of many users, then of one, with names of many lengths."""
+    everything = (1, None, 1, None, None, 1, 1)
+    for whose, of_one in (("many users", False), ("one user", True)):
+        creations = [
+            AclCreation(
+                *(2, f"{'x' * (at % 200)}{at}-{turn}", 3 + at % 2),
+                *(f"User:{0 if of_one else at}", "*", 3 + at % 9, 2 + at % 2),
+            )
+            for at in range(MAX_CHANGED)
+        ]
+        yield f"10,000 ACLs of {whose} created", CreateAclsRequest(creations), 3
+        yield "a name among 10,000 ACLs", InitProducerIdRequest(None, 1_000), 4
+        yield f"10,000 ACLs of {whose} described", DescribeAclsRequest(*everything), 3
+        yield f"10,000 ACLs of {whose} deleted", DeleteAclsRequest([DeleteAclsFilter(*everything)]), 3
+
+
+async def test_no_change_of_acls_holds_the_thread(tmp_path: Path) -> None:
+    with _broker(tmp_path, AUTHORIZER, "super.users=User:ANONYMOUS") as guarded:
+        await _prepare(guarded.port)
+        assert not await _held(guarded, _acl_changes)
 
 
 @pytest.mark.slow

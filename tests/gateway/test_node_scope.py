@@ -480,7 +480,7 @@ async def test_the_console_and_rest_show_the_node(tmp_path: Path, mock_clock: Mo
         (rule,) = views.quotas()
         (limit,) = rule.limits
         assert (limit.upstream_node, limit.observed, limit.throttled) == (1, 1_200.0, 2)
-        one = views.quota(RULE)
+        one = finished(views.quota(RULE))
         assert one is not None and one.limits == rule.limits
         resolved = {now.key: now for now, _ in finished(views.resolve(None, GREEDY))}
         found = resolved[PRODUCE]

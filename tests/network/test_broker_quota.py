@@ -269,11 +269,11 @@ async def test_a_default_for_all_brokers_holds_and_a_value_for_one_wins(
 @pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
-        ("broker.quota.produce.bytes", "0", "a number from 1 to 1.79769e+308"),
-        ("broker.quota.produce.bytes", "0.99", "a number from 1 to 1.79769e+308"),
-        ("broker.quota.fetch.bytes", "-1", "a number from 1 to 1.79769e+308"),
-        ("broker.quota.slow.fetch.bytes", "fast", "a number from 1 to 1.79769e+308"),
-        ("broker.quota.request.rate", "0.009", "a number from 0.01 to 1.79769e+308"),
+        ("broker.quota.produce.bytes", "0", "a number from 1 on"),
+        ("broker.quota.produce.bytes", "0.99", "a number from 1 on"),
+        ("broker.quota.fetch.bytes", "-1", "a number from 1 on"),
+        ("broker.quota.slow.fetch.bytes", "fast", "a number from 1 on"),
+        ("broker.quota.request.rate", "0.009", "a number from 0.01 on"),
         ("broker.quota.enabled", "yes", "true or false"),
         ("broker.quota.white.list.user", "a,,b", "a list of names"),
         ("cluster.quota.topic.count", "-1", "a whole number from 0 to 9223372036854775807"),

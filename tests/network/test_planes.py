@@ -57,7 +57,23 @@ async def test_a_controller_listener_announces_what_administrators_need(broker: 
     """KIP-291."""
     controller = await connect_to(broker, "CONTROLLER")
     answer = await controller.ask(ApiVersionsRequest(), 0)
-    assert [each.api_key for each in answer.api_keys] == [17, 18, 19, 20, 32, 33, 36, 37, 44, 49, 51, 60]
+    assert [each.api_key for each in answer.api_keys] == [
+        17,
+        18,
+        19,
+        20,
+        29,
+        30,
+        31,
+        32,
+        33,
+        36,
+        37,
+        44,
+        49,
+        51,
+        60,
+    ]
     own = await controller.send(ApiVersionsRequest(), 0)
     assert (await controller.receive(ApiKey.API_VERSIONS, 0))[0] == own
     everything = await (await connect_to(broker, "PLAINTEXT")).ask(ApiVersionsRequest(), 0)

@@ -14,6 +14,7 @@ from broker.control.views import QuotaLimit
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -39,7 +40,7 @@ async def alter(broker: RunningBroker, shadow: bool | None, **limits: float | No
 
 
 def limit(broker: RunningBroker, key: str) -> QuotaLimit:
-    row = broker.server.views.quota(RULE)
+    row = finished(broker.server.views.quota(RULE))
     assert row is not None
     return next(each for each in row.limits if each.key == key)
 

@@ -131,7 +131,7 @@ def test_figures_have_kafkas_names_and_the_clients_own(quotas):
     quotas.mutation.quota_for("alice", "x", BASE_MS, strict=True).record(20, BASE_MS)
     lines = page(quotas)
     assert 'kafka_server_produce_byte_rate{user="alice",client_id="client@#$%"} 500.0' in lines
-    assert 'kafka_server_produce_quota_bound{user="alice",client_id="client@#$%"} 1000' in lines
+    assert 'kafka_server_produce_quota_bound{user="alice",client_id="client@#$%"} 1000.0' in lines
     assert 'kafka_server_controllermutation_mutation_rate{user="alice",client_id=""} 2.0' in lines
     assert 'kafka_server_controllermutation_tokens{user="alice",client_id=""} 90.0' in lines
     assert "kafka_server_fetch_queue_size 0" in lines

@@ -34,7 +34,7 @@ from broker.control.commands import (
 )
 from broker.control.connection_search import ConnectionQuery, ConnectionsElsewhere
 from broker.control.describe import range_of
-from broker.control.quota_rows import overridden
+from broker.control.overridden import clients_by_limit, rules_in_steps
 from broker.control.rows.broker import TaskRow
 from broker.control.rows.upstream import GatewayRow, GatewaySums, ShareRow, UpstreamRow, UpstreamSummary
 from broker.control.tokens import SetPassword
@@ -71,7 +71,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
-from broker.steps import Steps
+from broker.steps import Steps, finished
 from tests.control.world import World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
@@ -418,9 +418,13 @@ class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
     def unlisted_throttled(self) -> int:
         return self.unlisted
 
-    def quota(self, entity: EntityPairs) -> QuotaRow | None:
+    def quota(self, entity: EntityPairs) -> Steps[QuotaRow | None]:
+        yield
+        return next((row for row in self.quotas() if row.entity == entity), None)
+
+    def limited_keys(self, entity: EntityPairs) -> tuple[str, ...]:
         row = self.rows.get(entity)
-        return None if row is None else self._with_use(row)
+        return () if row is None else tuple(limit.key for limit in row.limits)
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         def fits(row: QuotaRow) -> bool:
@@ -437,10 +441,11 @@ class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
             )
 
         found = [self._with_use(row) for row in self.rows.values() if fits(row)]
-        if not any(name is None for entity in self.rows for _, name in entity):
-            return found
         entries = {entity: quota_entry(row) for entity, row in self.rows.items()}
-        return [overridden(row, entries) for row in found]
+        clients = ((row.principal, row.client_id) for row in self.connection_rows)
+        rules = finished(rules_in_steps(entries))
+        connected = finished(clients_by_limit(rules, clients))
+        return [connected.with_overriding(row) for row in found]
 
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False

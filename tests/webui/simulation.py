@@ -351,7 +351,7 @@ class Simulation:
         ):
             kind = "produce" if produced > fetched else "fetch"
             rule = THROTTLED_BY.get((client_id, kind))
-            limits = self.broker.quota(rule) if rule else None
+            limits = self.broker.rows.get(rule) if rule else None
             if (
                 rule is None
                 or limits is None

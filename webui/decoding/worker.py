@@ -96,8 +96,8 @@ def compiled(text: str) -> bytes:
     if compiler is None:
         raise Unusable(
             "Reading .proto text needs the program protoc on the broker's machine (Debian: "
-            "protobuf-compiler). Or give a FileDescriptorSet, which protoc --include_imports "
-            "--descriptor_set_out writes."
+            "protobuf-compiler), which is not there. Or run protoc --include_imports "
+            "--descriptor_set_out=FILE NAME.proto on yours, and give FILE as a FileDescriptorSet."
         )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "schema.proto").write_text(text, encoding="utf-8")

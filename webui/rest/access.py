@@ -33,6 +33,7 @@ from webui.rest.problem_types import ALREADY_EXISTS, LAST_ADMINISTRATOR, SECRET_
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -40,7 +41,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.security.authenticator import LONGEST_SECRET, is_of_provider
@@ -79,7 +80,7 @@ ISSUED: Final = Record(
     {"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME}, title="IssuedToken"
 )
 REFUSED: Final = problem_schema(current=Maybe(TOKEN))
-PLACE: Final = (Query("name", _NEW, "The token's name."),)
+PLACE: Final = (PathName("name", _NEW, "The token's name."),)
 ENDED: Final = Record({"ended": COUNT})
 
 PRESENT: Final = "X-Present-Secret"
@@ -170,7 +171,7 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
         "secret": token.secret,
     }
     row = _token(call, name)
-    headers = {"Location": path_of("tokens", name)} if status == CREATED else {}
+    headers = {"Location": path_of_name("tokens", name)} if status == CREATED else {}
     return Reply(answer, status, headers if row is None else headers | {"ETag": etag(row.version)})
 
 

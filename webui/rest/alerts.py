@@ -27,10 +27,11 @@ from broker.control.commands import Command, Outcome
 from broker.control.rows.alerts import AlertEvent, AlertRow, Delivery, DestinationRow, RuleRow
 from broker.errors import ErrorCode
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -38,7 +39,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import (
     COUNT,
@@ -148,8 +149,8 @@ _DESTINATION_BODY: Final = Record(
     },
     optional=frozenset({"url", "headers"}),
 )
-_RULE_NAME: Final = (Query("name", _NAME, "The rule's name."),)
-_DESTINATION_NAME: Final = (Query("name", _NAME, "The destination's name."),)
+_RULE_NAME: Final = (PathName("name", _NAME, "The rule's name."),)
+_DESTINATION_NAME: Final = (PathName("name", _NAME, "The destination's name."),)
 _VALIDATE: Final = Query("validate_only", Flag(), "Only check the change; change nothing.", default=False)
 
 
@@ -271,7 +272,7 @@ def _rule(call: Call) -> RuleRow | None:
 
 
 def _created(reply: Reply, collection: str, name: str) -> Reply:
-    headers = {**reply.headers, "Location": path_of(collection, name)}
+    headers = {**reply.headers, "Location": path_of_name(collection, name)}
     return Reply(reply.content, status=201, headers=headers)
 
 
@@ -284,12 +285,8 @@ def _rule_reply(call: Call) -> Reply:
 
 async def _apply_rule(call: Call, command: Command[Outcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _rule(call)
-        current = None if row is None else rule_json(row, call)
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _rule(call)
+    raise_refusal(outcome, None if row is None else rule_json(row, call))
 
 
 async def list_destinations(call: Call) -> Reply:
@@ -347,14 +344,10 @@ def _destination_reply(call: Call) -> Reply:
 
 async def _apply_destination(call: Call, command: Command[Outcome]) -> None:
     outcome = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _destination(call)
-        current = None if row is None else destination_json(row, call)
-        raise Problem.of(outcome.error, outcome.message, current=current)
     if outcome.error is ErrorCode.POLICY_VIOLATION:
         raise Problem(409, f"{outcome.message}.", code=outcome.error.name)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _destination(call)
+    raise_refusal(outcome, None if row is None else destination_json(row, call))
 
 
 async def list_alerts(call: Call) -> Reply:

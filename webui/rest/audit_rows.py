@@ -29,6 +29,7 @@ KINDS: Final = (
     "records",
     "group",
     "user-scram",
+    "acl",
     "admin-token",
     "alert-rule",
     "alert-destination",

@@ -22,7 +22,7 @@ from broker.control.views import ConfigRow
 from broker.errors import ErrorCode
 from webui.rest.broker_quotas import alter_brokers
 from webui.rest.paging import list_page, list_query, page_schema
-from webui.rest.problem import Problem, problem_schema
+from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import IF_MATCH, Call, Query, Reply, ResponseSpec, Route, etag, expected_version
 from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 from webui.tables.listing import LONGEST_PAGE
@@ -128,10 +128,7 @@ async def alter_configs(call: Call) -> Reply:
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     named = {op.key for op in ops}
     rows = [config_json(row) for row in await _rows(call, level) if row.name in named]
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=rows)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    raise_refusal(outcome, rows)
     return _configs(call, level, {"items": rows})
 
 

@@ -18,12 +18,12 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from broker.errors import ErrorCode
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import Problem, problem_schema
+from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -32,7 +32,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Invalid, Listing, Maybe, Number, Record, Schema, Text
 from webui.tables.json_output import finite, named, tags_json, utc
@@ -200,7 +200,7 @@ INSTANCE: Final = Record(
     {**_INSTANCE_FIELDS, "latest_metrics": Listing(_METRIC)}, title="ClientInstanceDetail"
 )
 
-_NAME = (Query("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
+_NAME = (PathName("name", Text(max_length=1_024, min_length=1), "The subscription's name."),)
 _INSTANCE_ID = (Query("instance", Text(max_length=64, min_length=1), "22 characters of URL-safe base64."),)
 _VALIDATE = Query(
     "validate_only", Flag(), "Only preview the matching clients; change nothing.", default=False
@@ -225,7 +225,7 @@ async def put_subscription(call: Call) -> Reply:
     answer, version = await _alter(call, configs_of(call.body))
     if existed or call.query["validate_only"]:
         return Reply(answer, headers={"ETag": etag(version)})
-    return created(answer, path_of("client-metrics", call.path_params["name"]), version)
+    return created(answer, path_of_name("client-metrics", call.path_params["name"]), version)
 
 
 def configs_of(body: Mapping[str, Any]) -> dict[str, str]:
@@ -286,10 +286,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> tuple[dict[str, Any], in
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     row = await _row(call)
     current = None if row is None else subscription_json(row)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
     bootstrap = views.server_info().bootstrap_server

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import QuotaRow
-from broker.errors import ErrorCode
 from webui.quota_ids import LONGEST_ID, BadId, entity_of
 from webui.quotas import ALL_KEYS, LIMIT_KEYS, shell_command
 from webui.rest.client_quotas import BEYOND, QUOTA, reach_of, row_json
-from webui.rest.problem import Problem, problem_schema
+from webui.rest.problem import Problem, problem_schema, raise_refusal
 from webui.rest.reach import REACH
 from webui.rest.routing import (
     HEADERS,
@@ -30,6 +29,7 @@ from webui.rest.routing import (
     path_of,
 )
 from webui.rest.schema import Flag, Invalid, Listing, Maybe, Number, Record, Text
+from webui.tables.slices import run_in_slices
 
 IP_KEY: Final = "connection_creation_rate"
 
@@ -71,7 +71,7 @@ _VALIDATE: Final = Query(
 
 
 async def get_rule(call: Call) -> Reply:
-    row = _existing(call)
+    row = await _existing(call)
     return Reply(row_json(row), headers={"ETag": etag(row.version)})
 
 
@@ -83,17 +83,17 @@ async def put_rule(call: Call) -> Reply:
             raise Invalid(f"/limits/{key}", f"must be one of {', '.join(keys)} for this entity")
     # An op for each key, so that no reading of the present limits is needed, and equal ones change nothing.
     ops = tuple(QuotaOp(key, limits.get(key)) for key in keys)
-    existed = _row(call) is not None
+    existed = (await _row(call)) is not None
     entry = QuotaAlteration(entity, ops, expected_version(call.headers), call.body.get("shadow", False))
     answer = await _alter(call, entry)
-    row = _row(call)
+    row = await _row(call)
     if existed or row is None:
         return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
     return created(answer, path_of("client-quotas", call.path_params["id"]), row.version)
 
 
 async def delete_rule(call: Call) -> Reply:
-    row = _existing(call)
+    row = await _existing(call)
     ops = tuple(QuotaOp(key, None) for key in _keys(row.entity))
     answer = await _alter(call, QuotaAlteration(row.entity, ops, expected_version(call.headers)))
     return Reply(answer, headers={"ETag": etag(row.version)}) if call.query["validate_only"] else no_content()
@@ -102,15 +102,12 @@ async def delete_rule(call: Call) -> Reply:
 async def _alter(call: Call, entry: QuotaAlteration) -> dict[str, Any]:
     """Return what the edit did or would do. Raises Problem."""
     validate_only, views = call.query["validate_only"], call.console.backend.views
-    edit = _changing(entry, _row(call))
+    edit = _changing(entry, await _row(call))
     command = AlterClientQuotas((entry,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    row = _row(call)
+    row = await _row(call)
     current = None if row is None else row_json(row)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    raise_refusal(outcome, current)
     if not validate_only:
         call.console.live.refresh()
     return {
@@ -141,12 +138,12 @@ def _entity(call: Call) -> EntityPairs:
         raise Invalid("id", str(error)) from None
 
 
-def _row(call: Call) -> QuotaRow | None:
-    return call.console.backend.views.quota(_entity(call))
+async def _row(call: Call) -> QuotaRow | None:
+    return await run_in_slices(call.console.backend.views.quota(_entity(call)))
 
 
-def _existing(call: Call) -> QuotaRow:
-    row = _row(call)
+async def _existing(call: Call) -> QuotaRow:
+    row = await _row(call)
     if row is None:
         raise Problem(404, "This entity has no quota.")
     return row

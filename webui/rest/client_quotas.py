@@ -56,10 +56,15 @@ from webui.rest.schema import (
 )
 from webui.tables.json_output import finite, utc
 from webui.tables.listing import Table
-from webui.tables.slices import collect
+from webui.tables.slices import collect, run_in_slices
 
 SHADOW_THROTTLES: Final = Record(
     {"times": COUNT, "throttle_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
+)
+
+OVERRIDDEN_BY: Final = Record(
+    {"rules": Listing(ENTITY), "more": COUNT, "clients": Number(integer=True, minimum=0, nullable=True)},
+    title="OverriddenBy",
 )
 
 LIMIT: Final = Record(
@@ -73,7 +78,7 @@ LIMIT: Final = Record(
         "changed_by": NAME,
         "upstream_node": UPSTREAM_NODE,
         "gateway": NAME,
-        "overridden_by": ENTITY,
+        "overridden_by": OVERRIDDEN_BY,
     },
     optional=frozenset({"shadow_throttles", "upstream_node", "gateway", "overridden_by"}),
     title="ClientQuotaLimit",
@@ -147,7 +152,12 @@ def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
     if limit.gateway:
         optional["gateway"] = limit.gateway
     if limit.overridden_by:
-        optional["overridden_by"] = json_of(limit.overridden_by)
+        above = limit.overridden_by
+        optional["overridden_by"] = {
+            "rules": [json_of(rule) for rule in above.rules],
+            "more": above.more,
+            "clients": above.clients,
+        }
     return (
         optional
         | ({} if shadow_throttles is None else {"shadow_throttles": shadow_throttles})
@@ -302,7 +312,7 @@ async def _results(
     views = call.console.backend.views
     bootstrap = views.server_info().bootstrap_server
     if len(entries) == 1:
-        rows = {entries[0].entity: views.quota(entries[0].entity)}
+        rows = {entries[0].entity: await run_in_slices(views.quota(entries[0].entity))}
     else:
         wanted = {entry.entity for entry in entries}
         every = views.each_quota()

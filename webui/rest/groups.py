@@ -19,7 +19,7 @@ from broker.control.group_changes import (
 from broker.errors import ApiError, ErrorCode
 from webui.rest.problem import PROBLEM, Problem, problem_schema
 from webui.rest.record_json import LATEST_MOMENT
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, no_content
 from webui.rest.schema import COUNT, NAME, Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import utc
@@ -153,7 +153,7 @@ async def _applied(call: Call, command: Any) -> Any:
     raise refused
 
 
-_GROUP: Final = (Query("group", Text(min_length=1), "The group's id."),)
+_GROUP: Final = (PathName("group", Text(min_length=1), "The group's id."),)
 _GONE: Final = ResponseSpec("The group, or a topic, does not exist, or this is a gateway", PROBLEM)
 _USED: Final = ResponseSpec("The group has members: `members`", IN_USE)
 

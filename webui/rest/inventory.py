@@ -16,7 +16,7 @@ from broker.control.rows.topics import MemberRow
 from broker.control.views import ConnectionRow, GroupRow, PartitionRow, TopicRow, Views
 from webui.rest.paging import page_of, page_query, page_schema, table_page
 from webui.rest.problem import PROBLEM, Problem
-from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, etag, no_content
+from webui.rest.routing import Call, PathName, Query, Reply, ResponseSpec, Route, etag, no_content
 from webui.rest.schema import COUNT, NAME, TIME, Flag, Listing, Names, Number, Record, Schema, Text
 from webui.rest.upstream import refuse_for_gateway
 from webui.tables.json_output import connection_json, named
@@ -319,6 +319,6 @@ ROUTES: Final = (
         "One group, with its members, their assignments and its offsets.",
         group,
         {200: ResponseSpec("The group", GROUP_DETAIL), 404: _GONE},
-        path_params=_place("group", "Its id."),
+        path_params=(PathName("group", Text(min_length=1), "Its id."),),
     ),
 )

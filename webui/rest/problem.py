@@ -7,6 +7,7 @@ stack traces, no paths.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from broker.control.commands import Outcome
 from broker.errors import ErrorCode
 from webui.rest.problem_types import ProblemType, type_of
 from webui.rest.schema import Number, Record, Schema, Text
@@ -106,3 +107,13 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's word
 
 def status_of(error: ErrorCode) -> int:
     return STATUS_OF.get(error, 500)
+
+
+def raise_refusal(outcome: Outcome, current: object) -> None:
+    """Raise the Problem of a refused change; do nothing if it was made. Of a conflict of versions the problem
+    has the resource's `current` state, None if it is gone.
+    """
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)

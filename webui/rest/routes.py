@@ -34,7 +34,7 @@ from webui.rest import (
 )
 from webui.rest.files import YAML
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
-from webui.rest.routing import JSON, Call, Query, Reply, ResponseSpec, Route
+from webui.rest.routing import JSON, Call, PathName, Query, Reply, ResponseSpec, Route
 from webui.tables.json_output import encode_in_slices
 from webui.tables.slices import collect
 
@@ -204,8 +204,11 @@ def _parameter(query: Query, location: str) -> dict[str, Any]:
     schema = query.schema.describe()
     if query.default is not None:
         schema["default"] = query.default
-    return {"name": query.name, "in": location, "description": query.about, "schema": schema}
+    about = f"{query.about} {ESCAPES}" if isinstance(query, PathName) else query.about
+    return {"name": query.name, "in": location, "description": about, "schema": schema}
 
+
+ESCAPES: Final = "`~` and two hexadecimal digits stand for a byte of UTF-8; write `.`, `..` and slashes so."
 
 _documents: Final[dict[str, bytes]] = {}
 

@@ -13,6 +13,7 @@ import msgspec
 from broker.control.commands import Actor
 from webui.console import Console
 from webui.live.sse_client import Connection
+from webui.path_names import path_name, unescaped
 from webui.rest.problem import Problem
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
@@ -43,6 +44,17 @@ class Query(msgspec.Struct, frozen=True):
             except ValueError:
                 raise Invalid(self.name, "must be an integer") from None
         return self.schema.check(value, self.name)
+
+
+class PathName(Query, frozen=True):
+    """A name in a path, which can be escaped (webui.path_names)."""
+
+    def read(self, text: str) -> Any:
+        """Raises Invalid."""
+        try:
+            return super().read(unescaped(text))
+        except UnicodeDecodeError:
+            raise Invalid(self.name, "must be a name in UTF-8") from None
 
 
 class ResponseSpec(msgspec.Struct, frozen=True):
@@ -164,9 +176,14 @@ def created(content: Any, location: str, version: int) -> Reply:
     return Reply(content, status=201, headers={"Location": location, "ETag": etag(version)})
 
 
-def path_of(collection: str, name: str) -> str:
-    """Return the path of one resource, as in `path_of("tokens", "ci")`."""
-    return f"{BASE}/{collection}/{quote(name, safe='=,:@')}"
+def path_of(collection: str, place: str) -> str:
+    """Return the path of one resource, as in `path_of("audit", "7")`."""
+    return f"{BASE}/{collection}/{quote(place, safe='=,:@')}"
+
+
+def path_of_name(collection: str, name: str) -> str:
+    """Return the path of the resource with this PathName, as in `path_of_name("tokens", "ci")`."""
+    return path_of(collection, path_name(name))
 
 
 IF_MATCH = {"If-Match": "The ETag of the entity as read; 412 if the entity has changed since."}

@@ -13,13 +13,13 @@ import trio
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
 from broker.control.scram import DEFAULT_ITERATIONS, LONGEST_USER, deletion_of, unsalted, upsertion_of
 from broker.control.views import ScramRow
-from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
-from webui.rest.problem import PROBLEM, Problem, problem_schema
+from webui.rest.problem import PROBLEM, Problem, problem_schema, raise_refusal
 from webui.rest.routing import (
     HEADERS,
     Call,
+    PathName,
     Query,
     Reply,
     ResponseSpec,
@@ -28,7 +28,7 @@ from webui.rest.routing import (
     etag,
     expected_version,
     no_content,
-    path_of,
+    path_of_name,
 )
 from webui.rest.schema import COUNT, NAME, TIME, Maybe, Number, Record, Text
 from webui.tables.json_output import utc
@@ -82,7 +82,7 @@ CREDENTIAL_PAGE: Final = page_schema(CREDENTIAL)
 REFUSED: Final = problem_schema(current=Maybe(CREDENTIAL))
 _PLACE: Final = (
     Query("mechanism", _MECHANISM, "The mechanism."),
-    Query("user", Text(min_length=1, max_length=LONGEST_USER), "The user's name."),
+    PathName("user", Text(min_length=1, max_length=LONGEST_USER), "The user's name."),
 )
 _limiter: Final = trio.CapacityLimiter(HASHED_AT_ONCE)
 
@@ -113,7 +113,7 @@ async def put_credential(call: Call) -> Reply:
     row = _existing(call)
     if was_there:
         return Reply(credential_json(row), headers={"ETag": etag(row.version)})
-    return created(credential_json(row), path_of(f"scram-users/{mechanism}", user), row.version)
+    return created(credential_json(row), path_of_name(f"scram-users/{mechanism}", user), row.version)
 
 
 async def delete_credential(call: Call) -> Reply:
@@ -129,12 +129,8 @@ async def _apply(
 ) -> None:
     command = AlterUserScramCredentials((alteration,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        row = _row(call)
-        current = None if row is None else credential_json(row)
-        raise Problem.of(outcome.error, outcome.message, current=current)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+    row = _row(call)
+    raise_refusal(outcome, None if row is None else credential_json(row))
     if not validate_only:
         call.console.live.refresh()
 

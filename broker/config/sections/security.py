@@ -3,13 +3,26 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker.config.kinds import SECRET, TEXT, Kind, integer, list_of, long, one_of
+from broker.config.kinds import BOOLEAN, SECRET, TEXT, Kind, integer, list_of, long, one_of
 from broker.config.setting import ListenerSection, setting
 
 _ROLE: Final = one_of("viewer", "editor", "admin")
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+AUTHORIZER: Final = Kind(
+    _ROLE.type,
+    f"{STANDARD_AUTHORIZER}, or empty",
+    lambda text: one_of(STANDARD_AUTHORIZER).read(text) if text else "",
+)
 WIRE_ROLE: Final = Kind(
     _ROLE.type, f"{_ROLE.allowed}, or empty", lambda text: _ROLE.read(text) if text else ""
 )
+
+
+def _principal(text: str) -> str:
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise ValueError("not a principal")
+    return text
 
 
 def _max_reauth_ms(mechanism: str) -> Any:
@@ -77,11 +90,25 @@ class SecurityConfig(ListenerSection):
     plain_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("PLAIN")
     scram_256_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-256")
     scram_512_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-512")
+    authorizer_class_name: str = setting(
+        "authorizer.class.name",
+        "",
+        AUTHORIZER,
+        f"`{STANDARD_AUTHORIZER}` allows Kafka clients what ACLs allow them; wire.role has no effect then. "
+        "Empty: there are no ACLs; every client may produce, consume and describe, and wire.role says what "
+        "it may change.",
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        "allow.everyone.if.no.acl.found",
+        False,
+        BOOLEAN,
+        "With an authorizer: whether every client may do everything with a resource that no ACL is about.",
+    )
     super_users: tuple[str, ...] = setting(
         "super.users",
         (),
-        list_of(TEXT.read, "a list of User:<name>, separated by semicolons", separator=";"),
-        "Principals that can change everything through the Kafka protocol, regardless of wire.role.",
+        list_of(_principal, "a list of User:<name>, separated by semicolons", separator=";"),
+        "Principals that can do everything through the Kafka protocol, regardless of ACLs and wire.role.",
     )
     wire_role: str = setting(
         "wire.role",
@@ -89,7 +116,8 @@ class SecurityConfig(ListenerSection):
         WIRE_ROLE,
         "What other Kafka clients can change: `viewer` nothing, `editor` quotas, topics and their "
         "settings, `admin` everything. The default is `admin` on PLAINTEXT listeners on a loopback address "
-        "and `viewer` on all others. Kafka without an authorizer equals `admin`.",
+        "and `viewer` on all others. Kafka without an authorizer equals `admin`; with one, this key has no "
+        "effect.",
         ours=True,
         listener_too=True,
     )

@@ -64,10 +64,21 @@ class ShadowUse(msgspec.Struct, frozen=True):
     last_at_ms: int | None
 
 
+class OverriddenBy(msgspec.Struct, frozen=True):
+    """The rules because of which a limit applies to no client, those with the most clients first, and the
+    number of `more` rules. All `clients` that are connected and match the limit come under these rules; None
+    if none is connected: the one rule precedes the limit for every client.
+    """
+
+    rules: tuple[EntityPairs, ...]
+    more: int = 0
+    clients: int | None = None
+
+
 class QuotaLimit(msgspec.Struct, frozen=True):
     """One limit of one entity. `observed` is None without recent clients; `shadow` is what it would have
-    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`. `overridden_by` is the rule
-    that precedes this limit for every client, so that it applies to none.
+    done, None if it is enforced. `upstream_node` and `gateway`: see `QuotaUse`. `overridden_by` is None if
+    the limit applies to clients, or could.
     """
 
     key: str
@@ -79,7 +90,7 @@ class QuotaLimit(msgspec.Struct, frozen=True):
     shadow: ShadowUse | None = None
     upstream_node: int | None = None
     gateway: str = ""
-    overridden_by: EntityPairs | None = None
+    overridden_by: OverriddenBy | None = None
 
     @property
     def used(self) -> float | None:

@@ -324,6 +324,7 @@ class HandlerPool:
             if request.size > LARGE:
                 return self._serve_large(request, frame, offset)
             message = route.decode(frame, offset)
+            request.api_key = route.api.key
             request.api_version = route.version
             outcome = route.handle(message, request, route.services)
             if outcome.__class__ is CoroutineType:

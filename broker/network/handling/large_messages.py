@@ -27,6 +27,7 @@ def handle_large(
         next(decoding)
     except StopIteration as end:
         message = end.value
+        request.api_key = route.api.key
         request.api_version = route.version
         outcome: Outcome | Awaitable[Outcome] = route.handle(message, request, route.services)
         return outcome
@@ -36,6 +37,7 @@ def handle_large(
     except ProtocolViolation as violation:
         sliced.drop(violation.take_partial())
         raise
+    request.api_key = route.api.key
     request.api_version = route.version
     sliced.drop_after(request, message)
     outcome = route.handle(message, request, route.services)

@@ -64,6 +64,7 @@ class Route:
     """One API in one version on one listener."""
 
     __slots__ = (
+        "_caches",
         "_metrics",
         "_wrapper",
         "api",
@@ -94,8 +95,11 @@ class Route:
         services: Any,
         flexible: bool,
         error_codes: Collector,
+        caches: bool = True,
     ) -> None:
+        """`caches` is false if responses depend on the client, as with an authorizer."""
         self.api = api
+        self._caches = caches
         self.version = version
         self._metrics = metrics
         self.metrics = metrics(CONSUMERS.get(api.key) or NAMES[api.key], version)
@@ -136,7 +140,7 @@ class Route:
         while every request is logged, since a cached response leaves no log line.
         """
         size = len(request) + len(response)
-        if size > MAX_CACHED_RESPONSE_BYTES or self.metrics.wants_all:
+        if not self._caches or size > MAX_CACHED_RESPONSE_BYTES or self.metrics.wants_all:
             return
         if len(self.cached_responses) >= MAX_CACHED_RESPONSES or self.cached_bytes + size > MAX_CACHED_BYTES:
             self.clear_cache()
@@ -181,6 +185,7 @@ class Route:
             services=self.services,
             flexible=self.flexible,
             error_codes=self.error_codes,
+            caches=self._caches,
         )
         route.fast_path = self.fast_path
         route.cached_responses, route.cached_bytes = self.cached_responses, self.cached_bytes
@@ -198,7 +203,11 @@ class Route:
 class Routes:
     """All routes of one listener, by (API key << 16 | version)."""
 
-    def __init__(self, registry: Registry, services: HandlerServices, metrics: MetricsOf) -> None:
+    def __init__(
+        self, registry: Registry, services: HandlerServices, metrics: MetricsOf, *, authorizes: bool = False
+    ) -> None:
+        """`authorizes`: responses of APIs that need a login depend on the client, and are not cached."""
+        self._authorizes = authorizes
         self._registry = registry
         self._services = services
         self._metrics = metrics
@@ -225,6 +234,7 @@ class Routes:
                 services=self._services[api.services],
                 flexible=api_key.request_header_version(key, version) >= 2,
                 error_codes=error_codes(key, version),
+                caches=api.before_login or not self._authorizes,
             )
         elif api.unknown_version is not None and version > api.max_version:
             route = Route(

@@ -8,6 +8,7 @@ import itertools
 import random
 import socket
 import struct
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,11 +23,13 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, EncodedResponse, Hangup, NoResponse, Outcome, Response
+from broker.metrics.rate import Rate, Window
 from broker.network.handling.request_channel import Request
 from broker.network.handling.request_time import COMMIT_BYTES, MAX_UNRECORDED_NS, RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from broker.quotas.throttled import Throttle
+from broker.quotas.entity import DEFAULT
+from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS, RequestQuotaManager
 from tests.support.clock import ManualClock
 from tests.support.rig import Rig
 from tests.support.running import RunningBroker, running_broker
@@ -48,30 +51,36 @@ EXEMPT = "(exempt)"
 METADATA_VERSION = 9
 
 
+LATEST_MS = 2**50
+"""After everything that is recorded; the only window of a ledger is not over then."""
+
+
 class Ledger:
-    """In the place of the request quota: what was recorded for whom, and in which order."""
+    """A request quota, and what was recorded for whom. Client ids count up to their first hyphen."""
 
     def __init__(self) -> None:
-        self.charged: Counter[str] = Counter()
+        self.quota = RequestQuotaManager(Window(2, 2 * LATEST_MS))
+        self.quota.set_bound(None, DEFAULT, sys.float_info.max)
+        self._taken: Counter[str] = Counter()
 
-    def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:
-        self.charged[str(client_id).partition("-")[0]] += ns
-        return None
-
-    def record_sent(self, user: str, client_id: str | None, ns: int, now_ms: int) -> None:
-        self.record_handled(user, client_id, ns, now_ms)
-
-    def record_exempt(self, ns: int, now_ms: int) -> None:
-        self.charged[EXEMPT] += ns
-
-    def record_cached(self, user: str, client_id: str | None, ns: int, now_ms: int) -> bool:
-        self.record_handled(user, client_id, ns, now_ms)
-        return True
+    @property
+    def charged(self) -> Counter[str]:
+        """The nanoseconds recorded so far."""
+        charged = Counter({EXEMPT: nanoseconds(self.quota.exempt)})
+        for sensor in self.quota.sensors():
+            charged[str(sensor.client_id).partition("-")[0]] += nanoseconds(sensor.rate)
+        return charged
 
     def take(self) -> dict[str, int]:
         """Return the time charged since the last call."""
-        taken, self.charged = self.charged, Counter()
-        return {name: ns for name, ns in taken.items() if ns}
+        charged = self.charged
+        taken, self._taken = charged - self._taken, charged
+        return dict(taken)
+
+
+def nanoseconds(rate: Rate) -> int:
+    seconds = rate.window_size_ms(LATEST_MS) / 1000
+    return round(rate.measure(LATEST_MS) * seconds / PERCENT_OF_A_SECOND_PER_NS)
 
 
 class CostlySocket:
@@ -111,7 +120,7 @@ class Scene:
         self.sockets: dict[str, CostlySocket] = {}
         self.clients: dict[str, WireClient] = {}
         server = broker.server.socket_server
-        self.time = RequestTime(self.ledger, broker.server.clock, set())  # type: ignore[arg-type]
+        self.time = RequestTime(self.ledger.quota, broker.server.clock, set())
         server.measure(self.time)
         routes = server.listeners[0].routes
         route = routes.build(ApiKey.METADATA << 16 | METADATA_VERSION)
@@ -142,7 +151,7 @@ class Scene:
         for channel in self.broker.server.socket_server.channels():
             spent, channel.unrecorded_ns = channel.unrecorded_ns, 0
             assert spent < MAX_UNRECORDED_NS
-            self.ledger.record_sent("ANONYMOUS", channel.client_id, spent, 0)
+            self.ledger.quota.record_sent("ANONYMOUS", channel.client_id, spent, 0)
 
     async def send(self, name: str, kind: str) -> None:
         client = self.clients[name]
@@ -449,7 +458,7 @@ def test_no_nanosecond_is_charged_twice_in_any_order_of_calls(
 
 def check_charges(requests: list[Request], calls: list[tuple[int, str, int, bool]]) -> None:
     clock, ledger = Steps(), Ledger()
-    time = RequestTime(ledger, clock, set())  # type: ignore[arg-type]
+    time = RequestTime(ledger.quota, clock, set())  # type: ignore[arg-type]
     for ns, step, whose, is_exempt in calls:
         clock.now += ns
         request, channel = requests[whose], requests[whose].channel
@@ -496,7 +505,7 @@ def check_charges(requests: list[Request], calls: list[tuple[int, str, int, bool
 )
 def test_requests_share_a_commit_by_their_bytes(sizes: list[int], lap: int, shares: list[int]) -> None:
     clock = Steps()
-    time = RequestTime(Ledger(), clock, set())  # type: ignore[arg-type]
+    time = RequestTime(Ledger().quota, clock, set())  # type: ignore[arg-type]
     with requests_of(*["ann"] * len(sizes)) as requests:
         for request, size in zip(requests, sizes, strict=True):
             request.size = size

@@ -131,3 +131,16 @@ def test_the_changes_of_one_action_say_once_who_made_them(
     expect(rows.first.locator("time")).to_be_visible()
     expect(rows.nth(1).locator("time")).to_be_hidden()
     expect(rows.nth(2).locator("time")).to_be_visible()
+
+
+def test_a_change_of_an_acl_says_who_may_what(page: Watched, broker: FakeBroker, expect: Any) -> None:
+    entity = '["TOPIC","PREFIXED","pay<b>","User:alice","*","WRITE"]'
+    broker.trail = [
+        change(1, ANN, kind="acl", entity=entity, key="ALLOW", new="true"),
+        change(2, ANN, kind="acl", entity=entity, key="ALLOW", old="true", new=None),
+    ]
+    page.sign_in()
+    rows = page.go("/audit").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    for words in ("User:alice WRITE on TOPIC PREFIXED pay<b> from *", "ALLOW", "removed"):
+        expect(rows.first).to_contain_text(words)

@@ -72,6 +72,25 @@ def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
     assert broker.telemetry.world.image.client_metrics == {}
 
 
+@pytest.mark.parametrize("name", ["..", "a/b", "%2F", " a"])
+def test_a_subscription_of_any_name_is_opened_edited_and_removed(
+    telemetry: Any, expect: Any, broker: FakeBroker, name: str
+) -> None:
+    alter(broker, name, {"metrics": "org.a."})
+    telemetry.get_by_role("button", name=f"Edit {name}", exact=True).click()
+    editor = telemetry.locator("form.editor")
+    editor.get_by_label("Metrics", exact=True).fill("org.b.")
+    expect(editor.locator(".reach")).to_contain_text("3 of the 3 known clients match")
+    editor.get_by_role("button", name="Save subscription").click()
+    row = telemetry.locator("#subscriptions tbody tr:not(.panel)")
+    expect(row).to_contain_text("org.b.")
+    assert broker.telemetry.world.image.client_metrics[name].configs["metrics"] == "org.b."
+    row.get_by_role("button", name="Remove").click()
+    telemetry.locator("form.editor").get_by_role("button", name="Remove subscription").click()
+    expect(telemetry.locator("#subscriptions")).to_contain_text("No subscription yet")
+    assert broker.telemetry.world.image.client_metrics == {}
+
+
 def test_an_expression_that_is_none_is_reported_before_it_is_saved(telemetry: Any, expect: Any) -> None:
     write(telemetry, "queues", "client_id=(")
     expect(telemetry.get_by_role("alert")).to_contain_text("missing )")

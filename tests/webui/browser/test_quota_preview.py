@@ -1,5 +1,6 @@
 """What the quotas page says before an edit: whom a rule takes from where, and how the change begins."""
 
+import re
 from typing import Any
 
 import pytest
@@ -46,6 +47,27 @@ def test_a_rule_that_outranks_another_says_so_before_and_after(
     broker.version += 1
     broker.set(USERS, {PRODUCE: None})
     expect(row).not_to_contain_text("overridden by")
+
+
+def test_a_rule_whose_clients_all_come_under_others_names_them(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    row = quotas.locator("#table tbody tr", has_text="client idapp")
+    expect(row).to_contain_text("1 MiB/s")
+    broker.version += 1
+    broker.set((("user", "alice"),), {PRODUCE: 2_000_000.0})
+    expect(row).to_contain_text("overridden by useralice")
+    title = "1 connected client matches this limit, but comes under this rule"
+    expect(row.locator(".overridden")).to_have_attribute("title", title)
+
+    broker.connection_rows.append(connection("app", "bob"))
+    broker.version += 1
+    broker.set((("user", "bob"),), {PRODUCE: 2_000_000.0})
+    expect(row).to_contain_text("overridden by several rules")
+    row.locator(".overridden summary").press("Enter")
+    expect(row.locator(".overridden li")).to_have_text(["useralice", "userbob"])
+    row.get_by_role("link", name="bob").click()
+    expect(quotas).to_have_url(re.compile("rule=.*bob"))
 
 
 def test_a_long_first_throttle_is_told_and_can_begin_gently(quotas: Any, expect: Any) -> None:

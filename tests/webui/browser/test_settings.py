@@ -1,5 +1,6 @@
 """The page of broker settings: found, read, changed with a preview, undone; secrets stay secret."""
 
+from sys import float_info
 from typing import Any
 
 import pytest
@@ -71,6 +72,22 @@ def test_settings_are_searched_and_read(settings: Any, expect: Any, stocked: Fak
     settings.get_by_role("button", name="num.partitions").click()
     settings.get_by_role("button", name="Show all settings").click()
     expect(settings.locator("#count")).to_have_text(f"{every} settings")
+
+
+def test_the_largest_number_is_shown_as_no_limit(page: Watched, expect: Any, stocked: FakeBroker) -> None:
+    bytes_key, count_key, small = (
+        "broker.quota.produce.bytes",
+        "cluster.quota.topic.count",
+        "message.max.bytes",
+    )
+    stocked.configs |= {bytes_key: repr(float_info.max), count_key: str(2**63 - 1), small: str(2**31 - 1)}
+    page.sign_in()
+    settings = page.go("/settings")
+    for key, text in ((bytes_key, "no limit"), (count_key, "no limit"), (small, str(2**31 - 1))):
+        expect(row(settings, key).locator(".setting-value")).to_have_text(text)
+    settings.get_by_role("button", name=bytes_key).click()
+    expect(settings.locator("tr.panel")).to_contain_text("a number from 1 on")
+    expect(settings.locator("tr.panel .note").first).to_contain_text("is no limit")
 
 
 def test_a_setting_is_changed_after_a_preview_and_restored(

@@ -99,22 +99,6 @@ def test_a_bad_rate_or_address_has_no_command(page: Watched, expect: Any, broker
     expect(editor.locator(".copyable")).to_have_count(0)
 
 
-def test_a_subscription_that_no_address_can_name_is_refused_in_place(page: Watched, expect: Any) -> None:
-    page.sign_in()
-    opened = page.go("/client-metrics")
-    opened.keyboard.press("n")
-    editor = opened.locator("form.editor")
-    for name, valid in ((".", False), ("..", False), ("...", True)):
-        editor.get_by_label("Name", exact=True).fill(name)
-        if valid:
-            expect(editor.locator(".copyable")).to_contain_text("--name ...")
-            expect(editor.get_by_role("button", name="Save")).to_be_enabled()
-        else:
-            expect(editor.locator(".reach")).to_contain_text(f"cannot be named {name}:")
-            expect(editor.get_by_role("button", name="Save")).to_be_disabled()
-            expect(editor.locator(".copyable")).to_have_count(0)
-
-
 def test_what_the_broker_did_not_answer_is_asked_again_when_it_does(quotas: Any, expect: Any) -> None:
     quotas.get_by_label("Edit client id app").click()
     editor = quotas.locator("form.editor")

@@ -60,7 +60,7 @@ def test_bytes_are_shown_in_hexadecimal() -> None:
 
 def test_proto_text_without_its_compiler_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "which", lambda _: None)
-    with pytest.raises(Unusable, match="needs the program protoc"):
+    with pytest.raises(Unusable, match=r"needs the program protoc.*give FILE as a FileDescriptorSet"):
         worker.compiled("message M {}")
 
 

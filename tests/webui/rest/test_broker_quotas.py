@@ -128,4 +128,4 @@ async def test_a_value_out_of_range_is_refused_with_key_value_and_range(
     answer = await http.patch(CONFIGS, token=await token(broker, Role.ADMIN), body={"ops": ops})
     assert answer.status_code == 400
     detail = (await answer.get_json())["detail"]
-    assert detail == f"Invalid value 0 for configuration {PRODUCE}: must be a number from 1 to 1.79769e+308"
+    assert detail == f"Invalid value 0 for configuration {PRODUCE}: must be a number from 1 on"

@@ -4,10 +4,21 @@ from typing import Any
 
 import pytest
 
+from broker.control.commands import (
+    Actor,
+    ChangeOrigin,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    OpType,
+    ResourceType,
+    Role,
+)
 from broker.telemetry.subscription import MAX_PREFIXES, Subscription
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.rest.client_metrics import EDITED, INSTANCE, INSTANCE_PAGE, REFUSED, SUBSCRIPTION_PAGE
+from webui.rest.routing import path_of_name
 
 PATH = "/api/v1/client-metrics"
 ONE = f"{PATH}/queues"
@@ -176,3 +187,50 @@ async def test_one_instance_has_what_it_says_with_a_little_of_the_past(
 )
 async def test_an_unknown_instance_is_not_found(http: Browserless, instance: str) -> None:
     assert (await http.get(f"{INSTANCES}/{instance}")).status_code == 404
+
+
+HOSTILE = [
+    "..",
+    ".",
+    "...",
+    "a/b",
+    "/a",
+    "a/",
+    "//",
+    "a/../b",
+    "%2F",
+    "%2e%2e",
+    " a ",
+    "~",
+    "~2e",
+    "a~zz",
+    "ä/ü",
+    "?#",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_subscription_of_any_name_is_read_replaced_and_removed(
+    http: Browserless, broker: FakeBroker, name: str
+) -> None:
+    """As one made by IncrementalAlterConfigs, which accepts every name."""
+    resource = ConfigResource(ResourceType.CLIENT_METRICS, name)
+    alteration = ConfigAlteration(resource, (ConfigOp("metrics", OpType.SET, "org.a."),))
+    assert broker.telemetry.configure(alteration, Actor("ann", Role.ADMIN, "", ChangeOrigin.WIRE)).ok
+    path = path_of_name("client-metrics", name)
+    assert not {".", ".."} & set(path.removeprefix(f"{PATH}/").replace("%2F", "/").split("/"))
+
+    one = await (await http.get(path)).get_json()
+    assert (one["name"], one["metrics"]) == (name, ["org.a."])
+    assert (await put(http, path, metrics=["org.b."])).status_code == 200
+    assert broker.telemetry.world.image.client_metrics[name].configs["metrics"] == "org.b."
+    assert (await http.ask("DELETE", path)).status_code == 204
+    answer = await put(http, path, metrics=["org.c."])
+    assert answer.status_code == 201 and answer.headers["Location"] == path
+    assert list(broker.telemetry.world.image.client_metrics) == [name]
+
+
+async def test_a_name_in_a_path_is_in_utf_8(http: Browserless) -> None:
+    answer = await http.get(f"{PATH}/~ff")
+    assert answer.status_code == 400
+    assert (await answer.get_json())["detail"] == "must be a name in UTF-8"

@@ -3,13 +3,14 @@
 import { put } from "./api.js";
 import { removal } from "./alert_rule.js";
 import { h, iconButton, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { toast } from "./shell.js";
 import { escape, guard, release } from "./unsaved.js";
 
 const KINDS = { webhook: "Webhook (JSON)", alertmanager: "Alertmanager" };
 let serial = 0;
 
-const pathOf = (name) => `/api/v1/alert-destinations/${encodeURIComponent(name)}`;
+const pathOf = (name) => `/api/v1/alert-destinations/${inPath(name)}`;
 
 export class DestinationEditor {
   constructor({ row, onclose }) {

@@ -2,6 +2,7 @@
 
 import { put, remove } from "./api.js";
 import { h, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { toast } from "./shell.js";
 import { digits, everyText, group, readEvery } from "./units.js";
 import { escape, guard, release } from "./unsaved.js";
@@ -28,7 +29,7 @@ export function valueText(condition, value) {
   return group(Math.round(value));
 }
 
-const pathOf = (name) => `/api/v1/alert-rules/${encodeURIComponent(name)}`;
+const pathOf = (name) => `/api/v1/alert-rules/${inPath(name)}`;
 
 export class RuleEditor {
   constructor({ row, destinations, onclose }) {

@@ -4,6 +4,7 @@ import { get, post } from "./api.js";
 import { DestinationEditor, destinationRemoval } from "./alert_destination.js";
 import { RuleEditor, ruleRemoval, ruleSentence, valueText } from "./alert_rule.js";
 import { empty, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
+import { inPath } from "./names.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { ago, count as counted, group } from "./units.js";
@@ -111,7 +112,7 @@ function destinationActions(row, td) {
 async function test({ name }) {
   toast(`Sending a test to ${name}…`);
   try {
-    const { delivered, reason } = await post(`/api/v1/alert-destinations/${encodeURIComponent(name)}:test`);
+    const { delivered, reason } = await post(`/api/v1/alert-destinations/${inPath(name)}:test`);
     toast(delivered ? `${name} accepted the test: ${reason}.` : `${name} did not accept the test: ${reason}.`, { kind: delivered ? "good" : "bad" });
   } catch (problem) {
     toast(problem.message, { kind: "bad" });

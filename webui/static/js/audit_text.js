@@ -12,6 +12,7 @@ export const KINDS = {
   "client-metrics": "Client metrics",
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
+  acl: "ACLs",
   "alert-rule": "Alert rules",
   "alert-destination": "Alert destinations",
   connection: "Closed connections",
@@ -40,6 +41,7 @@ const NOUNS = {
   "client-metrics": "subscription",
   "admin-token": "token",
   "user-scram": "user",
+  acl: "ACL",
   connection: "connection",
   records: "topic",
   group: "group",
@@ -55,8 +57,15 @@ export function subject({ kind, entity, quota, key }) {
 function entityName(kind, entity) {
   const noun = NOUNS[kind];
   if (!noun) return h("b", KINDS[kind] ?? kind);
+  if (kind === "acl") return h("span.chips", h("span.chip", h("span", noun), h("span.name", aclText(entity))));
   const name = kind === "broker-config" && entity === "" ? h("em", "all brokers") : h("span.name", entity);
   return h("span.chips", h("span.chip", h("span", noun), name));
+}
+
+/** An ACL without its permission, which is the key of its row. */
+function aclText(entity) {
+  const [type, pattern, name, principal, host, operation] = JSON.parse(entity);
+  return `${principal} ${operation} on ${type} ${pattern} ${name} from ${host}`;
 }
 
 export function keyText(key) {

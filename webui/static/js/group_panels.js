@@ -4,6 +4,7 @@ import { get, post, remove } from "./api.js";
 import { Consequences } from "./consequences.js";
 import { smallTable } from "./details.js";
 import { h, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { readPartitions } from "./partition_list.js";
 import { debounced, toast } from "./shell.js";
 import { count, group } from "./units.js";
@@ -19,7 +20,7 @@ const TARGETS = {
 const ROWS = 200;
 
 export function pathOf(name) {
-  return `/api/v1/groups/${encodeURIComponent(name)}`;
+  return `/api/v1/groups/${inPath(name)}`;
 }
 
 /** Parses the target: {to} of the request, or {error}. */

@@ -51,7 +51,7 @@ function lagCell({ lag }, td) {
 async function showTotal() {
   const answer = await total.load(null, Number(range.value));
   if (!answer) return;
-  document.getElementById("lag").hidden = answer.at_ms.length === 0;
+  document.getElementById("lag").hidden = !answer.lag.some((records) => records > 0);
   setText(document.getElementById("lag-now"), answer.lag.length ? `${group(answer.lag.at(-1) ?? 0)} records` : "");
 }
 

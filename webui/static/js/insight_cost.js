@@ -2,23 +2,19 @@
 
 import { copyable, h } from "./dom.js";
 import { money, number } from "./insight_cells.js";
-import { Section } from "./insight_section.js";
-import { tenantColumn } from "./insight_tables.js";
+import { tenantSection } from "./insight_tables.js";
 import { bytes, percent } from "./units.js";
 
 export function costSection({ query, onwho }) {
   let currency = "";
   const amount = (label, key) => number(label, key, (value) => money(value, currency));
-  return new Section({
+  return tenantSection({
     id: "cost",
     path: "/api/v1/insights/cost",
     label: "Cost per tenant",
-    keyOf: (row) => `${row.user} ${row.client_id}`,
-    none: "No client was active on these days.",
-    missing: "No usage yet.",
     query,
+    onwho,
     columns: [
-      tenantColumn(onwho),
       number("Produced", "produce_bytes", bytes),
       amount("Cost of it", "produced_cost"),
       number("Fetched", "fetch_bytes", bytes),

@@ -14,17 +14,25 @@ export function tenantColumn(onwho) {
   return { label: "Tenant", sort: "user", size: "who", whole: "bare", cell: (row, td) => once(td, entityKey(clientOf(row)), () => button(row)) };
 }
 
-export function usageSection({ query, onwho }) {
+/** A section with a row for each tenant, from the table of usage. */
+export function tenantSection({ onwho, columns, ...more }) {
   return new Section({
-    id: "usage",
-    path: "/api/v1/insights/usage",
-    label: "Usage per tenant",
     keyOf: (row) => `${row.user} ${row.client_id}`,
     none: "No client was active on these days.",
     missing: "No usage yet.",
+    columns: [tenantColumn(onwho), ...columns],
+    ...more,
+  });
+}
+
+export function usageSection({ query, onwho }) {
+  return tenantSection({
+    id: "usage",
+    path: "/api/v1/insights/usage",
+    label: "Usage per tenant",
     query,
+    onwho,
     columns: [
-      tenantColumn(onwho),
       number("Produced", "produce_bytes", bytes),
       number("Fetched", "fetch_bytes", bytes),
       number("Requests", "requests"),

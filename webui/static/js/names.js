@@ -22,6 +22,11 @@ export function visibleText(name) {
   return visibleParts(name).map(({ text }) => text).join("");
 }
 
+/** The name as one segment of a path, where `..` and slashes would be misread even if percent-encoded (webui.path_names). */
+export function inPath(name) {
+  return encodeURIComponent(name.replace(/[~/]|^\.{1,2}$/g, (found) => [...found].map((one) => `~${one.charCodeAt(0).toString(16)}`).join("")));
+}
+
 function spaces(count) {
   return count === 1 ? "A space" : `${count} spaces`;
 }

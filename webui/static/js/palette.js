@@ -5,6 +5,7 @@ import { setDisplay } from "./display.js";
 import { h, icon, replace, setText } from "./dom.js";
 import { entityText } from "./entity.js";
 import { debounced } from "./shell.js";
+import { settingText } from "./units.js";
 
 const EACH = 5;
 const ROLES = ["viewer", "editor", "admin"];
@@ -21,7 +22,7 @@ const SOURCES = [
     ["Topics", (q) => `/api/v1/topics?${query({ search: q, limit: EACH })}`, ({ name }) => ({ text: name, href: `/topics?${query({ q: name })}` })],
     ["Groups", (q) => `/api/v1/groups?${query({ search: q, limit: EACH })}`, ({ group_id: id }) => ({ text: id, href: `/groups?${query({ q: id })}` })],
   ]),
-  ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q })}`, ({ name, value }) => ({ text: name, note: value ?? "", href: `/settings?${query({ q: name })}` })],
+  ["Settings", (q) => `/api/v1/broker-configs?${query({ search: q, limit: EACH })}`, (row) => ({ text: row.name, note: settingText(row, row.value) ?? "", href: `/settings?${query({ q: row.name })}` })],
 ];
 
 /** [text, page, what, role] */
@@ -116,7 +117,7 @@ export class Palette {
     const found = await Promise.all(SOURCES.map(async ([group, path, item]) => {
       try {
         const { items } = await get(path(q), signal);
-        return [group, items.slice(0, EACH).map(item)];
+        return [group, items.map(item)];
       } catch {
         return [group, []];
       }

@@ -2,6 +2,7 @@
 
 import { proven } from "./api.js";
 import { h, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { conflict, PATH, proofField } from "./token_panels.js";
 import { ago } from "./units.js";
 import { guardForm } from "./unsaved.js";
@@ -17,7 +18,7 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
     const secret = proof.read();
     if (secret === null) return;
     try {
-      await proven("PUT", `${PATH}/${encodeURIComponent(row.name)}:password`, { body: { password }, version, secret });
+      await proven("PUT", `${PATH}/${inPath(row.name)}:password`, { body: { password }, version, secret });
       ondone(`${password === null ? "Removed" : "Set"} the password of ${row.name}.`);
     } catch (problem) {
       if (problem.status === 412) return conflict(trouble, buttons, row, problem.document.current, { onclose, again: "Set it anyway", run: (now) => ((version = now.version), send(password)) });

@@ -92,9 +92,19 @@ function limitFigure(key, limit, past) {
   return h("span.limit", { title },
     h("span.apart", throttled > 0 ? h("a.throttled", { href: "/throttled" }, `${group(throttled)} throttled`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
-    limit.overridden_by ? h("span.overridden", "overridden by ", ruleLink(limit.overridden_by)) : h("span.apart.use", useText(key, limit)),
+    limit.overridden_by ? overridden(limit.overridden_by) : h("span.apart.use", useText(key, limit)),
     past.length > 1 && pastLine(key, value, past),
     limit.shadow_throttles && shadowText(limit.shadow_throttles));
+}
+
+/** The rules because of which a limit applies to no client. */
+function overridden({ rules, more, clients }) {
+  const title = clients === null
+    ? "It precedes this limit for every client"
+    : `${counted(clients, "connected client")} ${clients === 1 ? "matches" : "match"} this limit, but ${clients === 1 ? "comes" : "come"} under ${rules.length + more === 1 ? "this rule" : "these rules"}`;
+  if (rules.length + more === 1) return h("span.overridden", { title }, "overridden by ", ruleLink(rules[0]));
+  return h("details.overridden", h("summary", { title }, "overridden by several rules"),
+    h("ul", rules.map((rule) => h("li", ruleLink(rule))), more > 0 && h("li", `and ${group(more)} more`)));
 }
 
 /** The use against the limit, since the page was opened. */

@@ -70,7 +70,7 @@ export class RecordQuestion {
     this.suggestions = h("datalist", { id: "topics" });
     this.topic = input("topic", { list: "topics", placeholder: "orders" });
     this.partitions = input("partitions", { placeholder: "all" });
-    this.start = h("select", { id: "start" }, Object.entries({ latest: "the latest records", earliest: "the earliest record", offset: "an offset", time: "a time" }).map(([value, text]) => h("option", { value }, text)));
+    this.start = h("select", { id: "start" }, Object.entries({ latest: "the latest", earliest: "the earliest", offset: "an offset", time: "a time" }).map(([value, text]) => h("option", { value }, text)));
     this.at = input("at");
     this.limit = h("select", { id: "limit" }, LIMITS.map((count) => h("option", { value: String(count) }, String(count))));
     this.key = input("key", { placeholder: "any" });

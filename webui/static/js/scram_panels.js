@@ -2,6 +2,7 @@
 
 import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { toast } from "./shell.js";
 import { proofField } from "./token_panels.js";
 import { ago, group } from "./units.js";
@@ -13,7 +14,7 @@ const MOST = 16384;
 const USUAL = 8192;
 let serial = 0;
 
-const pathOf = (user, mechanism) => `/api/v1/scram-users/${mechanism}/${encodeURIComponent(user)}`;
+const pathOf = (user, mechanism) => `/api/v1/scram-users/${mechanism}/${inPath(user)}`;
 
 /** `row` null: a new user. */
 export function credentialForm(row, onclose) {

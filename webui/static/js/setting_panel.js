@@ -4,7 +4,7 @@ import { patch } from "./api.js";
 import { Consequences } from "./consequences.js";
 import { h, needs, replace, setText } from "./dom.js";
 import { debounced, toast } from "./shell.js";
-import { bytes, duration, isBinary } from "./units.js";
+import { bytes, duration, isBinary, settingText } from "./units.js";
 import { escape, guard } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
@@ -12,6 +12,11 @@ export const SOURCES = { "dynamic-broker": "this broker, while it ran", "dynamic
 const SOURCE_OF = { broker: "dynamic-broker", default: "dynamic-default" };
 const ORDER = ["dynamic-broker", "dynamic-default", "file", "default"];
 let serial = 0;
+
+/** The key with a place to break the line after each dot. */
+export function dotted(name) {
+  return name.split(/(?<=\.)/).flatMap((word) => [word, h("wbr")]).slice(0, -1);
+}
 
 export class SettingPanel {
   /** `answer`: the list of all settings; `onsaved()` loads it anew. */
@@ -34,8 +39,8 @@ export class SettingPanel {
   showFacts() {
     const { row } = this;
     const fact = (label, value) => h("div", h("dt", label), h("dd", value));
-    const value = (text) => (row.sensitive ? "(secret)" : text === null || text === "" ? h("span.quiet", "not set") : h("span.mono.name", text));
-    const fallback = row.default === null || row.default === "" ? row.sensitive ? "not set" : row.default_words || "not set" : h("span.mono.name", row.default, row.unit && ` ${row.unit}`);
+    const value = (text) => (row.sensitive ? "(secret)" : text === null || text === "" ? h("span.quiet", "not set") : h("span.mono.name", settingText(row, text)));
+    const fallback = row.default === null || row.default === "" ? row.sensitive ? "not set" : row.default_words || "not set" : defaultText(row);
     replace(this.facts, h("dl.facts",
       fact("Default", fallback),
       fact("Allowed", row.allowed),
@@ -159,9 +164,16 @@ export class SettingPanel {
   }
 }
 
-/** What a value means, for sizes and times. */
-function human({ unit }, text) {
+function defaultText(row) {
+  const text = settingText(row, row.default);
+  return h("span.mono.name", text, text === row.default && row.unit && ` ${row.unit}`);
+}
+
+/** What a value means, for sizes and times, and for no limit. */
+function human(row, text) {
+  const { unit } = row;
   const value = Number(text);
+  if (text !== "" && settingText(row, text) !== text) return `${text} is no limit`;
   if (!/^\d+$/.test(text.trim()) || value < 1000) return unit;
   if (unit === "bytes") return `${unit}; ${bytes(value, isBinary(value))}`;
   if (unit === "ms") return `${unit}; ${duration(value)}`;
@@ -176,7 +188,7 @@ function quoted({ type }, value) {
 function consequence(row, level, value) {
   const hiding = row.synonyms.find(({ source }) => ORDER.indexOf(source) < ORDER.indexOf(SOURCE_OF[level]));
   if (hiding) return h("p", "No change on this broker: its own value wins.");
-  return h("p", h("span.mono.name", row.sensitive ? "(secret)" : row.value ?? "not set"), " becomes ", h("b.mono.name", value || "empty"), ", at once and until the value is removed.");
+  return h("p", h("span.mono.name", row.sensitive ? "(secret)" : settingText(row, row.value) ?? "not set"), " becomes ", h("b.mono.name", settingText(row, value) || "empty"), ", at once and until the value is removed.");
 }
 
 function saved(row, level, before, version, onsaved) {

@@ -2,10 +2,10 @@
 
 import { get } from "./api.js";
 import { empty, failed, h, replace, setText, skeleton } from "./dom.js";
-import { SettingPanel, SOURCES } from "./setting_panel.js";
+import { dotted, SettingPanel, SOURCES } from "./setting_panel.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { group } from "./units.js";
+import { group, settingText } from "./units.js";
 import { mayDiscard } from "./unsaved.js";
 
 const PATH = "/api/v1/broker-configs";
@@ -43,14 +43,15 @@ function nameCell(row, td) {
   td.row = row;
   const isOpen = open?.key === row.name;
   once(td, `${row.name} ${isOpen}`, () => h("button.plain.opener", { type: "button", "aria-expanded": String(isOpen), onclick: () => toggle(td.row) },
-    h("span.twist", { "aria-hidden": "true" }, "›"), h("span.mono.name", row.name)));
+    h("span.twist", { "aria-hidden": "true" }, "›"), h("span.mono.name", dotted(row.name))));
 }
 
-function valueCell({ value, sensitive, source, unit }, td) {
+function valueCell(row, td) {
+  const { value, sensitive, source, unit } = row;
   once(td, `${value} ${sensitive} ${source}`, () => {
     if (sensitive) return h("span.quiet", { title: "Secrets are never shown" }, source === "default" ? "not set" : "(secret)");
     if (value === null || value === "") return h("span.quiet", "not set");
-    return h("span.mono.name.setting-value", { title: unit && `${value} ${unit}` }, value);
+    return h("span.mono.name.setting-value", { title: unit && `${value} ${unit}` }, settingText(row, value));
   });
 }
 

@@ -3,6 +3,7 @@
 import { put, remove } from "./api.js";
 import { Consequences } from "./consequences.js";
 import { h, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { debounced, toast } from "./shell.js";
 import { everyText, group, readEvery } from "./units.js";
 import { escape, guard, release } from "./unsaved.js";
@@ -12,7 +13,7 @@ const KEYS = ["client_id", "client_software_name", "client_software_version", "c
 let serial = 0;
 
 function pathOf(name, validate = false) {
-  return `/api/v1/client-metrics/${encodeURIComponent(name)}${validate ? "?validate_only=true" : ""}`;
+  return `/api/v1/client-metrics/${inPath(name)}${validate ? "?validate_only=true" : ""}`;
 }
 
 function itemsOf(field) {
@@ -75,10 +76,7 @@ export class SubscriptionEditor {
     this.everyNote.dataset.kind = bad ? "bad" : "";
     setText(this.everyNote, bad ? "Enter an interval from 100 ms to 1 h, such as 30 s." : every === null ? `default ${everyText(DEFAULT_MS)}` : `${group(every)} ms`);
     const named = this.row?.name ?? this.name.value.trim();
-    // Browsers resolve these two in an address, so no request can name such a subscription.
-    const dots = !this.row && [".", ".."].includes(named);
-    this.name.setAttribute("aria-invalid", String(dots));
-    this.save.disabled = !this.removing && (bad || dots || named === "");
+    this.save.disabled = !this.removing && (bad || named === "");
     this.buttons.hidden = false;
     replace(this.trouble);
     this.request?.abort();
@@ -86,7 +84,7 @@ export class SubscriptionEditor {
       this.effect.wait();
       return void this.previewSoon();
     }
-    this.effect.hint(dots ? `A subscription cannot be named ${named}: choose another name.` : named === "" ? "Enter a name." : "");
+    this.effect.hint(named === "" ? "Enter a name." : "");
   }
 
   ask(validate) {

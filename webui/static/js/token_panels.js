@@ -2,6 +2,7 @@
 
 import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
+import { inPath } from "./names.js";
 import { ago, clock, day } from "./units.js";
 import { guardForm } from "./unsaved.js";
 
@@ -91,7 +92,7 @@ export function question(row, what, { mine, ondone, onclose }) {
   const { field, life } = lifeField("life", row.expires_at === null ? null : 90);
   const trouble = h("div.field-error", { id: "question-trouble", role: "alert" });
   const proof = proofField("question-proof", trouble);
-  const path = `${PATH}/${encodeURIComponent(row.name)}`;
+  const path = `${PATH}/${inPath(row.name)}`;
   let { version } = row;
 
   const run = async () => {

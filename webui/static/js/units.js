@@ -187,3 +187,8 @@ export function readEvery(typed) {
   const factor = { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000 }[(found[2] ?? "ms").toLowerCase()];
   return Math.round(Number(found[1].replace(",", ".")) * factor);
 }
+
+/** A setting's value: from the largest whole number on, the largest of its type, it is no limit. */
+export function settingText({ type }, value) {
+  return ["long", "double"].includes(type) && Number(value) >= 2 ** 63 ? "no limit" : value;
+}

@@ -3,14 +3,14 @@
  *
  * Started by benchmarks/floor.py with a segment of equal batches; answers the requests of benchmarks/load.
  *
- *     server PORT FILE BATCH_BYTES BATCH_RECORDS (sendfile|mapped|copied|zerocopy) SEND_BUFFER PIECE THREADS
+ *     fetch PORT FILE BATCH_BYTES BATCH_RECORDS (sendfile|mapped|copied|zerocopy) SEND_BUFFER PIECE THREADS
  *
  * SEND_BUFFER: SO_SNDBUF of each connection, 0 for the system's choice. PIECE: the most bytes of one connection that
  * are sent before others have their turn, 0 for no limit.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <endian.h>
+#include "common.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -53,35 +53,6 @@ static size_t file_size, batch_bytes, batch_records, piece;
 static int send_buffer;
 static enum mode mode;
 static uint8_t *mapping;
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static uint64_t get(const uint8_t *bytes, int size)
-{
-    uint64_t value = 0;
-    while (size-- > 0)
-        value = value << 8 | *bytes++;
-    return value;
-}
-
-static uint8_t *put(uint8_t *at, uint64_t value, int size)
-{
-    for (int i = 0; i < size; i++)
-        at[i] = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at + size;
-}
-
-static uint8_t *put_varint(uint8_t *at, uint64_t value)
-{
-    for (; value > 127; value >>= 7)
-        *at++ = (uint8_t)(value | 128);
-    *at++ = (uint8_t)value;
-    return at;
-}
 
 /* Prepares the answer to the request of a connection. */
 static void prepare(struct connection *connection)
@@ -258,7 +229,7 @@ static void *serve(void *unused)
 int main(int argc, char **argv)
 {
     if (argc != 9) {
-        fprintf(stderr, "usage: server PORT FILE BATCH_BYTES BATCH_RECORDS MODE SEND_BUFFER PIECE THREADS\n");
+        fprintf(stderr, "usage: fetch PORT FILE BATCH_BYTES BATCH_RECORDS MODE SEND_BUFFER PIECE THREADS\n");
         return 2;
     }
     for (int i = 0; i < 4; i++)
@@ -275,13 +246,9 @@ int main(int argc, char **argv)
         fail(argv[2]);
     file_size = (size_t)status.st_size;
     mapping = mmap(NULL, file_size, PROT_READ, MAP_SHARED, file, 0);
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)atoi(argv[1]));
-    int one = 1;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (mapping == MAP_FAILED || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 512) != 0)
-        fail("listen");
+    if (mapping == MAP_FAILED)
+        fail("mmap");
+    listener = listen_on(argv[1]);
     for (int i = 1; i < atoi(argv[8]); i++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, serve, NULL) != 0)

@@ -1,0 +1,73 @@
+"""DescribeAcls: lists the ACLs that match a filter.
+
+Versions 1-3; the resource type USER exists from 3. The pattern type MATCH selects the patterns that match the
+named resource: the literal one, the wildcard, and every prefix of it. A resource pattern has one entry, with
+all of its ACLs. A filter with an unknown type is INVALID_REQUEST, where Kafka closes the connection. Requires
+DESCRIBE of the cluster; SECURITY_DISABLED if there is no authorizer.
+"""
+
+from collections.abc import Awaitable
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
+from broker.authorization.acl_filter import AclFilter
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from broker.records.slices import Slices
+
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
+
+
+@api(ApiKey.DESCRIBE_ACLS, versions=(1, 3), services=ControlServices)
+def handle(
+    message: DescribeAclsRequest, context: RequestContext, services: ControlServices
+) -> Outcome | Awaitable[Outcome]:
+    if services.security.authorizer is None:
+        return _refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    if not services.security.allows_cluster(context, Operation.DESCRIBE):
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    wanted = AclFilter(
+        message.resource_type_filter,
+        message.resource_name_filter,
+        message.pattern_type_filter,
+        message.principal_filter,
+        message.host_filter,
+        message.operation,
+        message.permission_type,
+    )
+    fault = wanted.fault()
+    if fault is not None:
+        return _refused(ErrorCode.INVALID_REQUEST, fault)
+    return in_slices(_respond(wanted, services))
+
+
+def _respond(wanted: AclFilter, services: ControlServices) -> Slices[Outcome]:
+    pace = Pace()
+    resources: dict[tuple[int, int, str], DescribeAclsResource] = {}
+    for acl in services.control.image.acls:
+        if pace.spent(2):
+            yield None
+        if not wanted.matches(acl):
+            continue
+        key = (acl.resource_type, acl.pattern_type, acl.resource_name)
+        resource = resources.get(key)
+        if resource is None:
+            resource = resources[key] = DescribeAclsResource(
+                acl.resource_type, acl.resource_name, acl.pattern_type, []
+            )
+        resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+    return Response(DescribeAclsResponse(resources=list(resources.values())))
+
+
+def _refused(error: ErrorCode, message: str | None) -> Outcome:
+    return Response(DescribeAclsResponse(error_code=error, error_message=message))

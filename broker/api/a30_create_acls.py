@@ -1,0 +1,77 @@
+"""CreateAcls: creates ACLs.
+
+Versions 1-3; the resource type USER exists from 3. Each ACL succeeds or fails alone, and one that exists
+succeeds. The only resource of type CLUSTER is `kafka-cluster`; ANY and MATCH are for filters; a principal is
+`<type>:<name>`. An unknown type or operation is INVALID_REQUEST for its ACL, where Kafka closes the
+connection if the number is 0. The ACLs of a request apply at one moment. Requires ALTER of the cluster;
+SECURITY_DISABLED if there is no authorizer.
+"""
+
+from collections.abc import Awaitable
+
+from broker.api.change_limits import entries_of, refused, results_of
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices, outcome_of
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import ControlServices
+from broker.authorization.acl import Acl, Operation
+from broker.control.commands import CreateAcls
+from broker.control.commands import Outcome as Created
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from broker.records.slices import Slices
+
+
+@api(ApiKey.CREATE_ACLS, versions=(1, 3), services=ControlServices)
+def handle(
+    message: CreateAclsRequest, context: RequestContext, services: ControlServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, services))
+
+
+def _read(
+    message: CreateAclsRequest, context: RequestContext, services: ControlServices
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    wanted = yield from entries_of(message.creations, _acl, Pace())
+    if wanted is None:
+        return (
+            yield from refused(
+                message.creations,
+                lambda _each, error, why: AclCreationResult(error, why),
+                lambda each: CreateAclsResponse(results=each),
+            )
+        )
+    return _create(wanted, context, services)
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+async def _create(wanted: list[Acl], context: RequestContext, services: ControlServices) -> Outcome:
+    command = CreateAcls(tuple(wanted))
+    outcomes = await services.control.apply(command, services.security.actor(context, Operation.ALTER))
+    del command
+    return outcome_of(_results(outcomes, wanted))
+
+
+def _results(outcomes: list[Created], done: list[Acl]) -> Slices[Outcome]:
+    entries: list[object] = list(done)
+    results = yield from results_of(
+        lambda each: AclCreationResult(each.error, each.message), outcomes, entries, Pace()
+    )
+    return Response(CreateAclsResponse(results=results))
