@@ -137,7 +137,9 @@ class BrokerServer:
         self.views, self.prometheus = self.server_views.views, self.server_views.prometheus
 
         self._apply_metadata()
-        groups.load(Now(clock.ms(), clock.wall_ms()))
+        now = Now(clock.ms(), clock.wall_ms())
+        groups.load(now)
+        self.delayed.transactions.load(now)
         self._register_config_listeners()
         self.control.add_planner(CloseConnection, partial(plan_close, self.socket_server))
         self._add_operations()

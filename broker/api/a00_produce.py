@@ -5,26 +5,32 @@ names topics by id. acks=1 and acks=all are equal because each partition has one
 after the append reaches the page cache or, where flush.messages requires it, the disk. It waits for the disk
 for at most `timeout_ms`, then responds REQUEST_TIMED_OUT; the records stay, as in Kafka. acks=0 has no
 response; an error closes the connection. zstd is allowed from version 7. `record.validation` selects the
-batches whose records are inspected before the append. An invalid batch fails its own partition only. Left
-out: transactions (a transactional id is refused).
+batches whose records are inspected before the append. An invalid batch fails its own partition only. A batch
+of a transaction needs its partition in the producer's transaction; version 12 adds it (KIP-890), and before
+version 11 the error is INVALID_TXN_STATE.
 """
 
 from collections.abc import Awaitable
+from functools import partial
 
 from broker.api.context import RequestContext
-from broker.api.outcome import Outcome, in_slices
+from broker.api.group_requests import now_of
+from broker.api.outcome import Outcome, Sliced, StagedAppends, in_slices
 from broker.api.pacing import Pace
 from broker.api.produce_fast_path import ProduceFastPath
 from broker.api.produce_pending import PendingProduce
 from broker.api.produce_rules import ZSTD_SINCE, hosted_topic, refusal_of, topic_refusal
+from broker.api.produce_transactions import TransactionalWrite, added_partitions
 from broker.api.registry import api
 from broker.api.services import ProduceServices
+from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.compression import Codec
 from broker.records.header import codec_of
 from broker.records.slices import SLICE, Slices
+from broker.services.transaction_service import WrittenChange
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), services=ProduceServices, advertised_min=0, fast_path=ProduceFastPath)
@@ -42,10 +48,31 @@ def _append_all(
     `PendingProduce` stages each further piece of a large request after the previous piece is committed.
     """
     refusal = refusal_of(message)
+    transactional_id = message.transactional_id
+    if transactional_id is not None and not services.security.allows_transactional_id(
+        context, Operation.WRITE, transactional_id
+    ):
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     faults = {} if refusal else (yield from _inspect(message, context, services))
     pending = PendingProduce(message, context, services, refusal, faults)
+    if transactional_id is not None and not refusal:
+        write = TransactionalWrite(transactional_id, context.api_version, services.transactions)
+        pending.transaction = write
+        try:
+            added = yield from added_partitions(message, context, services, write)
+        except ApiError as error:
+            pending.refuse(error.code)
+            added = None
+        if added is not None:
+            return StagedAppends([added.log.log], partial(_stage_added, added, write, pending))
     pending.stage()
     return pending
+
+
+def _stage_added(added: WrittenChange, write: TransactionalWrite, pending: PendingProduce) -> Outcome:
+    """Stage the batches after the commit of the change that adds their partitions to the transaction."""
+    write.error = pending.services.transactions.settle(added, now_of(pending.context))
+    return Sliced(pending.stage_next(), None)
 
 
 def _inspect(
@@ -80,7 +107,9 @@ def _inspect(
                         f"Produce requests with version {context.api_version} are not allowed to use zstd",
                     )
                 if codec >= log.inspects_from:
-                    yield from log.inspect(memoryview(data.records), context.wall_ms)
+                    yield from log.inspect(
+                        memoryview(data.records), context.wall_ms, message.transactional_id is not None
+                    )
             except ApiError as error:
                 faults[id(data)] = error
     return faults

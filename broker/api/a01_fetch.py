@@ -4,8 +4,9 @@ Versions 4-18; sessions (KIP-227) from 7, topic ids from 13. Records pass from t
 partition without records has empty bytes, never null (librdkafka, kafka-python). A fetch over its byte-rate
 quota or its client's request quota gets an empty response with the throttle time, and the byte-rate quota
 takes back the recorded bytes. An unknown partition does not end the wait of the others. The replication
-throttle applies to replica fetches instead of client quotas. Left out: follower progress on the leader.
-read_committed returns every record because there are no transactions.
+throttle applies to replica fetches instead of client quotas. With isolation level 1, records end at the last
+stable offset, and the response names the aborted transactions among them. Left out: follower progress on the
+leader.
 """
 
 from collections.abc import Awaitable

@@ -3,8 +3,9 @@
 Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
 version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
 offset -1). A special timestamp in an older version is UNSUPPORTED_VERSION; a repeated partition is
-INVALID_REQUEST. Left out: followers (a replica id is treated as a consumer); `timeout_ms` of version 10,
-because there is no remote storage.
+INVALID_REQUEST. With isolation level 1 (from 2), records from the last stable offset on are left out, and
+that offset is the latest. Left out: followers (a replica id is treated as a consumer); `timeout_ms` of
+version 10, because there is no remote storage.
 """
 
 from collections.abc import Awaitable
@@ -41,6 +42,7 @@ SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LAT
 
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
+READ_COMMITTED: Final = 1
 
 
 @api(ApiKey.LIST_OFFSETS, versions=(1, 10), services=PartitionServices)
@@ -72,7 +74,7 @@ def _respond(
             else:
                 if hosted is not None and hosted.makes_log(each.partition_index) and pace.spent(SLICE):
                     yield None
-                responses.append((yield from _response(each, hosted)))
+                responses.append((yield from _response(each, hosted, message.isolation_level)))
                 continue
             responses.append(ListOffsetsPartitionResponse(each.partition_index, error))
         topics.append(ListOffsetsTopicResponse(topic.name, responses))
@@ -98,7 +100,7 @@ def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, 
 
 
 def _response(
-    requested: ListOffsetsPartition, hosted: HostedTopic | None
+    requested: ListOffsetsPartition, hosted: HostedTopic | None, isolation: int
 ) -> Slices[ListOffsetsPartitionResponse]:
     response = ListOffsetsPartitionResponse(requested.partition_index)
     try:
@@ -110,17 +112,21 @@ def _response(
         if error := check_epoch(requested.current_leader_epoch):
             response.error_code = error
         else:
-            response.timestamp, response.offset = yield from _find(requested.timestamp, log)
+            response.timestamp, response.offset = yield from _find(requested.timestamp, log, isolation)
             response.leader_epoch = -1 if response.offset == NO_OFFSET else LEADER_EPOCH
     except ApiError as refused:
         response.error_code = refused.code
     return response
 
 
-def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:
+def _end_of(log: PartitionLog, isolation: int) -> int:
+    return log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark
+
+
+def _find(timestamp: int, log: PartitionLog, isolation: int) -> Slices[tuple[int, int]]:
     """Return timestamp and offset, or -1 for both if no record has this timestamp or a later one."""
     if timestamp == LATEST:
-        return NO_TIMESTAMP, log.high_watermark
+        return NO_TIMESTAMP, _end_of(log, isolation)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return NO_TIMESTAMP, log.log_start_offset
     if timestamp == LATEST_TIERED:
@@ -130,4 +136,6 @@ def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:
     if found is None:
         return NO_TIMESTAMP, NO_OFFSET
     offset, found_timestamp = found
+    if offset >= _end_of(log, isolation):
+        return NO_TIMESTAMP, NO_OFFSET
     return found_timestamp, offset

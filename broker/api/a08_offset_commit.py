@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
+from broker.api.offsets_to_commit import sorted_offsets, topic_denial
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace, consumed
+from broker.api.pacing import consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.authorization.acl import Operation
@@ -45,7 +46,14 @@ def _commit(
     message: OffsetCommitRequest, context: RequestContext, services: GroupServices
 ) -> Slices[Outcome]:
     refusal = _refusal(message, context, services)
-    topics, offsets, accepted = yield from _sort(message, refusal, context, services)
+    topics, offsets, accepted = yield from sorted_offsets(
+        message,
+        services.control.image,
+        refusal,
+        partial(topic_denial, services.security, context),
+        lambda name, entries: OffsetCommitResponseTopic(name, partitions=entries),
+        OffsetCommitResponsePartition,
+    )
     reply = OffsetCommitResponse(topics=topics)
     if not offsets:
         return Response(reply)
@@ -79,54 +87,3 @@ def _refusal(message: OffsetCommitRequest, context: RequestContext, services: Gr
     if not services.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.INVALID_GROUP_ID if len(message.group_id) > LONGEST_NAME else ErrorCode.NONE
-
-
-def _sort(
-    message: OffsetCommitRequest, refusal: ErrorCode, context: RequestContext, services: GroupServices
-) -> Slices[
-    tuple[list[OffsetCommitResponseTopic], list[OffsetToCommit], list[OffsetCommitResponsePartition]]
-]:
-    """Return the response topics, the offsets to commit and their response entries.
-
-    With a `refusal`, every entry has an error and there are no offsets to commit.
-    """
-    topics = []
-    offsets = []
-    accepted = []
-    pace = Pace()
-    for topic in message.topics:
-        if pace.spent():
-            yield None
-        denied: ErrorCode = refusal if refusal is ErrorCode.GROUP_AUTHORIZATION_FAILED else ErrorCode.NONE
-        if not denied and not services.security.allows_topic(context, Operation.READ, topic.name):
-            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        known = services.control.image.topics.get(topic.name)
-        count = 0 if known is None else known.partitions
-        entries = []
-        for each in topic.partitions:
-            index = each.partition_index
-            entry = OffsetCommitResponsePartition(index, ErrorCode.NONE)
-            entries.append(entry)
-            if pace.spent():
-                yield None
-            if denied:
-                entry.error_code = denied
-                continue
-            if not 0 <= index < count:
-                entry.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            if refusal:
-                entry.error_code = refusal
-                continue
-            accepted.append(entry)
-            offsets.append(
-                OffsetToCommit(
-                    topic.name,
-                    index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata,
-                )
-            )
-        topics.append(OffsetCommitResponseTopic(topic.name, partitions=entries))
-    return topics, offsets, accepted

@@ -2,8 +2,9 @@
 
 Versions 1-9. A null topic list (from 2) selects every committed offset. A partition without a committed
 offset has offset -1 and no error. Version 1 has no group error, so each partition carries it; from 8 a
-request names several groups, each with its own error. Member id and epoch (9) apply to the new group protocol
-only. Left out: topic ids (version 10); `require_stable`, because there are no transactions to wait for.
+request names several groups, each with its own error. With `require_stable` (7), a partition
+whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. Member id and epoch (9) apply to the
+new group protocol only. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from broker.protocol.messages.offset_fetch import (
 )
 from broker.records.slices import Slices
 
+UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
@@ -54,7 +56,13 @@ def _respond(
     if context.api_version >= 8:
         groups = []
         for group in message.groups:
-            groups.append((yield from _group(group, error, context, services, pace)))
+            groups.append(
+                (
+                    yield from _group(
+                        group, error, context, services, pace, require_stable=message.require_stable
+                    )
+                )
+            )
             if pace.spent():
                 yield None
         return Response(OffsetFetchResponse(groups=groups))
@@ -66,15 +74,20 @@ def _respond(
     elif context.api_version < 2:
         found = _without_offsets(message.topics)
 
-    def partition(refusal: ErrorCode, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
+    def partition(
+        topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
+    ) -> OffsetFetchResponsePartition:
         index, one = each
+        if not refusal and message.require_stable and coordinator.is_pending(message.group_id, topic, index):
+            return OffsetFetchResponsePartition(index, -1, -1, "", error_code=UNSTABLE)
         return OffsetFetchResponsePartition(
             index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
         )
 
+    coordinator = services.groups.coordinator
     topics = []
     for name, refusal, offsets in found:
-        partitions = yield from mapped(partial(partition, refusal or error), offsets, pace)
+        partitions = yield from mapped(partial(partition, name, refusal or error), offsets, pace)
         topics.append(OffsetFetchResponseTopic(name, partitions))
         if pace.spent():
             yield None
@@ -87,25 +100,32 @@ def _group(
     context: RequestContext,
     services: GroupServices,
     pace: Pace,
+    *,
+    require_stable: bool,
 ) -> Slices[OffsetFetchResponseGroup]:
     if not services.security.allows_group(context, Operation.DESCRIBE, requested.group_id):
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if error:
         return OffsetFetchResponseGroup(requested.group_id, error_code=error)
+    group_id, coordinator = requested.group_id, services.groups.coordinator
+
+    def partition(
+        topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]
+    ) -> OffsetFetchResponsePartitions:
+        index, one = each
+        if not refusal and require_stable and coordinator.is_pending(group_id, topic, index):
+            return OffsetFetchResponsePartitions(index, -1, -1, "", error_code=UNSTABLE)
+        return OffsetFetchResponsePartitions(
+            index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
+        )
+
     topics = []
-    for name, refusal, offsets in _find(requested.group_id, requested.topics, context, services):
-        partitions = yield from mapped(partial(_partition, refusal), offsets, pace)
+    for name, refusal, offsets in _find(group_id, requested.topics, context, services):
+        partitions = yield from mapped(partial(partition, name, refusal), offsets, pace)
         topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
         if pace.spent():
             yield None
     return OffsetFetchResponseGroup(requested.group_id, topics)
-
-
-def _partition(refusal: ErrorCode, each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
-    index, one = each
-    return OffsetFetchResponsePartitions(
-        index, one.offset, one.leader_epoch, one.metadata, error_code=refusal
-    )
 
 
 def _find(

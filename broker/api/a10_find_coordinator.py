@@ -1,8 +1,8 @@
-"""FindCoordinator: returns the coordinator of a group, which is always this broker.
+"""FindCoordinator: returns the coordinator of a group or a transactional id, which is always this broker.
 
 Versions 0-6. One key up to version 3, several from 4. The first request for a group creates the offsets
-topic; responses are cached until the metadata image changes. Left out: transactions (key type 1 is refused)
-and share groups (key type 2, version 6, is an invalid request).
+topic, that for a transactional id the topic of transactions; responses are cached until the metadata image
+changes. Left out: share groups (key type 2, version 6, is an invalid request).
 """
 
 from collections.abc import Awaitable
@@ -25,6 +25,7 @@ from broker.protocol.messages.find_coordinator import (
 )
 from broker.records.slices import Slices
 from broker.services.group_service import OFFSETS_TOPIC
+from broker.services.transaction_service import TRANSACTIONS_TOPIC
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -36,28 +37,43 @@ NO_NODE: Final = -1
 def handle(
     message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome | Awaitable[Outcome]:
-    if message.key_type == TRANSACTION:
-        return in_slices(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    if message.key_type != GROUP:
+    if message.key_type not in (GROUP, TRANSACTION):
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
-    if context.api_version < 4 and not services.security.allows_group(
-        context, Operation.DESCRIBE, message.key
-    ):
-        return in_slices(_refused(message, context, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not services.groups.is_available:
-        return _make_offsets_topic(message, context, services)
+    if context.api_version < 4:
+        denial = _denial(message, context, services, message.key)
+        if denial:
+            return in_slices(_refused(message, context, denial))
+    if not _is_available(message, services):
+        return _make_topic(message, context, services)
     return in_slices(_coordinators(message, context, services, cacheable=True))
 
 
-async def _make_offsets_topic(
+def _denial(
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices, key: str
+) -> ErrorCode:
+    """Return the error if the client may not describe the group or transactional id, or NONE."""
+    if message.key_type == TRANSACTION:
+        is_allowed = services.security.allows_transactional_id(context, Operation.DESCRIBE, key)
+        return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    is_allowed = services.security.allows_group(context, Operation.DESCRIBE, key)
+    return ErrorCode.NONE if is_allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def _is_available(message: FindCoordinatorRequest, services: MetadataServices) -> bool:
+    coordinator = services.transactions if message.key_type == TRANSACTION else services.groups
+    return coordinator.is_available
+
+
+async def _make_topic(
     message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
 ) -> Outcome:
-    topic = automatic_topic(OFFSETS_TOPIC, services.control.config)
+    name = TRANSACTIONS_TOPIC if message.key_type == TRANSACTION else OFFSETS_TOPIC
+    topic = automatic_topic(name, services.control.config)
     await services.control.apply(
         CreateTopics((topic,), charge=services.mutations.automatic_charge(context)), BROKER_ITSELF
     )
     # Of two concurrent requests, the second finds that the topic exists, and both succeed.
-    if services.groups.is_available:
+    if _is_available(message, services):
         return outcome_of(_coordinators(message, context, services, cacheable=False))
     return outcome_of(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
@@ -70,16 +86,14 @@ def _coordinators(
     if context.api_version < 4:
         reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
         return Response(reply, cacheable=cacheable)
-    security = services.security
-    coordinators = yield from mapped(
-        lambda key: (
-            Coordinator(key, node, endpoint.host, endpoint.port)
-            if security.allows_group(context, Operation.DESCRIBE, key)
-            else Coordinator(key, NO_NODE, "", -1, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        ),
-        message.coordinator_keys,
-        Pace(),
-    )
+
+    def coordinator(key: str) -> Coordinator:
+        denial = _denial(message, context, services, key)
+        if denial:
+            return Coordinator(key, NO_NODE, "", -1, denial)
+        return Coordinator(key, node, endpoint.host, endpoint.port)
+
+    coordinators = yield from mapped(coordinator, message.coordinator_keys, Pace())
     return Response(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 

@@ -2,8 +2,8 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores. Left out: features (none are finalized; a feature with minimum level 0 would have to be
-hidden below version 4).
+connection stores, and the response has the feature transaction.version, finalized at 2 (KIP-890). Its minimum
+level, 0, is told as 1 below version 4, whose clients cannot read it. Left out: Kafka's other features.
 """
 
 import re
@@ -15,10 +15,24 @@ from broker.api.registry import api
 from broker.api.services import ClusterServices
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from broker.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from broker.transactions.ending import BUMPS_EPOCH
 
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""
+
+
+FEATURE: Final = "transaction.version"
+"""At level 2, producers get a new epoch with each transaction and add partitions by writing to them."""
+
+FEATURES_EPOCH: Final = 0
+"""The finalized features never change."""
 
 
 def unknown_version(_message: object, context: RequestContext, services: ClusterServices) -> Outcome:
@@ -48,4 +62,10 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
 
     registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
-    return Response(ApiVersionsResponse(api_keys=served), cacheable=True, update_connection=update_connection)
+    reply = ApiVersionsResponse(
+        api_keys=served,
+        supported_features=[SupportedFeatureKey(FEATURE, int(context.api_version < 4), BUMPS_EPOCH)],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[FinalizedFeatureKey(FEATURE, BUMPS_EPOCH, BUMPS_EPOCH)],
+    )
+    return Response(reply, cacheable=True, update_connection=update_connection)

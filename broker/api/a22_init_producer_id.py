@@ -1,41 +1,57 @@
-"""InitProducerId: assigns an id and an epoch to an idempotent producer.
+"""InitProducerId: assigns an id and an epoch to an idempotent or transactional producer.
 
-Versions 0-5. Every request gets a new id at epoch 0, even if it names its current id (from version 3,
-KIP-360), as in Kafka for producers without a transactional id. An id is never reused, even after a restart.
-Left out: transactions (a transactional id is refused), two-phase commit (version 6).
+Versions 0-5. Without a transactional id, every request gets a new id at epoch 0, even if it names its current
+id (from version 3, KIP-360), as in Kafka. An id is never reused, even after a restart. With a transactional
+id, its producer gets the next epoch, which fences the earlier ones; an ongoing transaction is aborted first,
+and the response is CONCURRENT_TRANSACTIONS until it is. The timeout is checked against
+transaction.max.timeout.ms. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 4. Left out: two-phase
+commit (version 6).
 """
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from broker.api.client_security import ClientSecurity
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
-from broker.api.services import ProducerIdServices
+from broker.api.services import TransactionServices
+from broker.api.transaction_requests import conclude, denial, fenced, unavailable, with_producer_ids
 from broker.authorization.acl import Operation, ResourceType
-from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
-from broker.errors import ApiError, BrokerBug, ErrorCode
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from broker.transactions.initialization import KnownProducer
+from broker.transactions.new_producer_id import NeedsProducerId
+from broker.transactions.state import Change, State
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
+FENCED_SINCE: Final = 4
 
 
-@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), services=ProducerIdServices)
+@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), services=TransactionServices)
 def handle(
-    message: InitProducerIdRequest, context: RequestContext, services: ProducerIdServices
+    message: InitProducerIdRequest, context: RequestContext, services: TransactionServices
 ) -> Outcome | Awaitable[Outcome]:
     if message.transactional_id is not None:
-        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not _may_produce(context, services.security):
-        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        denied = denial(message.transactional_id, context, services.security)
+    elif not _may_produce(context, services.security):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        denied = ErrorCode.NONE
+    if denied:
+        return _refused(denied)
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
-    producer_id = services.producer_ids.take()
-    return _from_next_block(services) if producer_id is None else _response(producer_id)
+    if message.transactional_id is None:
+        return with_producer_ids(partial(_new_id, services), _refused, services)
+    error = unavailable(message.transactional_id, services.transactions)
+    if error:
+        return _refused(error)
+    return with_producer_ids(partial(_next_epoch, message, context, services), _refused, services)
 
 
 def _may_produce(context: RequestContext, security: ClientSecurity) -> bool:
@@ -45,21 +61,41 @@ def _may_produce(context: RequestContext, security: ClientSecurity) -> bool:
     )
 
 
-async def _from_next_block(services: ProducerIdServices) -> Outcome:
-    try:
-        block = await services.control.apply(AllocateProducerIds(), BROKER_ITSELF)
-    except ApiError:
-        # A disk error. Kafka responds with this code if no block arrives in time, and producers retry.
-        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    services.producer_ids.add(range(block.first, block.first + block.count))
+def _new_id(services: TransactionServices) -> Outcome:
     producer_id = services.producer_ids.take()
     if producer_id is None:
-        raise BrokerBug("the allocated block of producer ids is empty")
-    return _response(producer_id)
-
-
-def _response(producer_id: int) -> Outcome:
+        raise NeedsProducerId
     return Response(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+
+
+def _next_epoch(
+    message: InitProducerIdRequest, context: RequestContext, services: TransactionServices
+) -> Outcome:
+    known = None
+    if message.producer_id != NO_PRODUCER_ID:
+        known = KnownProducer(message.producer_id, message.producer_epoch)
+    assert message.transactional_id is not None
+    transactions = services.transactions
+    decided = transactions.coordinator.initialize(
+        message.transactional_id,
+        message.transaction_timeout_ms,
+        known,
+        services.producer_ids.take,
+        context.wall_ms,
+    )
+
+    def respond(error: ErrorCode) -> Outcome:
+        if error:
+            return _refused(fenced(error, context.api_version, FENCED_SINCE))
+        assert isinstance(decided, Change)
+        if decided.data.state is not State.EMPTY:
+            return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)  # the abort of the ongoing transaction began
+        data = decided.data
+        return Response(
+            InitProducerIdResponse(producer_id=data.producer_id, producer_epoch=data.producer_epoch)
+        )
+
+    return conclude(decided, context, transactions, respond)
 
 
 def _refused(error: ErrorCode) -> Outcome:

@@ -1,7 +1,7 @@
-"""DescribeProducers: the active idempotent producers of a partition. (KIP-664)
+"""DescribeProducers: the active producers of a partition. (KIP-664)
 
-Version 0. Returns the last sequence number and timestamp of each. There are no transactions, so the
-coordinator epoch and the transaction start offset are -1.
+Version 0. Returns the last sequence number and timestamp of each, the epoch of the coordinator that wrote its
+last marker, and the first offset of its ongoing transaction, each -1 without one.
 """
 
 from collections.abc import Awaitable
@@ -26,7 +26,7 @@ from broker.protocol.messages.describe_producers import (
 from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
-NO_COORDINATOR_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
 
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0), services=PartitionServices)
@@ -80,7 +80,15 @@ def _producers(hosted: HostedTopic | None, index: int, pace: Pace) -> Slices[Par
 
 
 def _state(producer_id: int, producer: ProducerStateEntry) -> ProducerState:
-    last = producer.batches[-1]
+    last_sequence, last_timestamp = NO_SEQUENCE, producer.seen_ms
+    if producer.batches:
+        last = producer.batches[-1]
+        last_sequence, last_timestamp = last.last_sequence, last.max_timestamp
     return ProducerState(
-        producer_id, producer.epoch, last.last_sequence, last.max_timestamp, NO_COORDINATOR_EPOCH
+        producer_id,
+        producer.epoch,
+        last_sequence,
+        last_timestamp,
+        producer.coordinator_epoch,
+        producer.first_offset,
     )

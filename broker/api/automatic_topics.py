@@ -6,14 +6,15 @@ whichever client triggers its creation.
 
 from typing import Final
 
-from broker.config.sections import EventConfig, GroupConfig
+from broker.config.sections import EventConfig, GroupConfig, TransactionConfig
 from broker.config.table import BrokerConfig
 from broker.control.commands import NewTopic
 from broker.metadata.image import OUR_TOPICS
 from broker.services.group_service import OFFSETS_TOPIC
+from broker.services.transaction_service import TRANSACTIONS_TOPIC
 
 FLUSH_MS: Final = 60_000
-"""Longest time that a committed offset stays in the page cache only.
+"""Longest time that a committed offset or the state of a transaction stays in the page cache only.
 
 Kafka never flushes it. Here the broker deletes old records of the topic periodically, and only after the
 remaining records are flushed.
@@ -25,24 +26,28 @@ EVENT_BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
 def automatic_topic(name: str, config: BrokerConfig) -> NewTopic:
-    return own_topic(name, config.groups, config.events) or NewTopic(name)
+    return own_topic(name, config.groups, config.transactions, config.events) or NewTopic(name)
 
 
-def own_topic(name: str, groups: GroupConfig, events: EventConfig) -> NewTopic | None:
+def own_topic(
+    name: str, groups: GroupConfig, transactions: TransactionConfig, events: EventConfig
+) -> NewTopic | None:
     """Return the topic of this name if it is an internal topic."""
     if name == OFFSETS_TOPIC:
-        return _offsets_topic(groups)
+        return _state_topic(name, groups.offsets_topic_partitions, groups.offsets_topic_segment_bytes)
+    if name == TRANSACTIONS_TOPIC:
+        return _state_topic(name, transactions.topic_partitions, transactions.topic_segment_bytes)
     return _event_topic(name, events) if name.startswith(OUR_TOPICS) else None
 
 
-def _offsets_topic(groups: GroupConfig) -> NewTopic:
+def _state_topic(name: str, partitions: int, segment_bytes: int) -> NewTopic:
     settings = (
         ("cleanup.policy", "compact"),
         ("compression.type", "producer"),
         ("flush.ms", str(FLUSH_MS)),
-        ("segment.bytes", str(groups.offsets_topic_segment_bytes)),
+        ("segment.bytes", str(segment_bytes)),
     )
-    return NewTopic(OFFSETS_TOPIC, groups.offsets_topic_partitions, 1, settings)
+    return NewTopic(name, partitions, 1, settings)
 
 
 def _event_topic(name: str, events: EventConfig) -> NewTopic:

@@ -106,6 +106,10 @@ class ClientSecurity:
         """As `allows`, for a consumer group."""
         return self.allows(context, operation, ResourceType.GROUP, name, logs=logs)
 
+    def allows_transactional_id(self, context: RequestContext, operation: Operation, name: str) -> bool:
+        """As `allows`, for a transactional id."""
+        return self.allows(context, operation, ResourceType.TRANSACTIONAL_ID, name)
+
     def allows_any(self, context: RequestContext, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client may do this on at least one resource of the type."""
         authorizer, connection = self.authorizer, context.connection

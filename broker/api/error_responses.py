@@ -24,6 +24,9 @@ SOURCES: Final = {
     "results": ("resources", "topics", "groups_names", "creations"),
     "filter_results": ("filters",),
     "coordinators": ("coordinator_keys",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",),
+    "transaction_states": ("transactional_ids",),
 }
 """The request's array for a response's array of another name."""
 
@@ -33,14 +36,14 @@ ALIASES: Final = {
 }
 """The request's name for a response item's field."""
 
-BARE: Final = ("name", "key", "group_id", "partition_index")
+BARE: Final = ("name", "key", "group_id", "partition_index", "transactional_id")
 """The response item's field that holds the request's item if that is a bare string or number."""
 
 IDENTITIES: Final = frozenset(
     {
         *("entity_name", "entity_type", "group_id", "group_instance_id", "index", "key", "member_id", "name"),
         *("partition", "partition_index", "resource_name", "resource_type", "topic", "topic_id"),
-        *("topic_name", "user"),
+        *("producer_id", "topic_name", "transactional_id", "user"),
     }
 )
 """The fields that identify an item for the client. All other response fields keep their defaults."""

@@ -3,7 +3,8 @@
 One pass over the frame finds the log and the offset of each partition, a second one reads the logs, a third
 writes the response between the records, which pass from the page cache to the socket. It serves requests
 without a session, and incremental requests of a session that change offsets only (KIP-227). `a01_fetch`
-handles requests that wait, fail, open a session or log files, are throttled, or name many partitions.
+handles requests that wait, fail, open a session or log files, are throttled, name many partitions, or read
+committed records where a transaction is ongoing or was aborted.
 """
 
 import struct
@@ -40,6 +41,7 @@ MAX_BYTES: Final = 8192
 """Longest request in bytes; ours."""
 
 ISOLATION_BYTES: Final = 1
+READ_COMMITTED: Final = 1
 
 _SESSION: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
@@ -59,7 +61,8 @@ class FetchPrologue(NamedTuple):
     """What a Fetch has before its first partition, which is at `end`.
 
     `min_bytes` is 0 for a request that does not wait. `topics` is the number of topics, and `counted` its
-    bytes; `first` is the first topic, with its head and the number of its partitions.
+    bytes; `first` is the first topic, with its head and the number of its partitions. `is_committed`:
+    the client reads committed records only.
     """
 
     client_id: str | None
@@ -71,6 +74,7 @@ class FetchPrologue(NamedTuple):
     counted: bytes
     first: tuple[HostedTopic, bytes, int] | None
     end: int
+    is_committed: bool
 
 
 class FetchFastPath:
@@ -149,7 +153,9 @@ class FetchFastPath:
     def _read_prologue(self, frame: Buffer, connection: Connection) -> "FetchPrologue":
         client_id, at = client_id_and_body(frame, self._is_flexible)
         *replica, wait_ms, min_bytes, max_bytes = self._limits.unpack_from(frame, at)
-        at += self._limits.size + ISOLATION_BYTES
+        at += self._limits.size
+        is_committed = frame[at] == READ_COMMITTED
+        at += ISOLATION_BYTES
         session_id, epoch = NO_SESSION, FINAL_EPOCH
         if self._has_sessions:
             session_id, epoch = _SESSION.unpack_from(frame, at)
@@ -172,6 +178,7 @@ class FetchFastPath:
             counted,
             first,
             at,
+            is_committed,
         )
         if session_id == NO_SESSION:  # the epoch of a session differs in each request
             self._prologues.add(frame, at, connection, prologue)
@@ -214,7 +221,7 @@ class FetchFastPath:
         least: int,
     ) -> Outcome:
         """Serve a request without a session: the response has every partition that the request names."""
-        reads = _Reads(max_bytes)
+        reads = _Reads(max_bytes, prologue.is_committed)
         found: list[TopicRecords] = []
         for hosted, head, wanted in self._named(frame, prologue):
             if self._authorizes:
@@ -262,7 +269,7 @@ class FetchFastPath:
                 if cached is None:
                     raise Unusual  # the session's partitions change
                 changes[cached] = each
-        reads = _Reads(max_bytes)
+        reads = _Reads(max_bytes, prologue.is_committed)
         found: list[tuple[CachedPartition, PartitionLog, FileSlice | bytes]] = []
         for cached in session.partitions.values():
             requested = cached.requested
@@ -411,15 +418,21 @@ class _SentRecords:
 class _Reads:
     """The reads of one request, in its order, with the rules of `services.fetching.Reading`."""
 
-    __slots__ = ("_count", "_left", "size")
+    __slots__ = ("_count", "_is_committed", "_left", "size")
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, is_committed: bool) -> None:
         self._left = max_bytes
+        self._is_committed = is_committed
         self._count = 0
         self.size = 0
 
     def read(self, log: PartitionLog, offset: int, limit: int) -> FileSlice | bytes:
-        """Return the records at `offset`. Raises ApiError."""
+        """Return the records at `offset`.
+
+        Raises ApiError, and Unusual if some of them may not be committed.
+        """
+        if self._is_committed and (log.has_aborted or log.last_stable_offset != log.high_watermark):
+            raise Unusual
         total, left = self.size, self._left
         self._count += 1
         if offset == log.high_watermark or (total and left <= 0):
@@ -508,7 +521,10 @@ class ResponseLayout:
                     # A consumer that catches up gets full responses of equal size.
                     last = length
                     encoded = uvarint(length + 1) if is_flexible else INT32.pack(length)
-                head += pack(index, 0, end, end, log.log_start_offset, no_transactions) + encoded
+                head += (
+                    pack(index, 0, end, log.last_stable_offset, log.log_start_offset, no_transactions)
+                    + encoded
+                )
                 if length:
                     assert isinstance(records, FileSlice)
                     size += len(head) + length

@@ -10,6 +10,7 @@ ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from broker.api.byte_quotas import RecordedFetch, fetch_max_bytes, needs_the_disk
 from broker.api.context import RequestContext
@@ -22,12 +23,21 @@ from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import AbortedTransaction as WireAborted
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from broker.protocol.schema import ZERO_UUID, Struct
 from broker.quotas.throttled import Throttle
 from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
-from broker.services.fetching import FetchedPartition, Reading, ReplicaReading, RequestedPartition
+from broker.services.fetching import (
+    CommittedReading,
+    FetchedPartition,
+    Reading,
+    ReplicaReading,
+    RequestedPartition,
+)
+
+READ_COMMITTED: Final = 1
 
 
 class PendingFetch:
@@ -259,7 +269,8 @@ def pending_fetch(
     else:
         if services.quotas.fetch_active:
             max_bytes = fetch_max_bytes(services.quotas, context, max_bytes)
-        reading = Reading(requested, max_bytes)
+        is_committed = message.isolation_level == READ_COMMITTED
+        reading = CommittedReading(requested, max_bytes) if is_committed else Reading(requested, max_bytes)
     return kind(services, context, reading, session, incremental)
 
 
@@ -277,12 +288,20 @@ def reply_for(found: list[FetchedPartition], session_id: int) -> FetchResponse:
                 requested.partition,
                 each.error,
                 each.high_watermark,
-                each.high_watermark,
+                each.last_stable_offset,
                 each.log_start_offset,
+                aborted_transactions=_aborted(each),
                 records=each.records,
             )
         )
     return FetchResponse(0, ErrorCode.NONE, session_id, responses)
+
+
+def _aborted(found: FetchedPartition) -> list[WireAborted] | None:
+    """Return the aborted transactions as the response names them; null without any, as on the fast path."""
+    if not found.aborted:
+        return None
+    return [WireAborted(each.producer_id, each.first_offset) for each in found.aborted]
 
 
 def reply_in_slices(found: list[FetchedPartition], session_id: int) -> Slices[FetchResponse]:

@@ -27,11 +27,13 @@ LONGEST_NAME: Final = 8_000
 class GroupRequest:
     """The token of a request, which builds its response from the coordinator's reply."""
 
-    __slots__ = ("build_response", "context")
+    __slots__ = ("build_response", "context", "producer")
 
     def __init__(self, context: RequestContext, build_response: Callable[[Any, int], Struct]) -> None:
         self.context = context
         self.build_response = build_response
+        self.producer: tuple[int, int] | None = None
+        """The id and epoch of the producer in whose transaction the records are."""
 
     def outcome(self, reply: Any) -> Outcome:
         return Response(self.build_response(reply, self.context.api_version))
@@ -95,7 +97,7 @@ def conclude(effects: Effects, request: GroupRequest, services: GroupServices) -
     """Return the outcome of `request`; the replies to other requests are posted as callbacks."""
     if not effects.records:
         return _deliver(effects, request, services)
-    writing = services.groups.write(effects, now_of(request.context))
+    writing = services.groups.write(effects, now_of(request.context), request.producer)
     logs = [log.log for log, _ in writing.written]
     return StagedAppends(logs, partial(_settle, writing, request, services))
 

@@ -19,6 +19,7 @@ from broker.api.outcome import (
     Sliced,
 )
 from broker.api.produce_rules import append_error, hosted_topic, topic_refusal
+from broker.api.produce_transactions import TransactionalWrite
 from broker.api.services import ProduceServices
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -58,6 +59,7 @@ class PendingProduce(AfterCommit):
         "is_staged",
         "responses",
         "services",
+        "transaction",
         "wait_ms",
     )
 
@@ -77,6 +79,7 @@ class PendingProduce(AfterCommit):
         self.services = services
         self.is_staged = False
         """Whether all partitions are staged."""
+        self.transaction: TransactionalWrite | None = None
         self._chunks = _chunks(message.topic_data)
         self._refusal = refusal
         self._faults = faults
@@ -102,7 +105,8 @@ class PendingProduce(AfterCommit):
                 logs=topic is not self._last,
             )
             responses = [
-                _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended) for data in some
+                _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended, self.transaction)
+                for data in some
             ]
             if topic is self._last:
                 self.responses[-1].partition_responses += responses
@@ -116,7 +120,11 @@ class PendingProduce(AfterCommit):
             self.is_staged = True
         self.appended = appended
 
-    def _stage_next(self) -> Slices[Outcome]:
+    def refuse(self, error: ErrorCode) -> None:
+        """Refuse all partitions, before any is staged."""
+        self._refusal = error
+
+    def stage_next(self) -> Slices[Outcome]:
         yield from ()
         self.stage()
         return self
@@ -148,7 +156,7 @@ class PendingProduce(AfterCommit):
             if services.fetches.watched:
                 services.fetches.complete(log)
         if not self.is_staged:
-            return Sliced(self._stage_next(), None)
+            return Sliced(self.stage_next(), None)
         throttle = None
         quotas = services.quotas
         if quotas.produce_active:
@@ -186,6 +194,7 @@ def _append(
     fault: ApiError | None,
     wall_ms: int,
     appended: Appended,
+    transaction: TransactionalWrite | None,
 ) -> PartitionProduceResponse:
     """Stage the records of one partition; `finish` completes the response after the commit."""
     response = PartitionProduceResponse(data.index, ErrorCode.NONE, -1)
@@ -202,7 +211,10 @@ def _append(
             response.error_code = ErrorCode.INVALID_RECORD
         else:
             records = memoryview(data.records)
-            appended.append((log, log.stage(records, wall_ms, inspected=True), response))
+            if transaction is not None:
+                transaction.check(log, records)
+            staged = log.stage(records, wall_ms, inspected=True, transactional=transaction is not None)
+            appended.append((log, staged, response))
     except ApiError as error:
         hosted.failed_appends += 1
         response.error_code = error.code

@@ -24,8 +24,6 @@ def refusal_of(message: ProduceRequest) -> ErrorCode:
     """Return why the whole request is refused, or NONE."""
     if message.acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
-    if message.transactional_id is not None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 

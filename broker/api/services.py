@@ -24,6 +24,7 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.services.transaction_service import TransactionService
 from broker.telemetry.state import Telemetry
 
 
@@ -47,6 +48,7 @@ class ProduceServices(msgspec.Struct, frozen=True):
     partitions: Partitions
     fetches: DelayedFetches
     quotas: ClientQuotas
+    transactions: TransactionService
     security: ClientSecurity
 
 
@@ -88,6 +90,7 @@ class MetadataServices(msgspec.Struct, frozen=True):
     control: Control
     partitions: Partitions
     groups: GroupService
+    transactions: TransactionService
     mutations: ControllerMutations
     security: ClientSecurity
 
@@ -108,9 +111,14 @@ class ControlServices(msgspec.Struct, frozen=True):
     security: ClientSecurity
 
 
-class ProducerIdServices(msgspec.Struct, frozen=True):
+class TransactionServices(msgspec.Struct, frozen=True):
+    """For producer ids and transactions. `fetches` are completed when a marker is written."""
+
     control: Control
     producer_ids: ProducerIds
+    transactions: TransactionService
+    partitions: Partitions
+    fetches: DelayedFetches
     security: ClientSecurity
 
 
@@ -119,6 +127,7 @@ class GroupServices(msgspec.Struct, frozen=True):
     groups: GroupService
     callbacks: Callbacks
     security: ClientSecurity
+    transactions: TransactionService
 
 
 class LoginServices(msgspec.Struct, frozen=True):
@@ -152,7 +161,6 @@ def control_services(
         ClusterServices: ClusterServices(node_id, endpoints, control, security),
         TopicServices: TopicServices(control, mutations, security),
         ControlServices: ControlServices(node_id, control, security),
-        ProducerIdServices: ProducerIdServices(control, ProducerIds(), security),
         LoginServices: LoginServices(control, security, unknown_users, logins, callbacks),
         TelemetryServices: telemetry,
     }
@@ -171,9 +179,10 @@ def log_services(
 ) -> HandlerServices:
     """Build the services of the handlers that use logs or groups. `config`: at the start."""
     node_id, security = config.broker.node_id, groups.security
+    transactions = groups.transactions
     sessions = FetchSessions(config.fetch.max_incremental_sessions)
     return {
-        ProduceServices: ProduceServices(partitions, fetches, quotas, security),
+        ProduceServices: ProduceServices(partitions, fetches, quotas, transactions, security),
         FetchServices: FetchServices(
             clock,
             node_id,
@@ -187,7 +196,10 @@ def log_services(
         ),
         PartitionServices: PartitionServices(partitions, security),
         MetadataServices: MetadataServices(
-            node_id, endpoints, groups.control, partitions, groups.groups, mutations, security
+            node_id, endpoints, groups.control, partitions, groups.groups, transactions, mutations, security
+        ),
+        TransactionServices: TransactionServices(
+            groups.control, ProducerIds(), transactions, partitions, fetches, security
         ),
         GroupServices: groups,
     }

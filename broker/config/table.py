@@ -26,6 +26,7 @@ from broker.config.sections import (
     TlsConfig,
     TopicDefaults,
     TopicSettings,
+    TransactionConfig,
     UpstreamConfig,
 )
 from broker.config.setting import Setting, settings_of, split_listener
@@ -44,6 +45,7 @@ class BrokerConfig:
     topic_settings: TopicSettings = field(default_factory=TopicSettings)
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    transactions: TransactionConfig = field(default_factory=TransactionConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)

@@ -43,9 +43,10 @@ from broker.groups.messages import (
     SyncRequest,
     Token,
 )
+from broker.groups.pending_offsets import PendingOffsets
 from broker.groups.persistence import replay, tombstone_of
 from broker.groups.rebalance import hand_out_assignments, prepare
-from broker.groups.records import GroupKey, decode_key
+from broker.groups.records import GroupKey, OffsetKey, decode_key, decode_offset_value
 from broker.groups.subscriptions import SubscribedTopics, subscribed_topics
 from broker.groups.timers import Kind, Timer, Timers
 from broker.groups.transition import PendingRequests, Transition
@@ -145,6 +146,7 @@ class GroupCoordinator:
         self._timers = Timers()
         self._pending: PendingRequests = {}
         self._retention = Timer(Kind.RETENTION)
+        self._pending_offsets = PendingOffsets()
         self._expiry: Iterator[_ExpiryPiece | None] | None = None
         """The rest of the running check for expired offsets."""
 
@@ -153,6 +155,13 @@ class GroupCoordinator:
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of __consumer_offsets, in log order. Raises UnreadableRecord."""
         replay(self._groups, key, value)
+
+    def replay_pending(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Apply one record of an open transaction. Raises UnreadableRecord."""
+        place = decode_key(key)
+        if isinstance(place, OffsetKey) and value is not None:
+            committed = decode_offset_value(value)
+            self._pending_offsets.add(producer_id, place.group_id, place.topic, place.partition, committed)
 
     def loaded(self, now: Now) -> Effects:
         """Start the sessions after all records are replayed, and rebalance groups above `group.max.size`."""
@@ -281,6 +290,27 @@ class GroupCoordinator:
         offsets.commit(transition, group, request, token)
         self._discard_if_blank(group)
         return transition.effects
+
+    def commit_in_transaction(self, request: CommitRequest, token: Token, now: Now) -> Effects:
+        """Handle a TxnOffsetCommit. Its offsets are pending once the records are written."""
+        transition = self._transition(now)
+        group = self._groups.get(request.group_id)
+        if group is None and request.generation_id >= 0:
+            missing = (ErrorCode.ILLEGAL_GENERATION,) * len(request.offsets)
+            transition.reply(token, CommitReply(missing))
+        else:
+            offsets.commit_in_transaction(transition, group, request, token)
+        return transition.effects
+
+    def end_transaction(self, producer_id: int, is_wanted: Callable[[str], bool], *, is_commit: bool) -> None:
+        """Apply the marker of a transaction to the groups that are wanted."""
+        for group_id, topic, partition, committed in self._pending_offsets.end(producer_id, is_wanted):
+            if is_commit:
+                self._get_or_create(group_id).offsets.setdefault(topic, {})[partition] = committed
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether an open transaction has committed an offset of this partition."""
+        return self._pending_offsets.has(group_id, topic, partition)
 
     def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return the offsets by topic and partition: the coordinator's own mapping, not a copy.

@@ -17,6 +17,7 @@ from broker.groups.messages import (
     Token,
 )
 from broker.groups.rebalance import start_session
+from broker.groups.records import encode_offset_key, encode_offset_value
 from broker.groups.subscriptions import SubscribedTopics
 from broker.groups.transition import Transition
 
@@ -33,6 +34,42 @@ def commit(transition: Transition, group: Group, request: CommitRequest, token: 
     expire_ms = None if request.retention_ms == -1 else transition.wall_ms + request.retention_ms
     errors = tuple(_commit_one(transition, group, one, expire_ms) for one in request.offsets)
     transition.reply(token, CommitReply(errors))
+
+
+def commit_in_transaction(
+    transition: Transition, group: Group | None, request: CommitRequest, token: Token
+) -> None:
+    """Reject each offset separately, or write it as one of a transaction."""
+    error = ErrorCode.NONE if group is None else _check_transactional_commit(group, request)
+    errors: list[ErrorCode] = []
+    for one in request.offsets:
+        metadata = one.metadata or ""
+        if not error and len(metadata) > transition.config.offset_metadata_max_bytes:
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        errors.append(error)
+        if not error:
+            committed = CommittedOffset(one.offset, one.leader_epoch, metadata, transition.wall_ms)
+            transition.record(
+                (
+                    encode_offset_key(request.group_id, one.topic, one.partition),
+                    encode_offset_value(committed),
+                )
+            )
+    transition.reply(token, CommitReply(tuple(errors)))
+
+
+def _check_transactional_commit(group: Group, request: CommitRequest) -> ErrorCode:
+    """Check the member, which older clients do not state (KIP-447)."""
+    generation_id = request.generation_id
+    if generation_id < 0 and (
+        group.state is State.EMPTY or (not request.member_id and request.instance_id is None)
+    ):
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.instance_id)
+    if error:
+        return error
+    return ErrorCode.NONE if generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
 def _check_commit(group: Group, request: CommitRequest) -> ErrorCode:

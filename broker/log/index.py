@@ -132,6 +132,11 @@ class SparseIndex:
         found = bisect_right(range(stored), key, key=lambda at: self[at][0])
         return self[found - 1] if found else None
 
+    def key_from(self, value: int) -> int | None:
+        """Return the key of the first entry whose value is not below `value`; the values ascend too."""
+        found = bisect_left(range(len(self)), value, key=lambda at: self[at][1])
+        return self[found][0] if found < len(self) else None
+
     def around(self, key: int) -> tuple[int, int | None]:
         """Return the value of the last entry below `key` (0 if none) and of the first one at or above it."""
         unwritten = self._unwritten

@@ -8,6 +8,7 @@ LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 SNAPSHOT: Final = ".snapshot"
+TXN_INDEX: Final = ".txnindex"
 DELETED: Final = ".deleted"
 """Suffix of a segment file that waits for its removal."""
 

@@ -215,7 +215,7 @@ class Move:
         target = self._file
         assert target is not None
         is_active = segment is self.partition.segments[-1]
-        names = (segment.offsets.path, segment.times.path, segment.file(SNAPSHOT))
+        names = (segment.offsets.path, segment.times.path, segment.aborted.path, segment.file(SNAPSHOT))
 
         def work() -> None:
             disk.flush(target)

@@ -7,8 +7,12 @@ Independent of requests, tasks and clocks.
 An append has two steps. `stage` checks a batch, assigns its offsets and queues it; `commit` writes the whole
 queue with one system call and makes it visible to readers. In between, `next_offset` is ahead of
 `high_watermark`. A failed commit is rolled back completely.
+
+`last_stable_offset` is the first offset of the ongoing transactions, or the high watermark without any:
+readers of committed records read up to there.
 """
 
+import contextlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -19,6 +23,7 @@ from typing import Final, NamedTuple
 from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode, HalfWritten
 from broker.log import disk, retention, timestamps
+from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
 from broker.log.layout import DELETED, SNAPSHOT, segment_file
@@ -29,10 +34,12 @@ from broker.log.segment import Segment
 from broker.log.slice import EMPTY, MAX_UNCHECKED_BYTES, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
+from broker.records.control import Marker, build_marker
 from broker.records.header import (
     CODEC_MASK,
     LENGTH_OVERHEAD,
     PREFIX,
+    TRANSACTIONAL_FLAG,
     codec_of,
     stamp_append_time,
     stamp_max_timestamp,
@@ -111,6 +118,11 @@ class PartitionLog:
         self.log_start_offset = loaded.log_start_offset
         self.high_watermark = loaded.end_offset
         self.next_offset = loaded.end_offset
+        self.last_stable_offset = loaded.end_offset
+        self.has_aborted = False
+        """Whether a segment has an aborted transaction."""
+        self._aborted: list[AbortedTransaction] = []
+        """Those whose markers are staged."""
         self.recovery_point = loaded.recovery_point
         self.has_new_names = loaded.is_new
         self.offline: OSError | None = None
@@ -133,6 +145,7 @@ class PartitionLog:
         self._staged_ms = 0
         self._staged_end = self.segments[-1].size
         self._first_ms = _UNKNOWN
+        self._note_stable()
         self.configure(settings)
 
     def adopt(self, settings: TopicSettings) -> None:
@@ -201,12 +214,15 @@ class PartitionLog:
         inspected: bool = False,
         internal: bool = False,
         leader_epoch: int = 0,
+        transactional: bool = False,
+        marker: Marker | None = None,
     ) -> Staged:
         """Queue one batch for the next commit.
 
         Writes offset and epoch into the writable buffer, which the caller leaves unchanged until the commit.
         `inspected`: the caller has run `inspect` to its end if the batch needed it; otherwise `stage` does so
-        in one go.
+        in one go. `transactional`: the partition belongs to the transaction of the batch's producer.
+        `marker`: what the batch is, see `stage_marker`.
 
         Raises ApiError from records.validate, producers and the topic's settings; UNKNOWN_TOPIC_OR_PARTITION
         after the partition was deleted; KAFKA_STORAGE_ERROR when it is offline or a new segment cannot be
@@ -215,18 +231,24 @@ class PartitionLog:
         if self.offline is not None or self.deleted:
             raise self.refusal()
         if not inspected and not internal and codec_of(records) >= self.inspects_from:
-            run_through(self.inspect(records, now_wall_ms))
+            run_through(self.inspect(records, now_wall_ms, transactional))
         header = check_batch(records, self._max_bytes, self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
         if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
-            check_flags(header, internal=internal)
+            check_flags(header, internal=internal, transactional=transactional)
             self._check_latest(max_timestamp, now_wall_ms)
         if producer_id >= 0:
-            original = self.producers.check(producer_id, epoch, sequence, delta)
-            if original is not None:
-                return self._duplicate_of(original)
+            in_transaction = attributes & TRANSACTIONAL_FLAG != 0
+            if marker is not None:
+                self.producers.check_end(producer_id, epoch, marker.coordinator_epoch)
+            elif internal:
+                self.producers.check_epoch(producer_id, epoch)
+            else:
+                original = self.producers.check(producer_id, epoch, sequence, delta, in_transaction)
+                if original is not None:
+                    return self._duplicate_of(original)
         stamp = -1
         if self._uses_append_time:
             stamp = max_timestamp = now_wall_ms
@@ -245,9 +267,12 @@ class PartitionLog:
             stamp_append_time(records, stamp)
         _write_prefix(records, 0, offset, length, leader_epoch)
         if producer_id >= 0:
-            last_sequence = sequence_after(sequence, delta)
-            batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
-            self.producers.add(producer_id, epoch, batch, now_wall_ms)
+            if marker is not None:
+                self._end_transaction(marker, producer_id, epoch, offset, now_wall_ms)
+            else:
+                last_sequence = sequence_after(sequence, delta)
+                batch = BatchMetadata(sequence, last_sequence, offset, last_offset, max_timestamp)
+                self.producers.add(producer_id, epoch, batch, now_wall_ms, in_transaction)
         staged = Staged(offset, last_offset, self.log_start_offset, stamp, max_timestamp, size)
         if not self._staged:
             self._context.dirty.append(self)
@@ -258,11 +283,28 @@ class PartitionLog:
         self.next_offset = last_offset + 1
         return staged
 
+    def stage_marker(self, marker: Marker, producer_id: int, epoch: int, now_wall_ms: int) -> Staged:
+        """Queue the marker that ends a producer's transaction; without records of it, it only sets the epoch.
+
+        Raises ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, and those of `stage`.
+        """
+        records = build_marker(marker, producer_id, epoch, now_wall_ms)
+        return self.stage(records, now_wall_ms, internal=True, marker=marker)
+
+    def _end_transaction(
+        self, marker: Marker, producer_id: int, epoch: int, offset: int, now_wall_ms: int
+    ) -> None:
+        first = self.producers.end(producer_id, epoch, marker.coordinator_epoch, now_wall_ms)
+        if first >= 0 and not marker.is_commit:
+            self._aborted.append(
+                AbortedTransaction(producer_id, first, offset, self._stable_before(offset + 1))
+            )
+
     def may_roll(self, size: int, now_wall_ms: int) -> bool:
         """Return whether staging `size` bytes now may close the active segment."""
         return self._staged_end + size > self._roll_bytes or now_wall_ms > self._roll_ms
 
-    def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
+    def inspect(self, records: memoryview, now_wall_ms: int, transactional: bool = False) -> Slices[None]:
         """Check every record of a batch before `stage`.
 
         Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
@@ -274,7 +316,7 @@ class PartitionLog:
         """
         header = check_batch(records, self._max_bytes, self._max_records)
         if header[0] or header[5] & SPECIAL_FLAGS:
-            check_flags(header, internal=False)
+            check_flags(header, internal=False, transactional=transactional)
         context = self._context
         if context.inspected > MAX_INSPECTED_RECORDS:
             yield None
@@ -334,7 +376,11 @@ class PartitionLog:
         self.producers.settle()
         if self._duplicates:
             self._duplicates = []
-        self.high_watermark = self.next_offset
+        self.high_watermark = self.last_stable_offset = self.next_offset
+        if self.producers.ongoing:
+            self.last_stable_offset = self._stable_before(self.next_offset)
+        if self._aborted:
+            self._keep_aborted(segment)
         self.metrics.appends += len(staged)
         first = staged[0]
         self._context.appended_positions.add(
@@ -346,11 +392,32 @@ class PartitionLog:
             self._note_unflushed()
         return True
 
+    def _keep_aborted(self, segment: Segment) -> None:
+        """Add the aborted transactions of written markers to the index of their segment."""
+        aborted, self._aborted = self._aborted, []
+        for each in aborted:
+            segment.aborted.append(each)
+        self.has_aborted = True
+        with contextlib.suppress(OSError):  # `seal` writes them again
+            segment.aborted.spill()
+
+    def _stable_before(self, end: int) -> int:
+        """Return the last stable offset of the log if it ends at `end`."""
+        first = self.producers.first_ongoing
+        if first < 0:
+            return end
+        return first if first > self.log_start_offset else self.log_start_offset
+
+    def _note_stable(self) -> None:
+        """Note what readers of committed records must know, after the producers or the segments changed."""
+        self.last_stable_offset = self._stable_before(self.high_watermark)
+        self.has_aborted = any(len(each.aborted) for each in self.segments)
+
     def _roll_back(self, staged: list[Staged], error: OSError) -> None:
         self._context.failures += 1
         for each in (*staged, *self._duplicates):
             each.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self._duplicates = []
+        self._duplicates, self._aborted = [], []
         self.producers.undo()
         self.next_offset = self.high_watermark
         self._staged_end = self.segments[-1].size
@@ -450,6 +517,51 @@ class PartitionLog:
         except OSError as error:
             raise self.unreadable(error) from error
         return found
+
+    def read_committed(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
+        """`read` up to the last stable offset. (Kafka: FetchIsolation.TXN_COMMITTED)"""
+        end = self.last_stable_offset
+        if end == self.high_watermark or not self.log_start_offset <= offset <= self.high_watermark:
+            return self.read(offset, max_bytes, min_one_batch=min_one_batch)
+        self.check_usable()
+        if offset >= end:
+            return EMPTY
+        bound, start = self._position_of(end), self._position_of(offset)
+        if bound is None or start is None:
+            return EMPTY
+        if bound.segment is start.segment:
+            max_bytes = min(max_bytes, bound.position - start.position)
+        return self.read(offset, max_bytes, min_one_batch=min_one_batch)
+
+    def aborted_in(self, offset: int, size: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records in the `size` bytes that were read at `offset`.
+
+        May return some that begin after them. Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        found: list[AbortedTransaction] = []
+        start = self._position_of(offset) if self.has_aborted and size else None
+        if start is None:
+            return found
+        segment = start.segment
+        try:
+            key = segment.offsets.key_from(start.position + size)
+        except OSError as error:
+            raise self.unreadable(error) from error
+        at = self.segments.index(segment)
+        end = self.last_stable_offset
+        if key is not None:
+            end = min(end, segment.base_offset + key)
+        elif at + 1 < len(self.segments):
+            end = min(end, self.segments[at + 1].base_offset)
+        for each in self.segments[at:]:
+            some, is_complete = each.aborted.overlapping(offset, end)
+            found += some
+            if is_complete:
+                break
+        return found
+
+    def _position_of(self, offset: int) -> CachedPosition | None:
+        return self._read_positions.get(offset) or self._appended_positions.get(offset) or self._find(offset)
 
     def _read_found(self, offset: int, max_bytes: int, min_one_batch: bool) -> FileSlice:
         """`read` for an offset without a cached position.
@@ -558,6 +670,7 @@ class PartitionLog:
             self.log_start_offset = offset
             self._forget_positions()
             self._forget_passed_gaps()
+            self._note_stable()
         return self.log_start_offset
 
     def retire(self, now_wall_ms: int) -> list[str]:
@@ -593,6 +706,7 @@ class PartitionLog:
         self._forget_positions()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self._forget_passed_gaps()
+        self._note_stable()
         removable = []
         for segment in expired:
             self._forget_files(segment)
@@ -682,7 +796,7 @@ class PartitionLog:
         self._context.failures += 1
         for each in (*self._staged, *self._duplicates):
             each.error = code
-        self._staged, self._buffers, self._duplicates = [], [], []
+        self._staged, self._buffers, self._duplicates, self._aborted = [], [], [], []
 
     def _forget_files(self, segment: Segment) -> None:
         segment.offsets.evict()

@@ -1,7 +1,7 @@
-"""Sequence numbers of idempotent producers, per partition (KIP-98; Kafka's ProducerStateManager).
+"""Sequence numbers and transactions of producers, per partition (KIP-98; Kafka's ProducerStateManager).
 
 Owned by a PartitionLog: `check` before a batch is staged, `add` when it is staged, `undo` when staged batches
-could not be written. Pure. Transactions are not tracked yet.
+could not be written; `check_end` and `end` for the marker of a transaction. Pure.
 
 `snapshot` and `parse_snapshot` define the content of Kafka's `.snapshot` file (ProducerSnapshot, version 1),
 which is written when a segment is rolled and at a clean shutdown, and read at startup:
@@ -12,7 +12,7 @@ It stores only the last batch of each producer, as Kafka's; recovery restores ea
 """
 
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -62,13 +62,19 @@ class BatchMetadata(NamedTuple):
 class ProducerStateEntry(NamedTuple):
     """State of one producer.
 
-    `seen_ms` is the broker's wall clock at the last append. `batches` is never empty and ends with the
-    newest.
+    `seen_ms` is the broker's wall clock at the last append. `batches` ends with the newest, and is empty
+    after a marker with a new epoch. `coordinator_epoch` is that of the last marker, or -1; `first_offset`
+    that of its transaction's first record, or -1.
     """
 
     epoch: int
     seen_ms: int
     batches: tuple[BatchMetadata, ...]
+    coordinator_epoch: int = -1
+    first_offset: int = -1
+
+
+_NO_BATCH: Final = BatchMetadata(_NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 _seen_ms: Callable[[ProducerStateEntry], int] = attrgetter("seen_ms")
@@ -79,14 +85,23 @@ def sequence_after(first: int, delta: int) -> int:
     return (first + delta) & _SEQUENCE_MAX
 
 
+def _old_epoch(producer_id: int, epoch: int, last: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {last}",
+    )
+
+
 class ProducerStates:
     """The producer states of one partition."""
 
-    __slots__ = ("_before", "_producers")
+    __slots__ = ("_before", "_producers", "ongoing")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerStateEntry] = {}
         self._before: dict[int, ProducerStateEntry | None] = {}
+        self.ongoing: dict[int, int] = {}
+        """The first offset of each producer's transaction, in ascending order."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -105,17 +120,33 @@ class ProducerStates:
         """Set a producer's state from a snapshot."""
         self._producers[producer_id] = producer
 
-    def check(self, producer_id: int, epoch: int, first_sequence: int, delta: int) -> BatchMetadata | None:
+    @property
+    def first_ongoing(self) -> int:
+        """The first offset of all ongoing transactions, or -1."""
+        return next(iter(self.ongoing.values())) if self.ongoing else _NONE
+
+    def has_ongoing(self, producer_id: int, epoch: int) -> bool:
+        """Return whether the producer has written records in a transaction of this epoch."""
+        return producer_id in self.ongoing and self._producers[producer_id].epoch == epoch
+
+    def check(
+        self, producer_id: int, epoch: int, first_sequence: int, delta: int, transactional: bool = False
+    ) -> BatchMetadata | None:
         """Return the stored batch that this one repeats, or None for the next batch or an unknown producer.
 
         Raises ApiError: INVALID_PRODUCER_EPOCH (a newer instance of the producer has written),
-        OUT_OF_ORDER_SEQUENCE_NUMBER (batches are missing, or a new epoch does not start at 0).
+        OUT_OF_ORDER_SEQUENCE_NUMBER (batches are missing, or a new epoch does not start at 0),
+        INVALID_TXN_STATE (not `transactional`, but in the producer's transaction).
         """
         known = self._producers.get(producer_id)
         if known is None:
             return None
         if epoch == known.epoch:
-            last = known.batches[-1].last_sequence
+            if known.first_offset >= 0 and not transactional:
+                raise ApiError(
+                    ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {producer_id}"
+                )
+            last = known.batches[-1].last_sequence if known.batches else _NONE
             if first_sequence == (last + 1) & _SEQUENCE_MAX:
                 return None
             last_sequence = sequence_after(first_sequence, delta)
@@ -128,11 +159,7 @@ class ProducerStates:
                 f" (incoming seq. number), {last} (current end sequence number)",
             )
         if epoch < known.epoch:
-            raise ApiError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch"
-                f" {known.epoch}",
-            )
+            raise _old_epoch(producer_id, epoch, known.epoch)
         if first_sequence != 0:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -141,7 +168,41 @@ class ProducerStates:
             )
         return None
 
-    def add(self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int) -> None:
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Check a batch that the broker writes for a producer. Raises ApiError INVALID_PRODUCER_EPOCH."""
+        known = self._producers.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            raise _old_epoch(producer_id, epoch, known.epoch)
+
+    def check_end(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Check a marker. Raises ApiError INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        self.check_epoch(producer_id, epoch)
+        known = self._producers.get(producer_id)
+        if known is not None and coordinator_epoch < known.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producer {producer_id}: {coordinator_epoch} (zombie),"
+                f" {known.coordinator_epoch} (current)",
+            )
+
+    def end(self, producer_id: int, epoch: int, coordinator_epoch: int, now_ms: int) -> int:
+        """Record a staged marker that passed `check_end`; return the transaction's first offset.
+
+        Returns -1 if the producer has written nothing since its last marker. `undo` reverts it until
+        `settle`.
+        """
+        known = self._producers.get(producer_id)
+        if known is None and len(self._producers) >= MAX_PRODUCERS:
+            self._evict()
+        if producer_id not in self._before:
+            self._before[producer_id] = known
+        batches = () if known is None or known.epoch != epoch else known.batches
+        self._producers[producer_id] = ProducerStateEntry(epoch, now_ms, batches, coordinator_epoch)
+        return self.ongoing.pop(producer_id, _NONE)
+
+    def add(
+        self, producer_id: int, epoch: int, batch: BatchMetadata, now_ms: int, transactional: bool = False
+    ) -> None:
         """Record a staged batch that passed `check`. `undo` reverts it until `settle`."""
         known = self._producers.get(producer_id)
         if known is None and len(self._producers) >= MAX_PRODUCERS:
@@ -152,7 +213,14 @@ class ProducerStates:
             batches: tuple[BatchMetadata, ...] = (batch,)
         else:
             batches = (*known.batches[1 - RETAINED_BATCHES :], batch)
-        self._producers[producer_id] = ProducerStateEntry(epoch, now_ms, batches)
+        coordinator_epoch, first_offset = _NONE, _NONE
+        if known is not None:
+            coordinator_epoch, first_offset = known.coordinator_epoch, known.first_offset
+        if transactional and first_offset < 0:
+            first_offset = self.ongoing[producer_id] = batch.base_offset
+        self._producers[producer_id] = ProducerStateEntry(
+            epoch, now_ms, batches, coordinator_epoch, first_offset
+        )
 
     def settle(self) -> None:
         """Make the added batches permanent after they were written."""
@@ -167,16 +235,26 @@ class ProducerStates:
             else:
                 self._producers[producer_id] = producer
         self._before = {}
+        self.find_ongoing()
+
+    def find_ongoing(self) -> None:
+        """Find the ongoing transactions among the producers, after `restore` or `undo`."""
+        ongoing = ((each, state.first_offset) for each, state in self._producers.items())
+        self.ongoing = dict(sorted((each for each in ongoing if each[1] >= 0), key=itemgetter(1)))
 
     def _evict(self) -> None:
         for producer_id in idlest(self._producers, _seen_ms):
-            del self._producers[producer_id]
+            if producer_id not in self.ongoing:
+                del self._producers[producer_id]
 
     def expire(self, before_ms: int) -> Steps[None]:
-        """Remove producers last seen at `before_ms` or earlier. Pauses after every few."""
+        """Remove producers last seen at `before_ms` or earlier, but for those in a transaction.
+
+        Pauses after every few.
+        """
         for number, producer_id in enumerate(list(self._producers), 1):
             producer = self._producers.get(producer_id)
-            if producer is not None and producer.seen_ms <= before_ms:
+            if producer is not None and producer.seen_ms <= before_ms and producer.first_offset < 0:
                 del self._producers[producer_id]
             if number % PRODUCERS_AT_ONCE == 0:
                 yield
@@ -185,7 +263,7 @@ class ProducerStates:
 def snapshot(producers: ProducerStates) -> bytes:
     entries = []
     for producer_id, producer in producers.items():
-        last = producer.batches[-1]
+        last = producer.batches[-1] if producer.batches else _NO_BATCH
         delta = last.last_offset - last.base_offset
         entries.append(
             _ENTRY.pack(
@@ -195,8 +273,8 @@ def snapshot(producers: ProducerStates) -> bytes:
                 last.last_offset,
                 delta,
                 producer.seen_ms,
-                _NONE,
-                _NONE,
+                producer.coordinator_epoch,
+                producer.first_offset,
             )
         )
     body = len(entries).to_bytes(4, "big") + b"".join(entries)
@@ -213,10 +291,13 @@ def parse_snapshot(content: bytes) -> ProducerStates | None:
     if len(content) != _HEAD.size + count * _ENTRY.size:
         return None
     producers = ProducerStates()
-    for producer_id, epoch, sequence, offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(
+    for producer_id, epoch, sequence, offset, delta, seen_ms, *transaction in _ENTRY.iter_unpack(
         content[_HEAD.size :]
     ):
-        first_sequence = sequence_after(sequence, -delta)
-        batch = BatchMetadata(first_sequence, sequence, offset - delta, offset, seen_ms)
-        producers.restore(producer_id, ProducerStateEntry(epoch, seen_ms, (batch,)))
+        batches: tuple[BatchMetadata, ...] = ()
+        if offset >= 0:
+            first_sequence = sequence_after(sequence, -delta)
+            batches = (BatchMetadata(first_sequence, sequence, offset - delta, offset, seen_ms),)
+        producers.restore(producer_id, ProducerStateEntry(epoch, seen_ms, batches, *transaction))
+    producers.find_ongoing()
     return producers

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from broker.errors import ApiError
 from broker.log import disk
+from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.disk import OpenFiles
 from broker.log.layout import (
     DELETED,
@@ -22,14 +24,22 @@ from broker.log.layout import (
     OFFSET_INDEX,
     SNAPSHOT,
     TIME_INDEX,
+    TXN_INDEX,
     parse_segment_file,
     segment_file,
 )
 from broker.log.permissions import Exposure
 from broker.log.producer_state import BatchMetadata, ProducerStates, parse_snapshot, sequence_after
 from broker.log.scan import Damage, scan
-from broker.log.segment import Segment
-from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
+from broker.log.segment import BatchPosition, Segment
+from broker.records.control import marker_of
+from broker.records.header import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    header_at,
+)
 
 _MAX_RECOVERY_POINT: Final = 1 << 62
 """A larger recovery point indicates a damaged checkpoint."""
@@ -150,7 +160,7 @@ def load(
     `recovery_point`: everything before it has been flushed; after a `clean` shutdown it is the log end
     offset. Raises OSError.
     """
-    bases, snapshots = _list(directory)
+    bases, snapshots, aborted = _list(directory)
     if not bases:
         segment = Segment(files, directory, start_offset)
         segment.open(make=True)
@@ -166,19 +176,23 @@ def load(
         )
         for base, following in zip(bases, [*bases[1:], recovery_point if clean else None], strict=True)
     ]
+    for segment in segments:
+        if segment.base_offset in aborted and not segment.aborted.read():
+            clean, recovery_point = False, min(recovery_point, segment.base_offset)
     if clean and _ends_at(segments[-1], recovery_point):
         producers, snapshot_at = _restore(directory, snapshots, recovery_point)
         gaps = _gaps(segments, [_end_of(each) for each in segments[:-1]], start_offset)
         return Loaded(
             segments, producers, start_offset, recovery_point, recovery_point, snapshot_at, gaps=gaps
         )
-    producers, replayed_from = _restore(directory, snapshots, bases[-1])
     first = min(_segment_index(bases, recovery_point), len(bases) - 1)
+    # Not a newer snapshot: the abort markers of the scanned segments need the transactions before them.
+    producers, replayed_from = _restore(directory, snapshots, bases[first])
     damage: list[DamagedStretch] = []
     scanned = cut = 0
     for segment in segments[_segment_index(bases, replayed_from) : first]:
         for found in segment.batches():
-            _replay(producers, found.header, replayed_from, disk.modified_ms(segment.path))
+            _replay(producers, segment, found, replayed_from, disk.modified_ms(segment.path))
     end_offset = bases[first]
     ends = [_end_of(each) for each in segments[:first]]
     for segment, following in zip(segments[first:], [*bases[first + 1 :], None], strict=True):
@@ -188,6 +202,7 @@ def load(
         end_offset = _recover(segment, producers, replayed_from, start, following, index_interval)
         if segment is segments[-1]:
             cut = _cut_tail(segment)
+            segment.aborted.spill()
         else:
             segment.seal()
         damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.verified.damage]
@@ -253,10 +268,13 @@ def _is_cut_off(segment: Segment, position: int, size: int, offset: int) -> bool
     return header.base_offset == offset and position + header.size > size
 
 
-def _list(directory: str) -> tuple[list[int], list[int]]:
-    """Return the sorted base offsets of segments and offsets of snapshots; remove leftover files."""
+def _list(directory: str) -> tuple[list[int], list[int], set[int]]:
+    """Return the sorted base offsets of segments and offsets of snapshots, and the base offsets of segments
+    with aborted transactions; remove leftover files.
+    """
     bases: list[int] = []
     snapshots: list[int] = []
+    aborted: set[int] = set()
     indexes: list[tuple[int, str]] = []
     for name in disk.names_in(directory):
         if name.endswith(_LEFT_OVER):
@@ -267,15 +285,17 @@ def _list(directory: str) -> tuple[list[int], list[int]]:
                 bases.append(offset)
             case offset, suffix if suffix == SNAPSHOT:
                 snapshots.append(offset)
-            case offset, suffix if suffix in (OFFSET_INDEX, TIME_INDEX):
+            case offset, suffix if suffix in (OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
                 indexes.append((offset, name))
+                if suffix == TXN_INDEX:
+                    aborted.add(offset)
     for offset, name in indexes:
         if offset not in bases:
             disk.remove(os.path.join(directory, name))
     for offset in snapshots[:-1]:
         if offset not in bases:
             disk.remove(os.path.join(directory, segment_file(offset, SNAPSHOT)))
-    return bases, snapshots
+    return bases, snapshots, aborted
 
 
 def _segment_index(bases: list[int], offset: int) -> int:
@@ -303,15 +323,48 @@ def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Produce
     return ProducerStates(), 0
 
 
-def _replay(producers: ProducerStates, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
-    if header.producer_id < 0 or header.base_offset < from_offset or header.is_control:
-        return
+def _replay(
+    producers: ProducerStates, segment: Segment, found: BatchPosition, from_offset: int, seen_ms: int
+) -> AbortedTransaction | None:
+    """Apply a batch; return the transaction that it aborts, if it does. Raises OSError."""
+    header = found.header
+    if header.producer_id < 0 or header.base_offset < from_offset:
+        return None
+    if header.is_control:
+        return _replay_marker(producers, header, segment.batch(found), seen_ms)
     last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
     batch = BatchMetadata(
         header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
     )
-    producers.add(header.producer_id, header.producer_epoch, batch, max(header.max_timestamp, seen_ms))
+    producers.add(
+        header.producer_id,
+        header.producer_epoch,
+        batch,
+        max(header.max_timestamp, seen_ms),
+        header.attributes & TRANSACTIONAL_FLAG != 0,
+    )
     producers.settle()
+    return None
+
+
+def _replay_marker(
+    producers: ProducerStates, header: BatchHeader, batch: bytes, seen_ms: int
+) -> AbortedTransaction | None:
+    try:
+        marker = marker_of(batch)
+    except ApiError:
+        return None  # as of an unknown type: nothing that this broker writes
+    if marker is None:
+        return None
+    seen_ms = max(header.max_timestamp, seen_ms)
+    first = producers.end(header.producer_id, header.producer_epoch, marker.coordinator_epoch, seen_ms)
+    producers.settle()
+    if first < 0 or marker.is_commit:
+        return None
+    stable = producers.first_ongoing
+    if stable < 0:
+        stable = header.last_offset + 1
+    return AbortedTransaction(header.producer_id, first, header.last_offset, stable)
 
 
 def _recover(
@@ -331,11 +384,14 @@ def _recover(
             segment.verified.note_damage(found)
             continue
         segment.size = found[0][0]
-        for _, header in found:
+        for position, header in found:
             last_offset = header[0] + header[6]
             segment.note(header[1] + LENGTH_OVERHEAD, last_offset, header[8], index_interval)
             if header[9] >= 0:
-                _replay(producers, BatchHeader._make(header), replayed_from, seen_ms)
+                batch = BatchPosition(position, BatchHeader._make(header))
+                aborted = _replay(producers, segment, batch, replayed_from, seen_ms)
+                if aborted is not None:
+                    segment.aborted.append(aborted)
         next_offset = last_offset + 1
     return next_offset
 

@@ -1,4 +1,5 @@
-"""One file of batches with its two indexes: `<base offset>.log`, `.index`, `.timeindex` (Kafka's LogSegment).
+"""One file of batches with its indexes: `<base offset>.log`, `.index`, `.timeindex`, `.txnindex` (Kafka's
+LogSegment).
 
 Owned by a PartitionLog. Appends at the known end and finds batches by offset. The partition decides what to
 append, when to roll and what to delete.
@@ -11,9 +12,10 @@ from typing import Final, NamedTuple
 
 from broker.errors import HalfWritten
 from broker.log import disk
+from broker.log.aborted_transactions import AbortedTransactions
 from broker.log.disk import OpenFile, OpenFiles
 from broker.log.index import ENTRIES_PER_WRITE, OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
+from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TXN_INDEX, segment_file
 from broker.log.staged import Staged
 from broker.log.verified_ranges import VerifiedRanges
 from broker.records.header import (
@@ -48,6 +50,7 @@ class Segment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "_since_index",
+        "aborted",
         "base_offset",
         "directory",
         "index_bytes",
@@ -80,6 +83,7 @@ class Segment:
         fresh = size == 0
         self.offsets = SparseIndex(files, self.file(OFFSET_INDEX), OFFSET_ENTRY, fresh=fresh)
         self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
+        self.aborted = AbortedTransactions(files, self.file(TXN_INDEX))
         self.verified = VerifiedRanges(size, base_offset, ceiling)
         self._since_index = 0
         self.index_bytes = 0
@@ -95,16 +99,17 @@ class Segment:
         self.path = self.file(LOG)
         self.offsets.path = self.file(OFFSET_INDEX)
         self.times.path = self.file(TIME_INDEX)
+        self.aborted.path = self.file(TXN_INDEX)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Files that are deleted with the segment."""
-        return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT))
+        return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT))
 
     @property
     def durable_paths(self) -> list[str]:
         """Existing files that must be flushed before recovery may skip the segment."""
-        paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX)]
+        paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)]
         return [path for path in paths if disk.exists(path)]
 
     def open(self, *, make: bool = False) -> OpenFile:
@@ -204,11 +209,13 @@ class Segment:
             self._index_time()
         self.offsets.spill()
         self.times.spill()
+        self.aborted.spill()
 
     def restart(self) -> None:
         """Reset the segment before recovery notes the good batches again. Raises OSError."""
         self.offsets.clear()
         self.times.clear()
+        self.aborted.clear()
         self.size = self._since_index = self.index_bytes = 0
         self.verified = VerifiedRanges(0, self.base_offset, None)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset

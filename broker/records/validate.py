@@ -26,7 +26,7 @@ from broker.records.header import (
 )
 
 SPECIAL_FLAGS: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
-"""Flags that a client's batch does not have."""
+"""Flags that a client's batch does not have outside a transaction."""
 
 _LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
 _unpack = HEADER.unpack_from
@@ -66,18 +66,20 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
         )
     if header[5] & 0x07 > 4:
         raise ApiError(ErrorCode.INVALID_RECORD, f"Unknown compression type {header[5] & 0x07}")
-    if header[9] >= 0 and header[11] < 0:
+    if header[9] >= 0 and header[11] < 0 and not header[5] & CONTROL_FLAG:
         raise ApiError(
             ErrorCode.INVALID_RECORD, f"Invalid sequence number {header[11]} with producer id {header[9]}"
         )
     return header
 
 
-def check_flags(header: HeaderFields, *, internal: bool) -> None:
-    """Check the base offset and the SPECIAL_FLAGS of a produced batch; `internal`: the broker produced it.
+def check_flags(header: HeaderFields, *, internal: bool, transactional: bool = False) -> None:
+    """Check the base offset and the SPECIAL_FLAGS of a produced batch.
+
+    `internal`: the broker produced it. `transactional`: its partition belongs to the producer's transaction.
 
     Raises ApiError: INVALID_RECORD (a base offset, a control batch), INVALID_TIMESTAMP (LogAppendTime),
-    INVALID_TXN_STATE.
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
     """
     base_offset, attributes = header[0], header[5]
     if base_offset != 0:
@@ -91,8 +93,11 @@ def check_flags(header: HeaderFields, *, internal: bool) -> None:
         )
     if attributes & CONTROL_FLAG and not internal:
         raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
-    if attributes & TRANSACTIONAL_FLAG and not internal:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
+    if attributes & TRANSACTIONAL_FLAG and not (internal or transactional):
+        raise ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "A transactional batch needs a request with a transactional id",
+        )
 
 
 def _too_short(batch: memoryview) -> ApiError:

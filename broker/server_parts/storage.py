@@ -14,6 +14,7 @@ from broker.control.control import Control
 from broker.disk.log_mover import LOG_MOVER, LogMover
 from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
+from broker.groups.messages import Now
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import HandlerPool
@@ -24,6 +25,7 @@ from broker.quotas.replication import ReplicationQuotas
 from broker.server_parts.control import retry_storm_reaper
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TransactionService
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +76,14 @@ class DelayedRequests:
         self.purgatories = (self.fetches, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
         groups = GroupService(config.groups, partitions)
-        self.groups = GroupServices(control, groups, callbacks, security)
+        self.transactions = TransactionService(config.transactions, partitions, groups)
+        self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"
         self.reapers = (
             Reaper(fetch_reaper, self.fetches.next_deadline, self._expire_fetches, clock),
             retry_storm_reaper(self.retry_storm, clock, deliver),
             Reaper("group-coordinator-timer", groups.next_deadline, self._expire_members, clock),
+            Reaper("transaction-timer", self.transactions.next_deadline, self._run_transactions, clock),
         )
 
     def release_waiting(self) -> None:
@@ -93,6 +97,17 @@ class DelayedRequests:
 
     def _expire_members(self, now_ms: int) -> None:
         expire_groups(self.groups, now_ms, self._clock.wall_ms(), self._report_timer)
+        self._deliver()
+
+    def _run_transactions(self, now_ms: int) -> None:
+        try:
+            grown = self.transactions.run(Now(now_ms, self._clock.wall_ms()))
+        except Exception as error:  # noqa: BLE001 - reported; other requests go on
+            self._failures.report(Place.TRANSACTION_TIMER, error)
+            self.transactions.pause(now_ms)
+            return
+        for log in grown:
+            self.fetches.complete(log)
         self._deliver()
 
     def _report_timer(self, group: str, error: Exception) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Protocol
 
 from broker.errors import ApiError, ErrorCode
+from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
 from broker.log.windows import MAX_COPIED_BYTES
@@ -66,9 +67,20 @@ class RequestedPartition:
 
 
 class FetchedPartition:
-    """The result for one partition: `records` is a slice of its log, or empty bytes."""
+    """The result for one partition: `records` is a slice of its log, or empty bytes.
 
-    __slots__ = ("error", "high_watermark", "log_start_offset", "records", "requested")
+    `aborted` are the aborted transactions among the records; None if the reader gets all records.
+    """
+
+    __slots__ = (
+        "aborted",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "records",
+        "requested",
+    )
 
     def __init__(
         self,
@@ -77,12 +89,16 @@ class FetchedPartition:
         high_watermark: int,
         log_start_offset: int,
         records: FileSlice | bytes,
+        last_stable_offset: int = -1,
+        aborted: list[AbortedTransaction] | None = None,
     ) -> None:
         self.requested = requested
         self.error = error
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         self.records = records
+        self.last_stable_offset = last_stable_offset
+        self.aborted = aborted
 
 
 def is_refused(requested: RequestedPartition) -> bool:
@@ -136,6 +152,7 @@ class Reading:
                     stop = True
                 continue
             log.metrics.reads += 1
+            aborted = None
             try:
                 if requested.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
@@ -143,21 +160,30 @@ class Reading:
                     records = NOTHING
                 else:
                     limit = requested.max_bytes
-                    records = log.read(
-                        requested.offset, limit if limit < left else left, min_one_batch=total == 0
+                    records = self.read_log(
+                        log, requested.offset, limit if limit < left else left, min_one_batch=total == 0
                     )
                     size = len(records)
                     if total and size and (total + size > MAX_COPIED_BYTES or len(found) > SENT_TOGETHER):
                         log.check_readable(records)
                     total += size
                     left -= size
+                aborted = self.aborted_in(log, requested.offset, len(records))
             except ApiError as error:
                 log.metrics.failed_reads += error.code in BROKER_ERRORS
                 found.append(FetchedPartition(requested, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
             found.append(
-                FetchedPartition(requested, ErrorCode.NONE, log.high_watermark, log.log_start_offset, records)
+                FetchedPartition(
+                    requested,
+                    ErrorCode.NONE,
+                    log.high_watermark,
+                    log.log_start_offset,
+                    records,
+                    log.last_stable_offset,
+                    aborted,
+                )
             )
         self.found = found
         self.size = total
@@ -165,6 +191,18 @@ class Reading:
         if some is not None:
             self._refused, self._stop = refused, stop
         return total
+
+    def read_log(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
+        """Return the records of one partition that the reader may see. Raises ApiError."""
+        return log.read(offset, max_bytes, min_one_batch=min_one_batch)
+
+    def aborted_in(self, log: PartitionLog, offset: int, size: int) -> list[AbortedTransaction] | None:
+        """Return the aborted transactions among `size` bytes of records. Raises ApiError."""
+        return None
+
+    def end_of(self, log: PartitionLog) -> int:
+        """Return the offset at which the reader finds nothing yet."""
+        return log.high_watermark
 
     def begin(self) -> None:
         """Reset the results before the first `read` with `some`."""
@@ -198,7 +236,22 @@ class Reading:
 
     def has_more(self) -> bool:
         """Return whether any partition has records at its offset; cheap enough for every append."""
-        return any(w.log is not None and w.log.high_watermark > w.offset for w in self.requested)
+        return any(w.log is not None and self.end_of(w.log) > w.offset for w in self.requested)
+
+
+class CommittedReading(Reading):
+    """Reads for a consumer of committed records, which end at the last stable offset. (KIP-98)"""
+
+    __slots__ = ()
+
+    def read_log(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
+        return log.read_committed(offset, max_bytes, min_one_batch=min_one_batch)
+
+    def aborted_in(self, log: PartitionLog, offset: int, size: int) -> list[AbortedTransaction] | None:
+        return log.aborted_in(offset, size)
+
+    def end_of(self, log: PartitionLog) -> int:
+        return log.last_stable_offset
 
 
 class ReplicaReading(Reading):
@@ -288,7 +341,14 @@ def _without_records(requested: RequestedPartition) -> FetchedPartition:
         log.read(requested.offset, 0, min_one_batch=False)
     except ApiError as error:
         return FetchedPartition(requested, error.code, -1, log.log_start_offset, NOTHING)
-    return FetchedPartition(requested, ErrorCode.NONE, log.high_watermark, log.log_start_offset, NOTHING)
+    return FetchedPartition(
+        requested,
+        ErrorCode.NONE,
+        log.high_watermark,
+        log.log_start_offset,
+        NOTHING,
+        log.last_stable_offset,
+    )
 
 
 class PendingFetch(Protocol):
@@ -395,12 +455,13 @@ class DelayedManyFetch(DelayedFetch):
         assert log is not None
         if log.deleted or log.offline is not None:
             self._is_complete = True
-        elif requested.offset == log.high_watermark or self.pending.reading.is_throttled(requested):
+            return
+        reading = self.pending.reading
+        if requested.offset == log.high_watermark or reading.is_throttled(requested):
             self._keep(log, 0, requested)
         else:
-            self._keep(
-                log, len(log.read(requested.offset, requested.max_bytes, min_one_batch=True)), requested
-            )
+            found = reading.read_log(log, requested.offset, requested.max_bytes, min_one_batch=True)
+            self._keep(log, len(found), requested)
 
     def _keep(self, log: PartitionLog, size: int, requested: RequestedPartition) -> None:
         size = min(size, max(requested.max_bytes, 1))

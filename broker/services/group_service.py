@@ -6,7 +6,7 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from broker.config.sections.groups import GroupConfig
@@ -14,6 +14,7 @@ from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
 from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import UnreadableRecord, decode_key
+from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import HostedTopic, Partitions
@@ -32,10 +33,17 @@ Written = list[tuple[OffsetsLog, list[Record]]]
 class Writing:
     """The effects of one call while its records are being written."""
 
-    __slots__ = ("effects", "staged", "written")
+    __slots__ = ("effects", "producer", "staged", "written")
 
-    def __init__(self, effects: Effects, written: Written, staged: Sequence[Staged]) -> None:
+    def __init__(
+        self,
+        effects: Effects,
+        written: Written,
+        staged: Sequence[Staged],
+        producer: tuple[int, int] | None = None,
+    ) -> None:
         self.effects = effects
+        self.producer = producer
         self.written = written
         self.staged = staged
 
@@ -78,6 +86,8 @@ class GroupService:
                 self._is_unreadable = True
                 return
             self._replay(log.values)
+            for producer_id, pending in log.pending.items():
+                self._pend(producer_id, pending)
         self.write_now(self.coordinator.loaded(now), now)
 
     def _replay(self, values: Mapping[bytes, bytes]) -> None:
@@ -87,14 +97,24 @@ class GroupService:
             except UnreadableRecord as error:
                 logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
 
-    def write(self, effects: Effects, now: Now) -> Writing:
-        """Stage the records of `effects`; call `settle` after the commit."""
+    def _pend(self, producer_id: int, written: Iterable[Record]) -> None:
+        for key, value in written:
+            try:
+                self.coordinator.replay_pending(producer_id, key, value)
+            except UnreadableRecord as error:
+                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
+
+    def write(self, effects: Effects, now: Now, producer: tuple[int, int] | None = None) -> Writing:
+        """Stage the records of `effects`; call `settle` after the commit.
+
+        `producer`: the id and epoch in whose transaction the records are.
+        """
         try:
             written = self._sort(effects.records)
-            staged = [each for log, added in written for each in log.stage(added, now.wall_ms)]
+            staged = [each for log, added in written for each in log.stage(added, now.wall_ms, producer)]
         except ApiError as error:
             return Writing(self.coordinator.roll_back(effects, error.code, now), [], ())
-        writing = Writing(effects, written, staged)
+        writing = Writing(effects, written, staged, producer)
         self._open.append(writing)
         return writing
 
@@ -109,7 +129,11 @@ class GroupService:
         if writing in self._open:
             self._open.remove(writing)
         for log, added in writing.written:
-            log.keep(added)
+            if writing.producer is None:
+                log.keep(added)
+            else:
+                log.pend(writing.producer[0], added)
+                self._pend(writing.producer[0], added)
             log.tidy(now.wall_ms, self._partitions.commit)
         return writing.effects
 
@@ -123,6 +147,24 @@ class GroupService:
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
         return self.write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
+
+    def log_of(self, group_id: str) -> PartitionLog:
+        """Return the log with the group's offsets. Raises ApiError."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return self._log(topic, coordinator_partition(group_id, topic.count)).log
+
+    def end_transaction(self, producer_id: int, index: int, *, is_commit: bool) -> None:
+        """Apply a marker that was written to a partition of the offsets topic."""
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            return
+        count = topic.count
+        self._log(topic, index).end_transaction(producer_id, is_commit=is_commit)
+        self.coordinator.end_transaction(
+            producer_id, lambda group_id: coordinator_partition(group_id, count) == index, is_commit=is_commit
+        )
 
     def lag(self, group_id: str) -> Steps[int]:
         """Return the number of uncommitted records in the partitions with committed offsets.

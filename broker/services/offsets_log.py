@@ -1,9 +1,10 @@
-"""One partition of __consumer_offsets: the last value of each key, and rewriting in place of compaction.
+"""One partition of __consumer_offsets or __transaction_state: the last value of each key, and rewriting in
+place of compaction.
 
-Called only by `group_service`, the only writer of the topic. So it needs no log cleaner: when most records
-are obsolete, the current values are written again, some of them with each commit, and once they are flushed,
-the records before them are deleted. Independent of the format of keys and values. (Kafka: CoordinatorLoader,
-and compaction)
+Called only by `group_service` and `transaction_service`, each the only writer of its topic. So it needs no
+log cleaner: when most records are obsolete, the current values are written again, some of them with each
+commit, and once they are flushed, the records before them are deleted. Independent of the format of keys and
+values. (Kafka: CoordinatorLoader, and compaction)
 """
 
 import logging
@@ -15,7 +16,14 @@ from broker.groups.messages import Record
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.build import NewRecord, build_batch
-from broker.records.header import header_at
+from broker.records.control import marker_of
+from broker.records.header import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    header_at,
+)
 from broker.records.walk import batches, records
 
 logger = logging.getLogger(__name__)
@@ -37,11 +45,16 @@ REWRITTEN_AT_ONCE: Final = 128
 
 
 class OffsetsLog:
-    """A partition's log and values. `values` holds the last value of each key, without deleted keys."""
+    """A partition's log and values. `values` holds the last value of each key, without deleted keys.
+
+    `pending` holds the records of each producer's open transaction; they become values with its commit
+    marker.
+    """
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.values: dict[bytes, bytes] = {}
+        self.pending: dict[int, list[Record]] = {}
         self._rewriting: tuple[int, list[bytes]] | None = None
         """While a rewrite runs: the offset before which everything will be obsolete, and the keys left."""
         self._rewrote_ms = 0
@@ -64,23 +77,52 @@ class OffsetsLog:
             for batch in batches(chunk):
                 offset = header_at(batch).last_offset + 1
                 try:
-                    self.keep((each.key, each.value) for each in records(batch) if each.key is not None)
+                    self._read_batch(batch)
                 except ApiError as error:
                     logger.error("skipping an unreadable batch of %s: %s", log.topic, error)
         self._set_due_offset(log.log_start_offset + len(self.values))
 
-    def stage(self, new: Iterable[Record], wall_ms: int) -> list[Staged]:
+    def _read_batch(self, batch: memoryview) -> None:
+        header = header_at(batch)
+        if header.is_control:
+            marker = marker_of(batch)
+            if marker is not None:
+                self.end_transaction(header.producer_id, is_commit=marker.is_commit)
+            return
+        found = [(each.key, each.value) for each in records(batch) if each.key is not None]
+        if header.attributes & TRANSACTIONAL_FLAG:
+            self.pend(header.producer_id, found)
+        else:
+            self.keep(found)
+
+    def stage(
+        self, new: Iterable[Record], wall_ms: int, producer: tuple[int, int] | None = None
+    ) -> list[Staged]:
         """Stage the records in batches. Raises ApiError as PartitionLog.stage does.
 
-        Refuses a record that is too large before it is copied; a group's record may have megabytes.
+        `producer`: the id and epoch whose transaction they belong to. Refuses a record that is too large
+        before it is copied; a group's record may have megabytes.
         """
         new = list(new)
         most = self.log.settings.max_message_bytes
         if any(value is not None and len(value) > most for _, value in new):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"A value has more than {most} bytes")
         stamped = (NewRecord(key, value, wall_ms) for key, value in new)
+        producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        sequence = 0 if producer else NO_SEQUENCE
+        flags = TRANSACTIONAL_FLAG if producer else 0
         return [
-            self.log.stage(build_batch(batch), now_wall_ms=wall_ms, internal=True)
+            self.log.stage(
+                build_batch(
+                    batch,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    base_sequence=sequence,
+                    attributes=flags,
+                ),
+                now_wall_ms=wall_ms,
+                internal=True,
+            )
             for batch in _in_batches(stamped)
         ]
 
@@ -92,6 +134,16 @@ class OffsetsLog:
                 values.pop(key, None)
             else:
                 values[key] = value
+
+    def pend(self, producer_id: int, written: Iterable[Record]) -> None:
+        """Note written records of an open transaction."""
+        self.pending.setdefault(producer_id, []).extend(written)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Apply a written marker."""
+        ended = self.pending.pop(producer_id, [])
+        if is_commit:
+            self.keep(ended)
 
     def tidy(self, wall_ms: int, commit: Callable[[], object]) -> None:
         """Take the next due step of a rewrite. Requires that nothing is staged."""
@@ -107,8 +159,9 @@ class OffsetsLog:
                     self._rewritten = None
                     log.delete_records_before(start)
             elif log.high_watermark >= self._due_at:
-                start = log.high_watermark
-                self._set_due_offset(start + len(self.values))
+                # What an open transaction has written stays: only its marker makes it a value.
+                start = log.last_stable_offset
+                self._set_due_offset(log.high_watermark + len(self.values))
                 self._rewrite_some(start, list(self.values), wall_ms, commit)
         except ApiError as error:
             logger.warning("%s-%d: obsolete records cannot be removed: %s", log.topic, log.index, error)

@@ -46,6 +46,7 @@ from broker.security.session import Session
 from broker.security.unknown_users import UnknownUsers
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.services.transaction_service import TransactionService
 from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
@@ -149,6 +150,7 @@ class Harness:
         self.callbacks.serve(self._full, lambda: None)
         self.fetches = DelayedFetches(self.callbacks)
         self.groups = GroupService(config.groups, self.partitions)
+        self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
         self.authorizer: Authorizer | None = None
         if config.security.authorizer_class_name:
             self.authorizer = Authorizer(
@@ -182,12 +184,13 @@ class Harness:
                 mutations,
                 self.partitions,
                 self.fetches,
-                GroupServices(self.control, self.groups, self.callbacks, self.security),
+                GroupServices(self.control, self.groups, self.callbacks, self.security, self.transactions),
                 self.quotas,
                 self.replication,
             ),
         }
         self.groups.load(self.now)
+        self.transactions.load(self.now)
         self.uses_fast_paths = True
         self._fast_paths: dict[tuple[int, int], FastPath] = {}
         self._asked: dict[RequestContext, Asking] = {}
@@ -320,11 +323,21 @@ class Harness:
     def advance(self, ms: int) -> None:
         """Advance the clock and run each due operation at its own time."""
         end = self.clock.ms() + ms
-        while (deadline := self.groups.next_deadline()) is not None and deadline <= end:
+        while (deadline := self._next_deadline()) is not None and deadline <= end:
             self.clock.now_ms = max(deadline, self.clock.ms())
             expire_groups(self.services[GroupServices], *self.now)
-            self.deliver()
+            self.run_transactions()
         self.clock.now_ms = end
+
+    def run_transactions(self) -> None:
+        """Run the transaction timer once, as its reaper does."""
+        for log in self.transactions.run(self.now):
+            self.fetches.complete(log)
+        self.deliver()
+
+    def _next_deadline(self) -> int | None:
+        deadlines = (self.groups.next_deadline(), self.transactions.next_deadline())
+        return min((each for each in deadlines if each is not None), default=None)
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
         topic = CreatableTopic(name, partitions, 1)

@@ -62,7 +62,6 @@ async def test_two_concurrent_first_requests_are_both_served(harness: Harness) -
 @pytest.mark.parametrize(
     ("key_type", "error"),
     [
-        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (2, ErrorCode.INVALID_REQUEST),
         (3, ErrorCode.INVALID_REQUEST),
     ],

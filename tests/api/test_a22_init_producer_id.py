@@ -49,11 +49,6 @@ async def test_an_id_without_its_epoch_is_an_invalid_request(
     assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
 
 
-async def test_transactions_are_refused(harness: Harness) -> None:
-    reply = await harness.ask(InitProducerIdRequest("payments", 1_000))
-    assert reply.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
 async def test_a_disk_that_refuses_makes_producers_ask_again(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

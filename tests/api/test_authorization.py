@@ -11,6 +11,8 @@ from broker.authorization.acl import CLUSTER_NAME, Acl, Operation, Permission, R
 from broker.authorization.authorizer import EVERY_OPERATION
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from broker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -24,7 +26,9 @@ from broker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from broker.protocol.messages.describe_topic_partitions import TopicRequest as NamedTopic
+from broker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from broker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.heartbeat import HeartbeatRequest
@@ -38,6 +42,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from broker.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from broker.protocol.messages.list_transactions import ListTransactionsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -55,6 +60,11 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from broker.protocol.schema import Message
 from broker.records.build import NewRecord, build_batch
 from broker.records.slices import SLICE
@@ -67,6 +77,7 @@ from tests.control.world import AUTHORIZER
 
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TRANSACTION_FAILED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 CLUSTER_FAILED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 Op = Operation
 
@@ -83,6 +94,10 @@ def cluster(operation: Operation) -> Acl:
     return allow(operation, CLUSTER_NAME, kind=ResourceType.CLUSTER)
 
 
+def transaction(operation: Operation, name: str = "t") -> Acl:
+    return allow(operation, name, kind=ResourceType.TRANSACTIONAL_ID)
+
+
 class Case(NamedTuple):
     """A request, the code that refuses it, and lists of ACLs, each of which suffices."""
 
@@ -92,10 +107,13 @@ class Case(NamedTuple):
     version: int | None = None
 
 
-def produce(acks: int = 1) -> ProduceRequest:
+def produce(acks: int = 1, transactional_id: str | None = None) -> ProduceRequest:
     batch = build_batch([NewRecord(None, b"value", WALL_MS)])
     return ProduceRequest(
-        None, acks, 1_000, [TopicProduceData("orders", partition_data=[PartitionProduceData(0, batch)])]
+        transactional_id,
+        acks,
+        1_000,
+        [TopicProduceData("orders", partition_data=[PartitionProduceData(0, batch)])],
     )
 
 
@@ -137,6 +155,8 @@ OF_ROLES = {
     "passwords": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
     "groups deleted": (GROUP_FAILED, ((group(Op.DELETE),),)),
     "offsets deleted": (GROUP_FAILED, ((group(Op.DELETE), topic(Op.READ)),)),
+    "partitions of transactions": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
+    "markers": (CLUSTER_FAILED, ((cluster(Op.ALTER),), (cluster(Op.CLUSTER_ACTION),))),
     "fetched as a replica": (TOPIC_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
 }
 """The cases of tests.api.test_roles."""
@@ -192,6 +212,50 @@ CASES: dict[str, Case] = {
         CLUSTER_FAILED,
         ((cluster(Op.IDEMPOTENT_WRITE),), (topic(Op.WRITE, "any"),)),
     ),
+    "producer id for transactions": Case(
+        InitProducerIdRequest("t", 1_000), TRANSACTION_FAILED, ((transaction(Op.WRITE),),)
+    ),
+    "transactional produce": Case(
+        produce(transactional_id="t"), TRANSACTION_FAILED, ((transaction(Op.WRITE), topic(Op.WRITE)),), 9
+    ),
+    "partitions of a transaction": Case(
+        AddPartitionsToTxnRequest("t", 1, 0, [AddPartitionsToTxnTopic("orders", [0])]),
+        TRANSACTION_FAILED,
+        ((transaction(Op.WRITE), topic(Op.WRITE)),),
+        3,
+    ),
+    "offsets of a transaction": Case(
+        AddOffsetsToTxnRequest("t", 1, 0, "readers"),
+        TRANSACTION_FAILED,
+        ((transaction(Op.WRITE), group(Op.READ)),),
+    ),
+    "commit in a transaction": Case(
+        TxnOffsetCommitRequest(
+            "t",
+            "readers",
+            1,
+            0,
+            topics=[TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, 5)])],
+        ),
+        TRANSACTION_FAILED,
+        ((transaction(Op.WRITE), group(Op.READ), topic(Op.READ)),),
+    ),
+    "end of a transaction": Case(
+        EndTxnRequest("t", 1, 0, True), TRANSACTION_FAILED, ((transaction(Op.WRITE),),)
+    ),
+    "describe transactions": Case(
+        DescribeTransactionsRequest(["t"]),
+        TRANSACTION_FAILED,
+        ((transaction(Op.DESCRIBE),), (transaction(Op.WRITE),)),
+    ),
+    "coordinator of transactions": Case(
+        FindCoordinatorRequest("t", 1), TRANSACTION_FAILED, ((transaction(Op.DESCRIBE),),), 3
+    ),
+    "coordinators of transactions": Case(
+        FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]),
+        TRANSACTION_FAILED,
+        ((transaction(Op.DESCRIBE),),),
+    ),
     "leader epochs": Case(
         OffsetForLeaderEpochRequest(
             -1, [OffsetForLeaderTopic("orders", [OffsetForLeaderPartition(0, -1, 0)])]
@@ -235,7 +299,7 @@ OPEN = {
 }
 """The APIs that Kafka does not authorize."""
 
-LEAVE_OUT = {"LIST_GROUPS", "DESCRIBE_CLUSTER"}
+LEAVE_OUT = {"LIST_GROUPS", "LIST_TRANSACTIONS", "DESCRIBE_CLUSTER"}
 """The APIs that leave out what the client may not see. They have tests of their own."""
 
 BY_ACLS = {"DESCRIBE_ACLS", "CREATE_ACLS", "DELETE_ACLS"}
@@ -252,7 +316,9 @@ async def guarded(tmp_path: Path) -> Any:
     )
     assert not any(errors_in(made))
     coordinator = FindCoordinatorRequest(coordinator_keys=["readers"])
-    assert not any(errors_in(await harness.ask(coordinator, connection=user("root"))))
+    transactions = FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
+    for each in (coordinator, transactions):
+        assert not any(errors_in(await harness.ask(each, connection=user("root"))))
     assert not any(errors_in(await harness.ask(commit(), connection=user("root"))))
     yield harness
     harness.close()
@@ -392,6 +458,27 @@ async def test_groups_are_listed_to_those_who_may_describe_them_or_the_cluster(g
     )
     grant(guarded, cluster(Op.DESCRIBE)._replace(principal="User:bob"))
     assert await listed("bob") == ["readers"]
+
+
+async def test_transactions_and_their_topics_are_told_to_those_who_may_describe_them(
+    guarded: Harness,
+) -> None:
+    root, alice = user("root"), user("alice")
+    ask = guarded.ask
+    made = await ask(InitProducerIdRequest("t", 60_000), connection=root)
+    added = AddPartitionsToTxnRequest(
+        "t", made.producer_id, made.producer_epoch, [AddPartitionsToTxnTopic("orders", [0])]
+    )
+    assert not any(errors_in(await ask(added, 3, connection=root)))
+    assert (await ask(ListTransactionsRequest(), connection=alice)).transaction_states == []
+    grant(guarded, transaction(Op.DESCRIBE))
+    (state,) = (await ask(ListTransactionsRequest(), connection=alice)).transaction_states
+    assert state.transactional_id == "t"
+    (described,) = (await ask(DescribeTransactionsRequest(["t"]), connection=alice)).transaction_states
+    assert (described.transaction_state, described.topics) == ("Ongoing", [])
+    grant(guarded, topic(Op.DESCRIBE))
+    (described,) = (await ask(DescribeTransactionsRequest(["t"]), connection=alice)).transaction_states
+    assert [(each.topic, each.partitions) for each in described.topics] == [("orders", [0])]
 
 
 async def test_of_all_offsets_those_of_other_topics_are_left_out(guarded: Harness) -> None:

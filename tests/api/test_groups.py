@@ -161,9 +161,11 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     written: list[int] = []
     write = GroupService.write
 
-    def counted(service: GroupService, effects: Effects, now: Now) -> Writing:
+    def counted(
+        service: GroupService, effects: Effects, now: Now, producer: tuple[int, int] | None = None
+    ) -> Writing:
         written.append(len(effects.records))
-        return write(service, effects, now)
+        return write(service, effects, now, producer)
 
     monkeypatch.setattr(GroupService, "write", counted)
     return written

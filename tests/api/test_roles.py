@@ -8,6 +8,11 @@ import pytest
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -51,6 +56,11 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from broker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from broker.protocol.schema import Message, Struct
 from tests.api.harness import Connection, Harness
 
@@ -59,6 +69,7 @@ REFUSALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 
@@ -125,6 +136,20 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
         ),
         None,
     ),
+    "partitions of transactions": (
+        Role.ADMIN,
+        AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction("t", 1, 0, True, [AddPartitionsToTxnTopic("orders", [0])])
+            ]
+        ),
+        None,
+    ),
+    "markers": (
+        Role.ADMIN,
+        WriteTxnMarkersRequest([WritableTxnMarker(1, 0, False, [WritableTxnMarkerTopic("orders", [0])], 0)]),
+        None,
+    ),
     "fetched as a replica": (Role.ADMIN, replica_fetch(), 12),
 }
 
@@ -132,6 +157,7 @@ FOR_EVERYBODY = {
     *("PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA", "INIT_PRODUCER_ID", "OFFSET_FOR_LEADER_EPOCH"),
     *("FIND_COORDINATOR", "JOIN_GROUP", "HEARTBEAT", "LEAVE_GROUP", "SYNC_GROUP"),
     *("OFFSET_COMMIT", "OFFSET_FETCH", "DESCRIBE_GROUPS", "LIST_GROUPS"),
+    *("ADD_OFFSETS_TO_TXN", "END_TXN", "TXN_OFFSET_COMMIT", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS"),
     *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
     *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),
     *("DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_CONFIG_RESOURCES"),
@@ -148,7 +174,7 @@ def errors_in(struct: object) -> Iterator[int]:
     elif isinstance(struct, Struct):
         for field in type(struct).FIELDS:
             value = getattr(struct, field.name)
-            if field.name == "error_code":
+            if field.name in ("error_code", "partition_error_code"):
                 yield value
             else:
                 yield from errors_in(value)

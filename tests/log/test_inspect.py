@@ -94,7 +94,7 @@ def test_where_the_broker_s_time_counts_the_records_times_do_not(store: Any) -> 
     ("fields", "expected"),
     [
         ({"attributes": 0x20 | Codec.SNAPPY}, ErrorCode.INVALID_RECORD),
-        ({"attributes": 0x10 | Codec.SNAPPY}, ErrorCode.INVALID_TXN_STATE),
+        ({"attributes": 0x10 | Codec.SNAPPY}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         ({"attributes": 0x08 | Codec.SNAPPY}, ErrorCode.INVALID_TIMESTAMP),
         ({"base_offset": 1}, ErrorCode.INVALID_RECORD),
         ({"attributes": 5}, ErrorCode.INVALID_RECORD),

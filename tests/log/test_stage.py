@@ -118,7 +118,8 @@ def test_producers_do_not_stamp(log):
 
 
 @pytest.mark.parametrize(
-    ("flag", "code"), [(0x20, ErrorCode.INVALID_RECORD), (0x10, ErrorCode.INVALID_TXN_STATE)]
+    ("flag", "code"),
+    [(0x20, ErrorCode.INVALID_RECORD), (0x10, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)],
 )
 def test_control_and_transactional_batches_are_the_broker_s_own(log, flag, code):
     made = build_batch(

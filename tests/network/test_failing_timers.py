@@ -13,9 +13,14 @@ from broker.errors import ErrorCode
 from broker.groups.coordinator import FAILED_TIMER_RETRY_MS, GroupCoordinator
 from broker.network.failures import Place
 from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.end_txn import EndTxnRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.services.transaction_service import TransactionService
 from broker.telemetry.manager import TelemetryManager
+from broker.transactions.completion import RETRY_MS
+from broker.transactions.state import State
 from tests.network.telemetry_talk import ask, push, subscribe
 from tests.network.test_failures import (
     Scene,
@@ -144,5 +149,24 @@ async def test_a_push_that_the_broker_fails_to_take_is_answered_with_an_error(
         other = await scene.broker.connect("other")
         subscription = await ask(other, b"x" * 16)
         assert await push(other, subscription, b"no metrics") == ErrorCode.INVALID_RECORD
+
+    await scene_in(act)
+
+
+async def test_a_transaction_whose_end_fails_is_ended_later(scene_in: Any, mock_clock: MockClock) -> None:
+    async def act(scene: Scene) -> None:
+        client = await scene.broker.connect("producer")
+        await client.ask(FindCoordinatorRequest("t", 1), 3)
+        made = await client.ask(InitProducerIdRequest("t", 1_000), 4)
+        assert made.error_code == ErrorCode.NONE
+        scene.break_once(TransactionService, "_write_now", lambda _self, changes, _now: bool(changes))
+        end = EndTxnRequest("t", made.producer_id, made.producer_epoch, False)
+        assert (await client.ask(end, 5)).error_code == ErrorCode.NONE
+        await scene.passes(0.001)
+        assert counted(scene) == {Place.TRANSACTION_TIMER: 1}
+        transaction = scene.broker.server.delayed.transactions.coordinator.get("t")
+        assert transaction is not None and transaction.data.state is State.PREPARE_ABORT
+        await scene.passes(RETRY_MS / 1000)
+        assert transaction.data.state is State.COMPLETE_ABORT
 
     await scene_in(act)

@@ -9,6 +9,8 @@ from broker.errors import ErrorCode
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.produce import ProduceRequest
+from broker.records.build import NewRecord, build_batch
+from broker.records.header import TRANSACTIONAL_FLAG
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -49,11 +51,18 @@ async def test_produce_creates_no_topic_or_partition(broker: RunningBroker) -> N
     assert set(broker.server.control.image.topics) == {"events"}
 
 
-async def test_a_transactional_producer_gets_a_final_error(broker: RunningBroker) -> None:
-    request = produce_request(batch_of(b"x"))
+async def test_an_unknown_transaction_gets_a_final_error(broker: RunningBroker) -> None:
+    made = build_batch(
+        [NewRecord(None, b"x", 1_000)],
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=TRANSACTIONAL_FLAG,
+    )
+    request = produce_request(bytearray(made))
     request.transactional_id = "t"
     client = await broker.connect()
-    assert await code(client, request) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert await code(client, request) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 async def test_clients_do_not_write_where_the_coordinator_does(broker: RunningBroker) -> None:

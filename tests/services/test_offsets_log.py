@@ -11,6 +11,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
+from broker.records.control import Marker
 from broker.services.offsets_log import BATCH, REWRITTEN_AT_ONCE, SPARE, OffsetsLog
 
 WALL_MS = 1_700_000_000_000
@@ -243,4 +244,27 @@ def test_values_changed_during_a_rewrite_are_the_last_after_it(store: LogStore, 
     assert log.log_start_offset == SPARE
     expected = KEYS | {first: b"2", b"new": b"1", b"a": offsets.values[b"a"]}
     del expected[second], expected[last]
+    assert values_of(log) == offsets.values == expected
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_rewrite_keeps_what_an_open_transaction_wrote(
+    store: LogStore, log: PartitionLog, is_commit: bool
+) -> None:
+    offsets = OffsetsLog(log)
+    write(offsets, store, (b"k", b"old"))
+    staged = offsets.stage([(b"k", b"new")], WALL_MS, producer=(7, 0))
+    store.commit()
+    assert staged[0].error is None
+    offsets.pend(7, [(b"k", b"new")])
+    assert values_of(log) == {b"k": b"old"}
+    fill(offsets, store, SPARE + 2)
+    write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + 1)
+    flush(log)
+    write(offsets, store, (b"a", b"last"), at_ms=WALL_MS + 2)
+    assert log.log_start_offset == 1  # where the transaction begins
+    log.stage_marker(Marker(is_commit, 0), 7, 0, WALL_MS)
+    store.commit()
+    offsets.end_transaction(7, is_commit=is_commit)
+    expected = {b"a": b"last", b"k": b"new" if is_commit else b"old"}
     assert values_of(log) == offsets.values == expected

@@ -19,6 +19,7 @@ from broker.config.sections.security import SecurityConfig
 from broker.config.sections.telemetry import TelemetryConfig
 from broker.config.sections.tls import TlsConfig
 from broker.config.sections.topics import TopicDefaults, TopicSettings
+from broker.config.sections.transactions import TransactionConfig
 
 __all__ = [
     "AlertConfig",
@@ -42,5 +43,6 @@ __all__ = [
     "TopicDefaults",
     "TopicSettings",
     "TopicThrottles",
+    "TransactionConfig",
     "UpstreamConfig",
 ]

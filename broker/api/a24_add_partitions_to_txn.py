@@ -1,0 +1,214 @@
+"""AddPartitionsToTxn: adds partitions to a producer's transaction, or begins it with them. (KIP-98)
+
+Versions 0-5. Up to version 3 of one transaction; if a partition does not exist, it is
+UNKNOWN_TOPIC_OR_PARTITION, the others are OPERATION_NOT_ATTEMPTED, and none is added; so it is if the client
+may not write to a topic. From version 4 of
+several transactions, as other brokers send it (KIP-890), which requires the admin role; `verify_only` adds
+nothing, and a partition that is not in the transaction is TRANSACTION_ABORTABLE. PRODUCER_FENCED is
+INVALID_PRODUCER_EPOCH before version 2.
+"""
+
+from collections.abc import Awaitable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from broker.api.context import RequestContext
+from broker.api.group_requests import now_of
+from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.pacing import Pace, emptied
+from broker.api.registry import api
+from broker.api.services import TransactionServices
+from broker.api.transaction_requests import denial, fenced, unavailable
+from broker.authorization.acl import Operation
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from broker.records.slices import Slices
+from broker.services.partitions import Partitions
+from broker.services.transaction_service import WrittenChange
+from broker.transactions.state import Change, TopicPartition
+
+BATCHED_SINCE: Final = 4
+FENCED_SINCE: Final = 2
+
+EXPLICIT_VERSION: Final = 1
+"""The transaction version of a client that adds its partitions itself (TV1)."""
+
+
+class _Wanted(NamedTuple):
+    """The partitions of one transaction. `error` refuses all; `missing` are those that do not exist, and
+    `denied` the topics that the client may not write to.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    verify_only: bool
+    topics: Sequence[AddPartitionsToTxnTopic]
+    error: ErrorCode
+    partitions: set[TopicPartition]
+    missing: set[TopicPartition]
+    denied: AbstractSet[str]
+
+
+@api(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), services=TransactionServices)
+def handle(
+    message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
+) -> Outcome | Awaitable[Outcome]:
+    if context.api_version >= BATCHED_SINCE and (
+        services.security.actor(context, Operation.CLUSTER_ACTION).role < Role.ADMIN
+    ):
+        return Response(AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    return in_slices(_add(message, context, services))
+
+
+def _add(
+    message: AddPartitionsToTxnRequest, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    wanted: list[_Wanted] = []
+    if context.api_version < BATCHED_SINCE:
+        wanted.append(
+            (
+                yield from _checked(
+                    message.v3_and_below_transactional_id,
+                    message.v3_and_below_producer_id,
+                    message.v3_and_below_producer_epoch,
+                    message.v3_and_below_topics,
+                    context,
+                    services,
+                    pace,
+                )
+            )
+        )
+    for each in message.transactions:
+        one = yield from _checked(
+            each.transactional_id, each.producer_id, each.producer_epoch, each.topics, context, services, pace
+        )
+        wanted.append(one._replace(verify_only=each.verify_only))
+    transactions, now = services.transactions, now_of(context)
+    errors: list[ErrorCode] = []
+    written: list[tuple[int, WrittenChange]] = []
+    for number, each_wanted in enumerate(wanted):
+        # Staged at once: after a pause, another request may have changed the transaction.
+        decided = _decide(each_wanted, context, services)
+        result = decided if isinstance(decided, ErrorCode) else transactions.stage(decided, now)
+        if isinstance(result, ErrorCode):
+            errors.append(result)
+        else:
+            errors.append(ErrorCode.NONE)
+            written.append((number, result))
+        if pace.spent():
+            yield None
+
+    def settle() -> Outcome:
+        for number, change in written:
+            errors[number] = transactions.settle(change, now)
+        return Sliced(_respond(wanted, errors, context.api_version, services), None)
+
+    return StagedAppends([change.log.log for _, change in written], settle) if written else settle()
+
+
+def _respond(
+    wanted: list[_Wanted], errors: Sequence[ErrorCode], version: int, services: TransactionServices
+) -> Slices[Outcome]:
+    """Build the response, and free `wanted` on the way: all at once, many transactions take 6 ms."""
+    pace = Pace()
+    results = []
+    wanted.reverse()
+    for error in errors:
+        each = wanted.pop()
+        topics = yield from _results(each, fenced(error, version, FENCED_SINCE), services, pace)
+        results.append(AddPartitionsToTxnResult(each.transactional_id, topics))
+        yield from emptied(each.partitions, pace)
+        yield from emptied(each.missing, pace)
+        if pace.spent():
+            yield None
+    if version >= BATCHED_SINCE:
+        return Response(AddPartitionsToTxnResponse(results_by_transaction=results))
+    return Response(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results))
+
+
+def _checked(
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    topics: Sequence[AddPartitionsToTxnTopic],
+    context: RequestContext,
+    services: TransactionServices,
+    pace: Pace,
+) -> Slices[_Wanted]:
+    existing: set[TopicPartition] = set()
+    missing: set[TopicPartition] = set()
+    denied: set[str] = set()
+    security, is_batched = services.security, context.api_version >= BATCHED_SINCE
+    for topic in topics:
+        # Other brokers, which send newer versions, have asked for their clients.
+        if not is_batched and not security.allows_topic(context, Operation.WRITE, topic.name):
+            denied.add(topic.name)
+        for index in topic.partitions:
+            exists = _exists(topic.name, index, services.partitions)
+            (existing if exists else missing).add((topic.name, index))
+            if pace.spent():
+                yield None
+        if pace.spent():
+            yield None
+    error = ErrorCode.NONE if is_batched else denial(transactional_id, context, security)
+    error = error or unavailable(transactional_id, services.transactions)
+    return _Wanted(transactional_id, producer_id, epoch, False, topics, error, existing, missing, denied)
+
+
+def _exists(topic: str, index: int, partitions: Partitions) -> bool:
+    hosted = partitions.by_name.get(topic)
+    return hosted is not None and 0 <= index < hosted.count
+
+
+def _decide(wanted: _Wanted, context: RequestContext, services: TransactionServices) -> ErrorCode | Change:
+    if wanted.error:
+        return wanted.error
+    if wanted.missing or wanted.denied:
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+    if wanted.verify_only:
+        return ErrorCode.NONE  # `_results` verifies each partition
+    return services.transactions.coordinator.add_partitions(
+        wanted.transactional_id,
+        wanted.producer_id,
+        wanted.epoch,
+        wanted.partitions,
+        EXPLICIT_VERSION,
+        context.wall_ms,
+    )
+
+
+def _results(
+    wanted: _Wanted, error: ErrorCode, services: TransactionServices, pace: Pace
+) -> Slices[list[AddPartitionsToTxnTopicResult]]:
+    def error_of(partition: TopicPartition) -> ErrorCode:
+        if not wanted.error and partition[0] in wanted.denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not wanted.error and partition in wanted.missing:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error or not wanted.verify_only:
+            return error
+        coordinator = services.transactions.coordinator
+        return coordinator.verify(wanted.transactional_id, wanted.producer_id, wanted.epoch, partition)
+
+    topics = []
+    for topic in wanted.topics:
+        results = []
+        for index in topic.partitions:
+            results.append(AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index))))
+            if pace.spent():
+                yield None
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, results))
+        if pace.spent():
+            yield None
+    return topics

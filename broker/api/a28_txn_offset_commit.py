@@ -1,0 +1,157 @@
+"""TxnOffsetCommit: commits offsets of a group in a transaction. (KIP-98, KIP-447)
+
+Versions 0-5. The offsets take effect with the transaction's commit marker; until then, OffsetFetch of stable
+offsets is UNSTABLE_OFFSET_COMMIT. Each partition succeeds or fails alone. Member and generation (from 3) are
+checked if they are stated. The transaction must have the group's partition; version 5 adds it (KIP-890), and
+before version 4 the error is INVALID_TXN_STATE.
+"""
+
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from broker.api.context import RequestContext
+from broker.api.group_requests import LONGEST_NAME, DividedGroupRequest, now_of
+from broker.api.offsets_to_commit import sorted_offsets, topic_denial
+from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slices
+from broker.api.pacing import consumed
+from broker.api.registry import api
+from broker.api.services import GroupServices
+from broker.api.transaction_requests import denial, unavailable
+from broker.authorization.acl import Operation
+from broker.errors import ApiError, ErrorCode
+from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from broker.records.slices import Slices
+from broker.transactions.ending import BUMPS_EPOCH
+from broker.transactions.state import Change
+
+AT_ONCE: Final = 256
+"""Offsets written in one batch; our own limit."""
+
+ABORTABLE_SINCE: Final = 4
+ADDS_SINCE: Final = 5
+
+
+@api(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), services=GroupServices)
+def handle(
+    message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices
+) -> Outcome | Awaitable[Outcome]:
+    refusal = _refusal(message, context, services)
+    if refusal or context.api_version < ADDS_SINCE or not _lacks_group(message, services):
+        return in_slices(_commit(message, context, services, refusal))
+    transactions = services.transactions
+    decided = transactions.coordinator.add_partitions(
+        message.transactional_id,
+        message.producer_id,
+        message.producer_epoch,
+        [transactions.offsets_partition(message.group_id, 1)],
+        BUMPS_EPOCH,
+        context.wall_ms,
+    )
+    now = now_of(context)
+    written = transactions.stage(decided, now) if isinstance(decided, Change) else decided
+    if isinstance(written, ErrorCode):
+        return in_slices(_commit(message, context, services, written))
+
+    def settle() -> Outcome:
+        error = transactions.settle(written, now)
+        return Sliced(_commit(message, context, services, error), None)
+
+    return StagedAppends([written.log.log], settle)
+
+
+def _commit(
+    message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices, error: ErrorCode
+) -> Slices[Outcome]:
+    """Commit the offsets, unless the request is refused or the partition could not be added: `error`."""
+    refusal = _told(error, context.api_version)
+    topics, offsets, accepted = yield from sorted_offsets(
+        message,
+        services.control.image,
+        refusal,
+        partial(topic_denial, services.security, context),
+        lambda name, entries: TxnOffsetCommitResponseTopic(name, partitions=entries),
+        TxnOffsetCommitResponsePartition,
+    )
+    reply = TxnOffsetCommitResponse(topics=topics)
+    if not offsets:
+        return Response(reply)
+    entries = consumed(accepted, AT_ONCE)
+
+    def on_reply(committed: CommitReply) -> None:
+        for entry, code in zip(next(entries), committed.errors, strict=True):
+            entry.error_code = code
+
+    request = CommitRequest(
+        message.group_id, message.generation_id, message.member_id, message.group_instance_id, ()
+    )
+    transactional_id = message.transactional_id
+    producer = message.producer_id, message.producer_epoch
+
+    def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:
+        refused = _told(
+            _verified(request.group_id, transactional_id, producer, services), context.api_version
+        )
+        if refused:
+            return Effects([(token, CommitReply((refused,) * len(some)))])
+        return services.groups.coordinator.commit_in_transaction(
+            replace(request, offsets=some), token, now_of(context)
+        )
+
+    calls = (partial(commit, some) for some in consumed(offsets, AT_ONCE))
+    divided = DividedGroupRequest(context, calls, on_reply, reply, services, offsets, accepted)
+    divided.producer = producer
+    return divided.begin()
+
+
+def _refusal(message: TxnOffsetCommitRequest, context: RequestContext, services: GroupServices) -> ErrorCode:
+    """Return the error of every partition if the whole request is refused, else NONE."""
+    denied = denial(message.transactional_id, context, services.security)
+    if denied:
+        return denied
+    if not services.security.allows_group(context, Operation.READ, message.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if not services.groups.is_available:
+        return ErrorCode.NOT_COORDINATOR
+    if not message.group_id or len(message.group_id) > LONGEST_NAME:
+        return ErrorCode.INVALID_GROUP_ID
+    return unavailable(message.transactional_id, services.transactions)
+
+
+def _lacks_group(message: TxnOffsetCommitRequest, services: GroupServices) -> bool:
+    producer = message.producer_id, message.producer_epoch
+    error = _verified(message.group_id, message.transactional_id, producer, services)
+    return error is not ErrorCode.NONE
+
+
+def _verified(
+    group_id: str, transactional_id: str, producer: tuple[int, int], services: GroupServices
+) -> ErrorCode:
+    """Return whether the transaction has the partition with the group's offsets."""
+    try:
+        log = services.groups.log_of(group_id)
+    except ApiError as error:
+        return error.code
+    return services.transactions.verify(transactional_id, *producer, log)
+
+
+def _told(error: ErrorCode, version: int) -> ErrorCode:
+    """Return the code that this version knows."""
+    match error:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if version < ABORTABLE_SINCE:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if version < ADDS_SINCE:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case _:
+            return error

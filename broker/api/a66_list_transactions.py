@@ -1,0 +1,92 @@
+"""ListTransactions: the transactional ids and their states. (KIP-664)
+
+Versions 0-2. Filters by state and by producer id; an empty filter selects all. Unknown states are named in
+the response and ignored. Version 1 adds the least duration of the transaction, 2 a pattern of the id in RE2's
+syntax (INVALID_REGULAR_EXPRESSION if it has none), as in Kafka.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Pace
+from broker.api.registry import api
+from broker.api.services import TransactionServices
+from broker.authorization.acl import Operation, ResourceType
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from broker.records.slices import Slices
+from broker.telemetry.subscription import compile_pattern
+from broker.transactions.state import NAMES, State
+
+KNOWN: Final = frozenset(NAMES.values())
+
+
+@api(ApiKey.LIST_TRANSACTIONS, versions=(0, 2), services=TransactionServices)
+def handle(
+    message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_respond(message, context, services))
+
+
+def _respond(
+    message: ListTransactionsRequest, context: RequestContext, services: TransactionServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    states: set[str] = set()
+    unknown: dict[str, None] = {}
+    for state in message.state_filters:
+        if state in KNOWN:
+            states.add(state)
+        else:
+            unknown[state] = None
+        if pace.spent():
+            yield None
+    producers: set[int] = set()
+    for producer_id in message.producer_id_filters:
+        producers.add(producer_id)
+        if pace.spent():
+            yield None
+    reply = ListTransactionsResponse(unknown_state_filters=list(unknown))
+    if services.transactions.is_unreadable:
+        reply.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Response(reply)
+    matches: Callable[[str], object] = bool
+    if message.transactional_id_pattern:
+        try:
+            matches = compile_pattern(message.transactional_id_pattern).fullmatch
+        except ValueError:
+            reply.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+            return Response(reply)
+    for transaction in services.transactions.coordinator.transactions():
+        if pace.spent():
+            yield None
+        data = transaction.data
+        if not matches(transaction.transactional_id):
+            continue
+        if states and NAMES[data.state] not in states:
+            continue
+        if producers and data.producer_id not in producers:
+            continue
+        if message.duration_filter >= 0 and not (
+            data.started_ms >= 0 and context.wall_ms - data.started_ms > message.duration_filter
+        ):
+            continue
+        is_allowed = services.security.allows(
+            context,
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            transaction.transactional_id,
+            logs=False,
+        )
+        if is_allowed and data.state is not State.DEAD:
+            reply.transaction_states.append(
+                TransactionState(transaction.transactional_id, data.producer_id, NAMES[data.state])
+            )
+    return Response(reply)
