@@ -77,6 +77,8 @@ controller.listener.names=CONTROLLER
 log.dirs={data}
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
 auto.create.topics.enable=false
 log.segment.delete.delay.ms=1000
 """

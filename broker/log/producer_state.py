@@ -239,8 +239,10 @@ class ProducerStates:
 
     def find_ongoing(self) -> None:
         """Find the ongoing transactions among the producers, after `restore` or `undo`."""
-        ongoing = ((each, state.first_offset) for each, state in self._producers.items())
-        self.ongoing = dict(sorted((each for each in ongoing if each[1] >= 0), key=itemgetter(1)))
+        ongoing = [
+            (each, state.first_offset) for each, state in self._producers.items() if state.first_offset >= 0
+        ]
+        self.ongoing = dict(sorted(ongoing, key=itemgetter(1)))
 
     def _evict(self) -> None:
         for producer_id in idlest(self._producers, _seen_ms):
