@@ -1,4 +1,4 @@
-"""The ACLs as rows, and which of them decides a question. Part of `views`.
+"""The ACLs as rows with their values, and which of them decides a question. Part of `views`.
 
 The authorizer that answers is the one that Kafka clients meet, so an answer is what a client's next request
 would get.
@@ -9,10 +9,40 @@ from enum import StrEnum
 
 import msgspec
 
-from broker.authorization.acl import Acl
-from broker.authorization.acl_filter import AclFilter
+from broker.authorization.acl import (
+    CLUSTER_NAME,
+    SUPPORTED,
+    WILDCARD,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    entity_of,
+    key_of,
+)
+from broker.authorization.acl_filter import AclFilter, filter_of
 from broker.authorization.authorizer import Authorizer
 from broker.metadata.image import AclEntry, Image
+
+__all__ = [
+    "CLUSTER_NAME",
+    "SUPPORTED",
+    "WILDCARD",
+    "Acl",
+    "AclDecision",
+    "AclFilter",
+    "AclRow",
+    "AclViews",
+    "DecidedBy",
+    "Operation",
+    "PatternType",
+    "Permission",
+    "ResourceType",
+    "entity_of",
+    "filter_of",
+    "key_of",
+]
 
 
 class AclRow(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from broker.authorization.authorizer import Authorizer
-from broker.control.acl_views import AclDecision, AclRow, AclViews, DecidedBy
+from broker.control.acl_views import AclViews
 from broker.control.alerts import shown_url
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
@@ -87,8 +87,6 @@ from broker.steps import Steps
 from broker.telemetry.state import Telemetry
 
 __all__ = [
-    "AclDecision",
-    "AclRow",
     "AclViews",
     "AddressRow",
     "AddressUse",
@@ -105,7 +103,6 @@ __all__ = [
     "ConnectionLimitRow",
     "ConnectionRow",
     "Decided",
-    "DecidedBy",
     "DestinationRow",
     "FirstWait",
     "Flow",

@@ -9,22 +9,25 @@ create permanent access.
 from hashlib import sha256
 from typing import Any, Final
 
-from broker.authorization.acl import (
+from broker.control.acl_views import (
     CLUSTER_NAME,
     SUPPORTED,
     WILDCARD,
     Acl,
+    AclFilter,
+    AclRow,
+    AclViews,
+    DecidedBy,
     Operation,
     PatternType,
     Permission,
     ResourceType,
     entity_of,
+    filter_of,
     key_of,
 )
-from broker.authorization.acl_filter import AclFilter, filter_of
 from broker.control.acls import LONGEST_TEXT
 from broker.control.commands import CreateAcls, DeleteAcls
-from broker.control.views import AclRow, AclViews, DecidedBy
 from broker.errors import ErrorCode
 from webui.rest.access import PROOF_HEADER, require_proof
 from webui.rest.paging import page_query, page_schema, table_page
