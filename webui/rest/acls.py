@@ -293,8 +293,6 @@ ROUTES: Final = (
             "permission": "ALLOW",
         },
         body=WANTED,
-        # Three texts of the greatest length, each character of six bytes in JSON.
-        has_list=True,
         headers=PROOF_HEADER,
     ),
     Route(

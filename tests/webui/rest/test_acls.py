@@ -139,10 +139,18 @@ async def test_a_body_of_the_wrong_type_is_refused(http: Browserless, broker: Fa
 
 @pytest.mark.parametrize("more", [-1, 0])
 async def test_texts_are_as_long_as_on_the_wire(http: Browserless, more: int) -> None:
-    long = "ü" * (LONGEST_TEXT + more)
+    long = "x" * (LONGEST_TEXT + more)
     made = await post(http, name=long, host=long, principal="User:" + long[5:])
     assert made.status_code == 201
     assert (await http.get(made.headers["Location"])).status_code == 200
+
+
+async def test_texts_that_do_not_fit_into_a_body_together_are_refused(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    long = "\U0001f600" * LONGEST_TEXT
+    assert (await post(http, name=long, host=long)).status_code == 413
+    assert broker.metadata.image.acls == {}
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
