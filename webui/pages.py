@@ -148,12 +148,19 @@ PAGES: Final = (
         "scram", "/scram-users", "SCRAM users", "Broker", (*_PLAIN, "listing", "scram_panels", "token_panels")
     ),
     Page(
+        "acls",
+        "/acls",
+        "ACLs",
+        "Broker",
+        (*_PLAIN, "acl_names", "acl_panels", "acl_question", "listing", "token_panels"),
+    ),
+    Page(
         "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")
     ),
 )
 
 
-UPSTREAMS: Final = ("topics", "groups", "records")
+UPSTREAMS: Final = ("topics", "groups", "records", "acls")
 """The pages of what a gateway's upstream cluster has and the gateway has not."""
 
 UPSTREAMS_OWN: Final = "upstreams_own"

@@ -43,6 +43,9 @@ class Authorizer:
     def acl_count(self) -> int:
         return self._index.size
 
+    def is_super_user(self, principal: str) -> bool:
+        return principal in self._super_users
+
     def update(self, added: Iterable[Acl], removed: Iterable[Acl]) -> Steps[None]:
         """Apply a change of ACLs, in steps; it takes effect as a whole, in the last step."""
         self._index = yield from self._index.changed(added, removed)
@@ -63,7 +66,7 @@ class Authorizer:
         key = (principal, host, operation, resource_type, ANY_NAME)
         decision = self._decisions.get(key)
         if decision is None:
-            decision = principal in self._super_users or self._index.allows_any(
+            decision = self.is_super_user(principal) or self._index.allows_any(
                 principal, host, operation, resource_type
             )
             self._keep(key, decision)
@@ -71,7 +74,7 @@ class Authorizer:
 
     def rule(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Rule:
         """Return what decides; a super user's rule has no ACL."""
-        if principal in self._super_users:
+        if self.is_super_user(principal):
             return Rule(True)
         return self._index.rule(principal, host, operation, resource_type, name)
 

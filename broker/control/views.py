@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from broker.authorization.authorizer import Authorizer
+from broker.control.acl_views import AclViews
 from broker.control.alerts import shown_url
 from broker.control.all_clients import all_clients
 from broker.control.client_quotas import proposed
@@ -86,6 +88,7 @@ from broker.steps import Steps
 from broker.telemetry.state import Telemetry
 
 __all__ = [
+    "AclViews",
     "AddressRow",
     "AddressUse",
     "AuditEntry",
@@ -158,8 +161,10 @@ class Views:
         server_info: Callable[[], ServerInfo],
         telemetry: Telemetry,
         upstream: UpstreamViewSource | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """`upstream` is a gateway's; a broker has none."""
+        """`upstream` is a gateway's; a broker has none. `authorizer` is a broker's, if it has one."""
+        self.acls = AclViews(lambda: control.image, authorizer)
         self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live

@@ -113,7 +113,9 @@ class ServerViews:
             (lambda: NOWHERE) if upstream is None else upstream.shares.use_elsewhere,
         )
         self.info = ServerInfo(metadata.node_id, VERSION, (), "")
-        self.views = Views(control, live_views, metadata.writer, lambda: self.info, telemetry, upstream)
+        self.views = Views(
+            control, live_views, metadata.writer, lambda: self.info, telemetry, upstream, authorizer
+        )
 
     def update_bootstrap(self) -> None:
         """Update the advertised addresses in `info`."""

@@ -23,6 +23,7 @@ from webui.rest.routes import ROUTES
 pytestmark = pytest.mark.endtoend
 
 NAME = "weir_client"
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def generate(document: Any, folder: Path) -> str:
@@ -47,7 +48,7 @@ class Generated:
         self.client = package.AuthenticatedClient(base_url=f"http://{broker.console}", token=TOKEN)
         self._tags = {route.operation: route.tag for route in ROUTES}
 
-    def __call__(self, operation: str, *path: str, **given: Any) -> Any:
+    def __call__(self, operation: str, /, *path: str, **given: Any) -> Any:
         words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation)
         tag = self._tags[operation].replace("-", "_")
         module = importlib.import_module(f"{NAME}.api.{tag}.{words}")
@@ -56,7 +57,7 @@ class Generated:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "data") as running:
+    with BrokerProcess(tmp_path / "data", AUTHORIZER) as running:
         yield running
 
 
@@ -69,6 +70,7 @@ def test_a_generated_client_lists_pages_creates_and_removes(
     ask = Generated(broker)
     with ask.client:
         use(ask)
+        use_acls(ask)
 
 
 def use(ask: Generated) -> None:
@@ -106,3 +108,31 @@ def use(ask: Generated) -> None:
     assert taken.status_code == HTTPStatus.CONFLICT
     assert taken.parsed.type_ == "urn:weir:problem:already-exists"
     assert ask("revokeToken", "ci").status_code == HTTPStatus.NO_CONTENT
+
+
+def use_acls(ask: Generated) -> None:
+    """Each change is in the decisions at once, and in the audit trail."""
+
+    def decision() -> Any:
+        return ask("resolveAcl", principal="User:alice", operation=read, resource_type=topic, name="orders")
+
+    read, topic = ask.models.ResolveAclOperation.READ, ask.models.ResolveAclResourceType.TOPIC
+    assert decision().parsed.allowed is False
+    fields = {"resource_type": "TOPIC", "name": "ord", "pattern_type": "PREFIXED", "operation": "READ"}
+    body = ask.models.WantedAcl.from_dict({**fields, "principal": "User:alice", "permission": "ALLOW"})
+    made = ask("createAcl", body=body)
+    assert made.status_code == HTTPStatus.CREATED
+    path = f"/api/v1/acls/{made.parsed.id}"
+    assert made.headers["Location"] == path
+    assert decision().parsed.allowed is True and decision().parsed.acl.id == made.parsed.id
+    taken = ask("createAcl", body=body)
+    assert taken.status_code == HTTPStatus.CONFLICT
+    page = ask("listAcls", principal="User:alice", limit=1).parsed
+    assert [acl.id for acl in page.items] == [made.parsed.id] and page.next_ is None
+    assert ask("deleteAcl", made.parsed.id).status_code == HTTPStatus.NO_CONTENT
+    assert decision().parsed.allowed is False
+    rows = json.loads(ask("listChanges", kind=ask.models.ListChangesKind.ACL).content)["items"]
+    assert [(row["key"], row["old"], row["new"]) for row in rows] == [
+        ("ALLOW", "true", None),
+        ("ALLOW", None, "true"),
+    ]

@@ -5,6 +5,7 @@ Used by the tests beside it and by the demo server. The rules are Kafka's, as fa
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from broker.control.commands import (
     Command,
     ConfigAlteration,
     ConfigResource,
+    CreateAcls,
+    DeleteAcls,
     EntityPairs,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -72,9 +75,10 @@ from broker.quotas.client_quota_requests import validate_entity
 from broker.quotas.use_elsewhere import Clients
 from broker.security.console_links import ConsoleLinks
 from broker.steps import Steps, finished
-from tests.control.world import World
+from tests.control.world import AUTHORIZER, World
 from tests.support.fake_shares import FakeShares
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
+from tests.webui.fake_acls import FakeAcls
 from tests.webui.fake_alerts import ALERT_PLANNERS, FakeAlerts, FakeAlertViews
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving, quota_entry
@@ -189,7 +193,7 @@ def summary_of(row: UpstreamRow) -> UpstreamSummary:
 
 
 @dataclass
-class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
+class FakeBroker(FakeAccess, FakeAcls, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
     """Both halves that the console needs, Views and changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
@@ -235,7 +239,9 @@ class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
     metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
-    metadata: World = field(default_factory=World)
+    metadata: World = field(default_factory=partial(World, AUTHORIZER))
+    super_users: tuple[str, ...] = ()
+    everyone_if_no_acl: bool = False
     alerts: FakeAlertViews = field(default_factory=FakeAlertViews)
     now_ms: int = NOW_MS
     applied: list[tuple[AlterClientQuotas, Actor]] = field(default_factory=list)
@@ -275,6 +281,8 @@ class FakeBroker(FakeAccess, FakeAlerts, FakeResolving, FakeScram, FakeTrail):
             return self._set_password(command, actor)
         if type(command) in ALERT_PLANNERS:
             return self._alter_alerts(command, actor)
+        if isinstance(command, CreateAcls | DeleteAcls):
+            return self._alter_acls(command, actor)
         if isinstance(command, AlterUserScramCredentials):
             return self._alter_scram(command, actor)
         if isinstance(command, IncrementalAlterConfigs):

@@ -149,6 +149,16 @@ SUBSCRIPTIONS: Final = {
     ]
 }
 LONG: Final = "x" * 1_000
+ACLS: Final = "/api/v1/acls"
+LONG_ACL: Final = {
+    "resource_type": "TOPIC",
+    "name": "x" * 1_024,
+    "pattern_type": "PREFIXED",
+    "principal": "User:" + "x" * 1_019,
+    "host": "x" * 1_024,
+    "operation": "ALL",
+    "permission": "DENY",
+}
 TOPICS: Final = "/api/v1/topics"
 BROWSE: Final = f"{TOPICS}/{WIDE}/records:browse"
 SOME: Final = list(range(20))
@@ -497,6 +507,19 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         Asked("a long password", f"{SCRAM}/a", dumped({"password": "p" * 1_024, "iterations": 16_384})),
     ),
     "removeScramUser": (Asked("none", f"{SCRAM}/{LONG}"),),
+    "listAcls": pages(ACLS, "principal", "operation"),
+    "createAcl": (
+        *short_bodies(ACLS),
+        Asked("texts of the greatest length", ACLS, dumped(LONG_ACL)),
+    ),
+    "getAcl": (Asked("none", f"{ACLS}/{'0' * 32}"), Asked("none, of a long id", f"{ACLS}/{LONG}")),
+    "deleteAcl": (Asked("none", f"{ACLS}/{'0' * 32}"),),
+    "resolveAcl": (
+        Asked(
+            "a long name",
+            f"{ACLS}:resolve?principal=User:{LONG}&host={LONG}&operation=READ&resource_type=TOPIC&name={LONG}",
+        ),
+    ),
     "listAlerts": (Asked("all", "/api/v1/alerts"),),
     "listAlertEvents": (Asked("all", "/api/v1/alerts:history"),),
     "listAlertRules": (Asked("all", "/api/v1/alert-rules"),),

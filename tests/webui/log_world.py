@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
 from broker.config.sections import TelemetryConfig
+from broker.config_listeners.metadata import acl_listener
 from broker.console_views.topics import LogViews
 from broker.control.commands import (
     Actor,
@@ -84,7 +86,12 @@ class LogWorld:
         GroupChanges(self.groups, self.partitions, run_slices, self.now).register(self.control)
         info = ServerInfo(1, "0.1.0", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         live = LogLive(LogViews(self.partitions, self.groups))
-        self.views = Views(self.control, live, self.committer, lambda: info, Telemetry(TelemetryConfig()))
+        authorizer = None
+        if config.security.authorizer_class_name:
+            authorizer = Authorizer((), (), is_open=False)
+            self.control.subscribe(acl_listener(authorizer))
+        telemetry = Telemetry(TelemetryConfig())
+        self.views = Views(self.control, live, self.committer, lambda: info, telemetry, authorizer=authorizer)
 
     def _listen(self, _old: Any, new: Any, delta: Any) -> None:
         self.partitions.on_metadata_update(new, delta.topics)

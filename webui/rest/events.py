@@ -19,6 +19,7 @@ from webui.live.broadcaster import Live
 from webui.live.snapshot import LiveTable, Report, Snapshot
 from webui.live.sse_client import QUIET_S, Section, Subscriber
 from webui.live.throttled import RECENT_THROTTLES, RecentThrottles
+from webui.rest.acls import ACLS
 from webui.rest.broker_quotas import broker_quotas_json
 from webui.rest.client_metrics import INSTANCES, subscription_json
 from webui.rest.client_quotas import RULES
@@ -170,6 +171,9 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     async def clients() -> dict[str, Any]:
         return missing_clients(views)
 
+    async def authorizer() -> dict[str, Any]:
+        return {"authorizer": views.acls.has_authorizer}
+
     telemetry = views.client_telemetry
 
     async def subscriptions() -> dict[str, Any]:
@@ -187,6 +191,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
         "gateway-shares": LiveTable(SHARES, views.each_share, views),
         "scram-users": LiveTable(CREDENTIALS, views.scram_users, views),
+        "acls": LiveTable(ACLS, views.acls.each, views, authorizer),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
 

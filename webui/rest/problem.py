@@ -39,6 +39,7 @@ STATUS_OF: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.NON_EMPTY_GROUP: 409,
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: 409,
     ErrorCode.TOPIC_DELETION_DISABLED: 409,
+    ErrorCode.SECURITY_DISABLED: 409,
     ErrorCode.NOT_ENOUGH_REPLICAS: 409,
     ErrorCode.UNKNOWN_MEMBER_ID: 409,
     ErrorCode.INVALID_UPDATE_VERSION: 412,

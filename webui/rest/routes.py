@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from webui.rest import (
     access,
+    acls,
     alerts,
     audit,
     broker_configs,
@@ -68,6 +69,7 @@ TAGS: Final[Mapping[str, str]] = {
     "tokens": "Access tokens",
     "sessions": "Sessions of browsers",
     "scram-users": "Who can log in to the Kafka listeners by SCRAM",
+    "acls": "What principals may do with topics, groups and the cluster",
     "alerts": "Alerts that are pending or firing, and their history",
     "alert-rules": "When an alert fires",
     "alert-destinations": "Where notifications of alerts go",
@@ -244,6 +246,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *insights_what_if.ROUTES,
     *access.ROUTES,
     *scram_users.ROUTES,
+    *acls.ROUTES,
     *events.ROUTES,
     *problem_routes.ROUTES,
     Route(

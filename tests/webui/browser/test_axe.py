@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from broker.authorization.acl import Operation
 from broker.control.alerts import AlertCondition, AlertRule
+from tests.authorization.acls import allow, deny
 from tests.webui.browser.conftest import DESK, PHONE, ServedConsole, Watched, watched
 from tests.webui.browser.test_pages import PATHS
 from tests.webui.fakes import FakeBroker
@@ -49,6 +51,7 @@ OPENED = {
     "/records": ["Produce a record"],
     "/access": ["New token", "Password of"],
     "/scram-users": ["Replace the password of orders"],
+    "/acls": ["Delete ALLOW User:alice READ on TOPIC orders"],
     "/settings": ["num.io.threads"],
     "/alerts": ["Edit reports fall behind", "Edit on-call"],
     "/connections": ["Close the connection of billing"],
@@ -63,6 +66,7 @@ MISTAKES: dict[str, Callable[[Any], None]] = {
     "/client-metrics": lambda page: page.get_by_label("Interval", exact=True).fill("ten"),
     "/access": lambda page: page.locator(".editor button.primary").click(),
     "/scram-users": lambda page: page.locator(".editor button.primary").click(),
+    "/acls": lambda page: page.locator(".editor button.primary").click(),
     "/alerts": lambda page: page.locator(".editor button.primary").click(),
 }
 """What is typed wrongly into a new rule, subscription or token."""
@@ -74,6 +78,7 @@ def fill(broker: FakeBroker) -> None:
         simulation.step(250)
     broker.configs |= {"num.io.threads": "8", "log.retention.ms": "604800000"}
     broker.add_scram("orders")
+    broker.add_acl(allow(Operation.READ), deny(Operation.ALL, "*", host="10.0.0.7"))
     broker.add_destination("on-call", Authorization="Bearer s3cret")
     broker.add_rule("reports fall behind", AlertRule(AlertCondition.LAG, 1e5, destinations=("on-call",)))
     client = broker.telemetry.join("orders-1")

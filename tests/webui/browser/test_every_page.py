@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from broker.authorization.acl import Operation
 from broker.control.alerts import AlertCondition, AlertRule
 from broker.control.views import AddressUse
+from tests.authorization.acls import allow
 from tests.webui.browser.conftest import ServedConsole, Watched, watched
 from tests.webui.browser.test_hostile import NAMES
 from tests.webui.browser.test_pages import PATHS
@@ -32,6 +34,7 @@ OPENED = {
     "/audit": "Undo",
     "/access": "New token",
     "/scram-users": "Replace the password",
+    "/acls": "Delete ALLOW",
     "/settings": "broker.quota.enabled",
     "/alerts": "Edit",
 }
@@ -67,6 +70,9 @@ def crowd(broker: FakeBroker) -> None:
     for name in names:
         broker.set((("user", name), ("client-id", name)), {"producer_byte_rate": 1e6}, by=name)
         broker.add_scram(name or "x")
+        broker.add_acl(
+            allow(Operation.DESCRIBE_CONFIGS, name or "x", principal=f"User:{name or 'x'}", host=name or "x")
+        )
         if name.isprintable() and name.strip() == name and 0 < len(name) <= 64:
             broker.add_destination(name)
             broker.add_rule(name, AlertRule(AlertCondition.LAG, 1e18, match=name, destinations=(name,)))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from broker.authorization.acl import Operation
 from broker.control.alerts import (
     AlertCondition,
     AlertRule,
@@ -25,6 +26,7 @@ from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
+    CreateAcls,
     CreateTopics,
     IncrementalAlterConfigs,
     IssueAdminToken,
@@ -37,19 +39,29 @@ from broker.control.commands import (
 from broker.control.scram import upsertion_of
 from broker.control.tokens import hashed
 from broker.metadata.actor import Role
-from tests.control.world import actor
+from tests.authorization.acls import allow
+from tests.control.world import AUTHORIZER, actor
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
 from tests.webui.log_world import LogWorld
 from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
 from webui.http.app import build_app, make_console
+from webui.rest.acls import id_of
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Route
 
 SECRETS = {Role.VIEWER: "of-a-viewer", Role.EDITOR: "of-an-editor", Role.ADMIN: "of-an-administrator"}
 ALICE = {"entity": {"user": "alice"}, "ops": [{"key": "producer_byte_rate", "value": 7}]}
 LIMITED = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 7}}
+READ_ACL = allow(Operation.READ)
+WRITE_ACL = {
+    "resource_type": "TOPIC",
+    "name": "orders",
+    "principal": "User:alice",
+    "operation": "WRITE",
+    "permission": "ALLOW",
+}
 
 
 class Asked(NamedTuple):
@@ -96,6 +108,8 @@ CHANGES = {
     "removeAlertDestination": Asked(Role.ADMIN, "/api/v1/alert-destinations/hook"),
     "setScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/bob", {"password": "secret"}),
     "removeScramUser": Asked(Role.ADMIN, "/api/v1/scram-users/SCRAM-SHA-256/ann"),
+    "createAcl": Asked(Role.ADMIN, "/api/v1/acls", WRITE_ACL),
+    "deleteAcl": Asked(Role.ADMIN, f"/api/v1/acls/{id_of(READ_ACL)}"),
     "setPassword": Asked(Role.ADMIN, "/api/v1/tokens/spare:password", {"password": "a good password"}),
     "createTopic": Asked(Role.EDITOR, "/api/v1/topics", {"name": "new"}),
     "deleteTopic": Asked(Role.ADMIN, "/api/v1/topics/orders"),
@@ -169,6 +183,7 @@ class Real:
         self.quota_seq = self.control.image.version
         ann = upsertion_of("ann", "SCRAM-SHA-256", "secret", 4_096, None)
         await self.control.apply(AlterUserScramCredentials((ann,)), actor())
+        await self.control.apply(CreateAcls((READ_ACL,)), actor())
         hook = SetAlertDestination("hook", DestinationKind.WEBHOOK, "https://a.example/")
         await self.control.apply(hook, actor())
         lag = AlertRule(AlertCondition.LAG, 1.0)
@@ -185,7 +200,7 @@ class Real:
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[Real]:
-    world = LogWorld(tmp_path)
+    world = LogWorld(tmp_path, AUTHORIZER)
     made = Real(world)
     await made.fill()
     yield made

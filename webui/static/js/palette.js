@@ -33,6 +33,7 @@ const BEGINNINGS = [
   ["Add a client metrics subscription", "/client-metrics", "#new", "editor"],
   ["Import client metrics subscriptions", "/client-metrics", "#import", "editor"],
   ["Add an alert rule", "/alerts", "#new", "editor"],
+  ["Add an ACL", "/acls", "#new", "admin"],
   ["Add a SCRAM user", "/scram-users", "#new", "admin"],
   ["New access token", "/access", "#new", "admin"],
 ];

@@ -1,0 +1,345 @@
+"""GET and POST /acls; GET and DELETE /acls/{id}; GET /acls:resolve: who may do what.
+
+The same commands as CreateAcls and DeleteAcls; names are those of Kafka's AclBinding. An ACL is never
+changed, only created and deleted, so its id is a hash of all of it, and the same at every broker. A browser
+proves its user's secret again for a change, as for SCRAM users: a stolen session must not be enough to
+create permanent access.
+"""
+
+from hashlib import sha256
+from typing import Any, Final
+
+from broker.control.acl_views import (
+    CLUSTER_NAME,
+    SUPPORTED,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    AclRow,
+    AclViews,
+    DecidedBy,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    entity_of,
+    filter_of,
+    key_of,
+)
+from broker.control.acls import LONGEST_TEXT
+from broker.control.commands import CreateAcls, DeleteAcls
+from broker.errors import ErrorCode
+from webui.rest.access import PROOF_HEADER, require_proof
+from webui.rest.paging import page_query, page_schema, table_page
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.problem_types import ALREADY_EXISTS
+from webui.rest.routing import Call, Query, Reply, ResponseSpec, Route, no_content, path_of
+from webui.rest.schema import NAME, TIME, Flag, Invalid, Maybe, Record, Text
+from webui.rest.upstream import refuse_for_gateway
+from webui.tables.json_output import utc
+from webui.tables.listing import Table
+from webui.tables.slices import collect
+
+ID_DIGITS: Final = 32
+"""Of half a SHA-256, in hexadecimal."""
+
+RESOURCE_TYPES: Final = tuple(ResourceType(kind).name for kind in SUPPORTED)
+OPERATIONS: Final = tuple(each.name for each in Operation if each > Operation.ALL)
+PATTERN_TYPES: Final = (PatternType.LITERAL.name, PatternType.PREFIXED.name)
+PERMISSIONS: Final = (Permission.ALLOW.name, Permission.DENY.name)
+_TYPE: Final = Text(choices=RESOURCE_TYPES)
+_OPERATION: Final = Text(choices=(Operation.ALL.name, *OPERATIONS))
+_PERMISSION: Final = Text(choices=PERMISSIONS)
+_NAME: Final = Text(min_length=1, max_length=LONGEST_TEXT)
+_FIELDS: Final = {
+    "resource_type": _TYPE,
+    "name": _NAME,
+    "pattern_type": Text(choices=PATTERN_TYPES),
+    "principal": _NAME,
+    "host": _NAME,
+    "operation": _OPERATION,
+    "permission": _PERMISSION,
+}
+WANTED: Final = Record(_FIELDS, optional=frozenset({"pattern_type", "host"}), title="WantedAcl")
+BARE: Final = Record({"id": NAME, **_FIELDS}, title="BareAcl")
+ACL: Final = Record({"id": NAME, **_FIELDS, "created_at": TIME, "created_by": NAME}, title="Acl")
+ACL_PAGE: Final = page_schema(ACL)
+DECISION: Final = Record(
+    {
+        "allowed": Flag(),
+        "decided_by": Text(choices=tuple(each.value for each in DecidedBy)),
+        "acl": Maybe(BARE),
+    },
+    title="AclDecision",
+)
+
+
+def id_of(acl: Acl) -> str:
+    return sha256(f"{entity_of(acl)} {key_of(acl)}".encode()).hexdigest()[:ID_DIGITS]
+
+
+def bare_json(acl: Acl) -> dict[str, Any]:
+    """Return an ACL without who created it."""
+    return {
+        "id": id_of(acl),
+        "resource_type": ResourceType(acl.resource_type).name,
+        "name": acl.resource_name,
+        "pattern_type": PatternType(acl.pattern_type).name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": Operation(acl.operation).name,
+        "permission": Permission(acl.permission).name,
+    }
+
+
+def acl_json(row: AclRow) -> dict[str, Any]:
+    return bare_json(row.acl) | {"created_at": utc(row.created_at_ms), "created_by": row.created_by}
+
+
+ACLS: Final[Table[AclRow]] = Table(
+    json=acl_json,
+    search_texts=lambda row: (row.acl.principal, row.acl.resource_name, row.acl.host, row.created_by),
+    default_sort="resource",
+    sort_key=lambda row: (row.acl.resource_type, row.acl.resource_name, *row.acl[2:]),
+    sorts={
+        "principal": lambda row: row.acl.principal,
+        "operation": lambda row: Operation(row.acl.operation).name,
+        "created": lambda row: row.created_at_ms,
+    },
+    filters={
+        **{
+            name.lower(): lambda row, code=Permission[name]: row.acl.permission == code  # type: ignore[misc]
+            for name in PERMISSIONS
+        },
+        **{
+            name.lower().replace("_", "-"): lambda row, code=ResourceType[name]: (  # type: ignore[misc]
+                row.acl.resource_type == code
+            )
+            for name in RESOURCE_TYPES
+        },
+    },
+)
+
+
+async def list_acls(call: Call) -> Reply:
+    views, query = _acls(call), call.query
+    wanted = AclFilter(
+        resource_type=ResourceType[query["resource_type"] or "ANY"],
+        resource_name=query["name"],
+        pattern_type=PatternType[query["pattern_type"]],
+        principal=query["principal"],
+        host=query["host"],
+        operation=Operation[query["operation"] or "ANY"],
+        permission=Permission[query["permission"] or "ANY"],
+    )
+    return Reply(await table_page(call, ACLS, views.each(wanted)))
+
+
+async def create_acl(call: Call) -> Reply:
+    views, body, validate_only = _acls(call), call.body, call.query["validate_only"]
+    if not validate_only:
+        await require_proof(call)
+    acl = Acl(
+        ResourceType[body["resource_type"]],
+        body["name"],
+        PatternType[body.get("pattern_type", PatternType.LITERAL.name)],
+        body["principal"],
+        body.get("host", WILDCARD),
+        Operation[body["operation"]],
+        Permission[body["permission"]],
+    )
+    existed = views.one(acl) is not None
+    command = CreateAcls((acl,), validate_only or existed)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    if existed:
+        raise Problem(409, "This ACL exists already.", kind=ALREADY_EXISTS, id=id_of(acl))
+    if validate_only:
+        return Reply(bare_json(acl))
+    call.console.live.refresh()
+    row = views.one(acl)
+    if row is None:
+        raise Problem(409, "The ACL was created, and deleted in the meantime.")
+    return Reply(acl_json(row), 201, {"Location": path_of("acls", id_of(acl))})
+
+
+async def get_acl(call: Call) -> Reply:
+    return Reply(acl_json(await _existing(call, _acls(call))))
+
+
+async def delete_acl(call: Call) -> Reply:
+    views, validate_only = _acls(call), call.query["validate_only"]
+    if not validate_only:
+        await require_proof(call)
+    row = await _existing(call, views)
+    command = DeleteAcls((filter_of(row.acl),), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    if not outcome.deleted:
+        raise _missing()
+    if validate_only:
+        return Reply(acl_json(row))
+    call.console.live.refresh()
+    return no_content()
+
+
+async def resolve(call: Call) -> Reply:
+    views, query = _acls(call), call.query
+    for required in ("principal", "operation", "resource_type"):
+        if query[required] is None:
+            raise Invalid(required, "is missing")
+    operation, kind = Operation[query["operation"]], ResourceType[query["resource_type"]]
+    if operation not in SUPPORTED[kind]:
+        known = ", ".join(each.name for each in SUPPORTED[kind])
+        raise Invalid("operation", f"a {kind.name} has the operations {known}")
+    name = query["name"] or (CLUSTER_NAME if kind is ResourceType.CLUSTER else None)
+    if name is None:
+        raise Invalid("name", "is missing")
+    if kind is ResourceType.CLUSTER and name != CLUSTER_NAME:
+        raise Invalid("name", f"the only resource of type CLUSTER is {CLUSTER_NAME}")
+    decision = views.decide(query["principal"], query["host"], operation, kind, name)
+    if decision is None:
+        raise _no_authorizer()
+    return Reply(
+        {
+            "allowed": decision.is_allowed,
+            "decided_by": decision.decided_by.value,
+            "acl": None if decision.acl is None else bare_json(decision.acl),
+        }
+    )
+
+
+def _acls(call: Call) -> AclViews:
+    """Raises Problem 404 at a gateway, 409 without an authorizer."""
+    views = call.console.backend.views
+    refuse_for_gateway(views, "ACLs")
+    if not views.acls.has_authorizer:
+        raise _no_authorizer()
+    return views.acls
+
+
+async def _existing(call: Call, views: AclViews) -> AclRow:
+    """Raises Problem 404. Computing all ids takes 7 us for each ACL, in slices."""
+    wanted = call.path_params["id"]
+    found = await collect(row if row and id_of(row.acl) == wanted else None for row in views.each())
+    if not found:
+        raise _missing()
+    return found[0]
+
+
+def _missing() -> Problem:
+    return Problem(404, "There is no such ACL.")
+
+
+def _no_authorizer() -> Problem:
+    detail = "There is no authorizer: authorizer.class.name is empty, and ACLs have no effect."
+    return Problem.of(ErrorCode.SECURITY_DISABLED, detail)
+
+
+_VALIDATE: Final = Query("validate_only", Flag(), "Only check; change nothing.", default=False)
+_ID: Final = (Query("id", Text(min_length=1), "The ACL's id."),)
+_OFF: Final = ResponseSpec("There is no authorizer: `authorizer.class.name` is empty", PROBLEM)
+_GATEWAY: Final = ResponseSpec("This is a gateway: ACLs are the upstream cluster's", PROBLEM)
+_NONE: Final = ResponseSpec("There is no such ACL, or this is a gateway", PROBLEM)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/acls",
+        "listAcls",
+        "ACLs, as DescribeAcls selects them.",
+        list_acls,
+        {200: ResponseSpec("A page of ACLs", ACL_PAGE), 404: _GATEWAY, 409: _OFF},
+        query=(
+            Query("principal", _NAME, "Only ACLs for exactly this principal, such as `User:alice`."),
+            Query("host", _NAME, "Only ACLs for exactly this host; `*` is the one of every host."),
+            Query("resource_type", _TYPE, "Only ACLs about resources of this type."),
+            Query("name", _NAME, "Only ACLs about resources of this name."),
+            Query(
+                "pattern_type",
+                Text(choices=(*PATTERN_TYPES, PatternType.MATCH.name, PatternType.ANY.name)),
+                "How `name` is compared: ANY, LITERAL and PREFIXED with the pattern's own name; MATCH "
+                "selects all patterns that match a resource of this name.",
+                default=PatternType.ANY.name,
+            ),
+            Query("operation", _OPERATION, "Only ACLs with this operation; ALL is an operation itself."),
+            Query("permission", _PERMISSION, "Only ACLs that allow, or that deny."),
+            *page_query(ACLS),
+        ),
+    ),
+    Route(
+        "POST",
+        "/api/v1/acls",
+        "createAcl",
+        "Creates an ACL, as CreateAcls does. `host` is `*` and `pattern_type` LITERAL if left out. It takes "
+        "effect at once. Requires the role admin.",
+        create_acl,
+        {
+            200: ResponseSpec("With validate_only: the ACL that would be created", BARE),
+            201: ResponseSpec("The ACL; Location: its path", ACL),
+            404: _GATEWAY,
+            409: ResponseSpec("The ACL exists, or `authorizer.class.name` is empty", PROBLEM),
+        },
+        query=(_VALIDATE,),
+        example={
+            "resource_type": "TOPIC",
+            "name": "orders",
+            "pattern_type": "PREFIXED",
+            "principal": "User:alice",
+            "host": "*",
+            "operation": "READ",
+            "permission": "ALLOW",
+        },
+        body=WANTED,
+        headers=PROOF_HEADER,
+    ),
+    Route(
+        "GET",
+        "/api/v1/acls/{id}",
+        "getAcl",
+        "One ACL.",
+        get_acl,
+        {200: ResponseSpec("The ACL", ACL), 404: _NONE, 409: _OFF},
+        path_params=_ID,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/acls/{id}",
+        "deleteAcl",
+        "Deletes an ACL, as DeleteAcls does. It takes effect at once. Requires the role admin.",
+        delete_acl,
+        {
+            200: ResponseSpec("Only with validate_only: the ACL that would be deleted", ACL),
+            204: ResponseSpec("The ACL is deleted"),
+            404: _NONE,
+            409: _OFF,
+        },
+        query=(_VALIDATE,),
+        headers=PROOF_HEADER,
+        path_params=_ID,
+    ),
+    Route(
+        "GET",
+        "/api/v1/acls:resolve",
+        "resolveAcl",
+        "Whether a principal may do something, and what decides it: an ACL (`acl`), super.users "
+        "(`super-user`), allow.everyone.if.no.acl.found (`no-acl-found`), or that no ACL allows it "
+        "(`no-acl-allows`). The resource need not exist.",
+        resolve,
+        {200: ResponseSpec("The decision", DECISION), 404: _GATEWAY, 409: _OFF},
+        query=(
+            Query("principal", _NAME, "Required: the principal, such as `User:alice`."),
+            Query(
+                "host",
+                _NAME,
+                "The client's address as the broker sees it. Without it, only ACLs for every host count.",
+                default=WILDCARD,
+            ),
+            Query("operation", Text(choices=OPERATIONS), "Required: one of the resource type's operations."),
+            Query("resource_type", _TYPE, "Required: the type of the resource."),
+            Query("name", _NAME, f"The resource's name; required unless it is `{CLUSTER_NAME}`."),
+        ),
+    ),
+)
