@@ -11,6 +11,8 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.records.build import NewRecord, build_batch
+from broker.records.header import TRANSACTIONAL_FLAG
 from tests.gateway.test_forwarding import both, fetched, produce
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request, produce_request_of
 from tests.support.running_gateway import RunningGateway
@@ -85,7 +87,14 @@ async def test_requests_without_a_response_and_of_transactions_are_told_apart(tm
                 assert answer.responses[0].partition_responses[0].error_code == 0
             else:
                 await client.send(request, PRODUCE_VERSION)
-        data = PartitionProduceData(0, batch_of(b"one"))
+        made = build_batch(
+            [NewRecord(None, b"one", 1_000)],
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=0,
+            attributes=TRANSACTIONAL_FLAG,
+        )
+        data = PartitionProduceData(0, bytearray(made))
         request = ProduceRequest("writer", -1, 30_000, [TopicProduceData("events", partition_data=[data])])
         answer = await client.ask(request, PRODUCE_VERSION)
         assert answer.responses[0].partition_responses[0].error_code != 0

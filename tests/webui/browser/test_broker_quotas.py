@@ -128,7 +128,7 @@ def test_invalid_input_is_reported_beside_the_field(
 def test_the_brokers_own_refusal_is_shown_in_its_words(limits: Any, expect: Any) -> None:
     editor = edit(limits, "Requests")
     editor.locator("input").fill("0.001")
-    expect(editor.locator(".field-error")).to_contain_text("must be a number from 0.01 to")
+    expect(editor.locator(".field-error")).to_contain_text("must be a number from 0.01 on")
 
 
 def test_the_effect_of_each_kind_of_setting_is_reported(limits: Any, expect: Any) -> None:

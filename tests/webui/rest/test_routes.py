@@ -69,5 +69,7 @@ def test_every_edit_of_an_entity_takes_the_version_that_was_read() -> None:
     # Groups neither: they are deleted while nobody uses them.
     for unused in ("/api/v1/groups/{group}", "/api/v1/groups/{group}/offsets"):
         assert edits.pop(unused).method == "DELETE"
+    # An ACL never changes.
+    assert edits.pop("/api/v1/acls/{id}").method == "DELETE"
     assert len(edits) > 4
     assert [path for path, route in edits.items() if "If-Match" not in route.headers] == []
