@@ -37,13 +37,17 @@ def _connections_end_with_their_test() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _the_root_logger_keeps_its_level() -> Iterator[None]:
+def _loggers_keep_their_levels() -> Iterator[None]:
     """A level that a test leaves behind would add log lines to tests that run after it."""
-    before = logging.root.level
+    before = [each.level for each in LOGGERS]
     yield
-    after = logging.root.level
-    logging.root.setLevel(before)
-    assert after == before, f"the test left the root logger at level {logging.getLevelName(after)}"
+    after = [each.level for each in LOGGERS]
+    for logger, level in zip(LOGGERS, before, strict=True):
+        logger.setLevel(level)
+    assert after == before, f"the test left the levels of {LOGGERS} at {after}"
+
+
+LOGGERS: Final = (logging.root, logging.getLogger("broker"), logging.getLogger("webui"))
 
 
 PAGE_BYTES: Final = resource.getpagesize()

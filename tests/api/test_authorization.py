@@ -1,5 +1,6 @@
 """Every API with an authorizer: what it refuses without ACLs, with which codes, and what suffices for it."""
 
+import logging
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +75,8 @@ from tests.api.harness import WALL_MS, Connection, Harness
 from tests.api.test_roles import NEEDS, REFUSALS, configs, errors_in
 from tests.authorization.acls import allow, deny
 from tests.control.world import AUTHORIZER
+
+UNUSED_LOGGER = logging.getLogger("weir_tests.authorization")
 
 TOPIC_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_FAILED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -274,7 +277,7 @@ CASES: dict[str, Case] = {
         ((cluster(Op.DESCRIBE_CONFIGS),),),
     ),
     "levels of loggers": Case(
-        configs(8, "1", "broker", "INFO"), CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)
+        configs(8, "1", UNUSED_LOGGER.name, "INFO"), CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)
     ),
     "log directories": Case(DescribeLogDirsRequest(None), CLUSTER_FAILED, ((cluster(Op.DESCRIBE),),)),
     "reassignments in progress": Case(

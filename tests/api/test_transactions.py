@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from broker.api.outcome import EncodedResponse
 from broker.errors import ErrorCode
+from broker.log import disk
 from broker.log.layout import TXN_INDEX
 from broker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -448,10 +449,8 @@ async def test_a_marker_that_cannot_be_written_is_tried_again(
 ) -> None:
     producer = await producer_on(harness)
     await producer.write(b"a")
-    log = harness.partitions.log("events", 0)
-    assert log is not None
     assert await producer.end(commit=True, run=False) == 0
-    monkeypatch.setattr(type(log.segments[-1]), "append", _full_disk)
+    monkeypatch.setattr(disk, "write_at", _full_disk)
     harness.run_transactions()
     harness.run_transactions()
     assert [each.message for each in caplog.records].count(
@@ -471,14 +470,12 @@ async def test_a_change_that_is_not_written_is_withdrawn(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await producer_on(harness, 1)
-    log = harness.partitions.log("__transaction_state", 0)
-    assert log is not None
     with monkeypatch.context() as full:
-        full.setattr(type(log.segments[-1]), "append", _full_disk)
+        full.setattr(disk, "write_at", _full_disk)
         assert await producer.add(0) == [ErrorCode.NOT_COORDINATOR]
     await producer.write(b"a")
     with monkeypatch.context() as full:
-        full.setattr(type(log.segments[-1]), "append", _full_disk)
+        full.setattr(disk, "write_at", _full_disk)
         assert await producer.end(commit=True) == ErrorCode.NOT_COORDINATOR
     assert await producer.end(commit=True) == 0
     assert await visible(harness) == [b"a"]
