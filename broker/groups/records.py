@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from broker.groups.messages import NO_EPOCH, CommittedOffset
+from broker.records.stored_fields import StoredFields, UnreadableRecord
 
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
@@ -20,10 +21,6 @@ _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _OFFSET_AND_EPOCH = Struct(">hqi")
 _VERSION_AND_OFFSET = Struct(">hq")
-
-
-class UnreadableRecord(ValueError):  # noqa: N818 - a fact about the log
-    """A truncated key or value, or an unknown value version."""
 
 
 class OffsetKey(msgspec.Struct, frozen=True):
@@ -184,27 +181,10 @@ def _string(value: str | None) -> bytes:
     return _INT16.pack(len(encoded)) + encoded
 
 
-class _Reader:
-    """A position in a key or value. Checks the remaining length before every read."""
+class _Reader(StoredFields):
+    """The fields of a version that is not flexible, whose strings begin with their length in two bytes."""
 
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise UnreadableRecord(
-                f"invalid length {size} at {self._at}: the record has {len(self._data)} bytes"
-            )
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def integer(self, form: Struct) -> int:
-        return int(form.unpack(self.take(form.size))[0])
+    __slots__ = ()
 
     def version(self) -> int:
         version = self.integer(_INT16)
@@ -216,10 +196,7 @@ class _Reader:
         size = self.integer(_INT16)
         if size == -1:
             return None
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise UnreadableRecord(f"invalid string before {self._at}: expected UTF-8") from error
+        return self.text(size)
 
     def string(self) -> str:
         value = self.nullable_string()

@@ -123,7 +123,7 @@ class QuotaManager(Generic[S]):
         return made
 
     def _without_rules(self) -> "QuotaManager[S]":
-        """Return a manager with the same configuration."""
+        """Return a manager with the same configuration. Quotas that count nothing by node have none."""
         raise NotImplementedError
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:

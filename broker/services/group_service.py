@@ -13,9 +13,10 @@ from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
 from broker.groups.messages import Effects, Now, Record
-from broker.groups.records import UnreadableRecord, decode_key
+from broker.groups.records import decode_key
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
+from broker.records.stored_fields import UnreadableRecord
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import HostedTopic, Partitions
 from broker.steps import Steps

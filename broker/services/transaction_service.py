@@ -18,12 +18,13 @@ from broker.groups.messages import Now
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.control import Marker
+from broker.records.stored_fields import UnreadableRecord
 from broker.services.group_service import OFFSETS_TOPIC, GroupService, coordinator_partition
 from broker.services.offsets_log import OffsetsLog
 from broker.services.partitions import LEADER_EPOCH, HostedTopic, Partitions
 from broker.transactions.completion import RETRY_MS, Completion
 from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.records import UnreadableRecord, encode_key, encode_value
+from broker.transactions.records import encode_key, encode_value
 from broker.transactions.state import Change, State, TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,9 @@ The log decides the value of an id by its last record; a value of None forgets i
 """
 
 from collections.abc import Iterable
-from struct import Struct, error
+from struct import Struct
 
+from broker.records.stored_fields import StoredFields, UnreadableRecord
 from broker.transactions.state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -26,10 +27,6 @@ _VALUE_VERSION = 1
 
 _PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION = range(3)
 """Tags of version 1."""
-
-
-class UnreadableRecord(ValueError):  # noqa: N818 - a fact about the log
-    """A truncated key or value, or an unknown version or state."""
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -141,30 +138,10 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-class _Reader:
-    """A position in a key or value."""
+class _Reader(StoredFields):
+    """The fields of a flexible version, which has varints and tagged fields."""
 
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise UnreadableRecord(
-                f"invalid length {size} at {self._at}: the record has {len(self._data)} bytes"
-            )
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def integer(self, form: Struct) -> int:
-        try:
-            return int(form.unpack(self.take(form.size))[0])
-        except error as bad:
-            raise UnreadableRecord(str(bad)) from bad
+    __slots__ = ()
 
     def varint(self) -> int:
         value = 0
@@ -174,12 +151,6 @@ class _Reader:
             if byte < 0x80:
                 return value
         raise UnreadableRecord(f"invalid number before {self._at}")
-
-    def text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as bad:
-            raise UnreadableRecord(f"invalid string before {self._at}: expected UTF-8") from bad
 
     def skip_tagged(self) -> None:
         for _ in range(self.varint()):

@@ -7,7 +7,8 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.groups.messages import LeavingMember, OffsetToCommit
-from broker.groups.records import UnreadableRecord, decode_group_value
+from broker.groups.records import decode_group_value
+from broker.records.stored_fields import UnreadableRecord
 from tests.groups.conversation import Ask, Conversation, subscription
 
 

@@ -14,7 +14,6 @@ from broker.groups.records import (
     OffsetKey,
     StoredGroup,
     StoredMember,
-    UnreadableRecord,
     decode_group_value,
     decode_key,
     decode_offset_value,
@@ -24,6 +23,7 @@ from broker.groups.records import (
     encode_offset_key,
     encode_offset_value,
 )
+from broker.records.stored_fields import UnreadableRecord
 
 MEMBER = StoredMember("m", "i", "c", "/h", 60_000, 10_000, b"sub", b"as")
 GROUP = StoredGroup("consumer", 5, "range", "m", 1_750_000_000_000, (MEMBER,))

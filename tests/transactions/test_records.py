@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker.records.stored_fields import UnreadableRecord
 from broker.transactions.records import (
-    UnreadableRecord,
     decode_key,
     decode_value,
     encode_key,
