@@ -14,7 +14,7 @@ from broker.api.outcome import Outcome, Response, in_slices, outcome_of
 from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.services import MetadataServices
-from broker.authorization.acl import Operation
+from broker.authorization.acl import Operation, ResourceType
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -43,20 +43,47 @@ def handle(
         denial = _denial(message, context, services, message.key)
         if denial:
             return in_slices(_refused(message, context, denial))
-    if not _is_available(message, services):
+    return in_slices(_answer(message, context, services))
+
+
+def _answer(
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    is_available = _is_available(message, services)
+    if not is_available and (yield from _may_create(message, context, services)):
         return _make_topic(message, context, services)
-    return in_slices(_coordinators(message, context, services, cacheable=True))
+    return (yield from _coordinators(message, context, services, cacheable=is_available))
+
+
+def _may_create(
+    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices
+) -> Slices[bool]:
+    """Return whether the client may describe one of the keys; a request for others creates no topic."""
+    if context.api_version < 4:
+        return True  # `handle` has checked its key.
+    pace = Pace()
+    for key in message.coordinator_keys:
+        if not _denial(message, context, services, key, logs=False):
+            return True
+        if pace.spent(services.security.cost):
+            yield None
+    return False
 
 
 def _denial(
-    message: FindCoordinatorRequest, context: RequestContext, services: MetadataServices, key: str
+    message: FindCoordinatorRequest,
+    context: RequestContext,
+    services: MetadataServices,
+    key: str,
+    *,
+    logs: bool = True,
 ) -> ErrorCode:
     """Return the error if the client may not describe the group or transactional id, or NONE."""
+    kind, denial = ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED
     if message.key_type == TRANSACTION:
-        is_allowed = services.security.allows_transactional_id(context, Operation.DESCRIBE, key)
-        return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    is_allowed = services.security.allows_group(context, Operation.DESCRIBE, key)
-    return ErrorCode.NONE if is_allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+        kind, denial = ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    is_allowed = services.security.allows(context, Operation.DESCRIBE, kind, key, logs=logs)
+    return ErrorCode.NONE if is_allowed else denial
 
 
 def _is_available(message: FindCoordinatorRequest, services: MetadataServices) -> bool:

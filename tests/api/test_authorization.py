@@ -642,3 +642,28 @@ async def test_the_operations_of_many_topics_are_found_in_slices(guarded: Harnes
     assert asking.pauses >= 400 * 8 * CHECK_COST // SLICE
     answer = guarded.answer(asking)
     assert {each.topic_authorized_operations for each in answer.topics} == {1 << Op.DESCRIBE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic"),
+    [
+        (ResourceType.GROUP, "__consumer_offsets"),
+        (ResourceType.TRANSACTIONAL_ID, "__transaction_state"),
+    ],
+)
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_search_for_a_coordinator_creates_no_topic_for_denied_keys(
+    tmp_path: Path, kind: ResourceType, topic: str, version: int
+) -> None:
+    harness = Harness(tmp_path, AUTHORIZER)
+    key_type = 0 if kind == ResourceType.GROUP else 1
+    keys = ["denied", "allowed"] if version >= 4 else []
+    denied = await harness.ask(FindCoordinatorRequest("denied", key_type, keys), version, connection=user())
+    assert set(errors_in(denied)) & REFUSALS
+    assert topic not in harness.control.image.topics
+    grant(harness, allow(Operation.DESCRIBE, "allowed", kind=kind))
+    found = await harness.ask(FindCoordinatorRequest("allowed", key_type, keys), version, connection=user())
+    assert topic in harness.control.image.topics
+    nodes = [each.node_id for each in found.coordinators] if version >= 4 else [found.node_id]
+    assert nodes == ([-1, 1] if version >= 4 else [1])
+    harness.close()
