@@ -56,7 +56,7 @@ def _append_all(
     faults = {} if refusal else (yield from _inspect(message, context, services))
     pending = PendingProduce(message, context, services, refusal, faults)
     if transactional_id is not None and not refusal:
-        write = TransactionalWrite(transactional_id, context.api_version, services.transactions)
+        write = TransactionalWrite(transactional_id, context, services.transactions)
         pending.transaction = write
         try:
             added = yield from added_partitions(message, context, services, write)

@@ -17,7 +17,14 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, denial, fenced, unavailable, with_producer_ids
+from broker.api.transaction_requests import (
+    conclude,
+    denial,
+    fenced,
+    note_refused,
+    unavailable,
+    with_producer_ids,
+)
 from broker.authorization.acl import Operation, ResourceType
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -74,10 +81,11 @@ def _next_epoch(
     known = None
     if message.producer_id != NO_PRODUCER_ID:
         known = KnownProducer(message.producer_id, message.producer_epoch)
-    assert message.transactional_id is not None
+    transactional_id = message.transactional_id
+    assert transactional_id is not None
     transactions = services.transactions
     decided = transactions.coordinator.initialize(
-        message.transactional_id,
+        transactional_id,
         message.transaction_timeout_ms,
         known,
         services.producer_ids.take,
@@ -86,6 +94,8 @@ def _next_epoch(
 
     def respond(error: ErrorCode) -> Outcome:
         if error:
+            producer = message.producer_id, message.producer_epoch
+            note_refused(transactional_id, producer, error, context, transactions)
             return _refused(fenced(error, context.api_version, FENCED_SINCE))
         assert isinstance(decided, Change)
         if decided.data.state is not State.EMPTY:

@@ -18,7 +18,7 @@ from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slic
 from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import denial, fenced, unavailable
+from broker.api.transaction_requests import denial, fenced, note_refused, unavailable
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
@@ -102,6 +102,8 @@ def _add(
         decided = _decide(each_wanted, context, services)
         result = decided if isinstance(decided, ErrorCode) else transactions.stage(decided, now)
         if isinstance(result, ErrorCode):
+            producer = each_wanted.producer_id, each_wanted.epoch
+            note_refused(each_wanted.transactional_id, producer, result, context, transactions)
             errors.append(result)
         else:
             errors.append(ErrorCode.NONE)

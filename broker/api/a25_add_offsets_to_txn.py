@@ -9,7 +9,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, denial, fenced, unavailable
+from broker.api.transaction_requests import conclude, denial, fenced, note_refused, unavailable
 from broker.authorization.acl import Operation
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -29,6 +29,8 @@ def handle(
     transactions = services.transactions
 
     def respond(error: ErrorCode) -> Outcome:
+        producer = message.producer_id, message.producer_epoch
+        note_refused(message.transactional_id, producer, error, context, transactions)
         code = fenced(error, context.api_version, FENCED_SINCE)
         return Response(AddOffsetsToTxnResponse(error_code=code))
 

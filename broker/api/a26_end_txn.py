@@ -14,7 +14,14 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import TransactionServices
-from broker.api.transaction_requests import conclude, denial, fenced, unavailable, with_producer_ids
+from broker.api.transaction_requests import (
+    conclude,
+    denial,
+    fenced,
+    note_refused,
+    unavailable,
+    with_producer_ids,
+)
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -53,6 +60,8 @@ def _end(message: EndTxnRequest, context: RequestContext, services: TransactionS
 
     def respond(error: ErrorCode) -> Outcome:
         if error:
+            producer = message.producer_id, message.producer_epoch
+            note_refused(message.transactional_id, producer, error, context, transactions)
             return _refused(fenced(error, version, FENCED_SINCE))
         if version < BUMPS_SINCE:
             return Response(EndTxnResponse())

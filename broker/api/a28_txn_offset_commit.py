@@ -19,7 +19,7 @@ from broker.api.outcome import Outcome, Response, Sliced, StagedAppends, in_slic
 from broker.api.pacing import consumed
 from broker.api.registry import api
 from broker.api.services import GroupServices
-from broker.api.transaction_requests import denial, unavailable
+from broker.api.transaction_requests import denial, note_refused, unavailable
 from broker.authorization.acl import Operation
 from broker.errors import ApiError, ErrorCode
 from broker.groups.messages import CommitReply, CommitRequest, Effects, OffsetToCommit, Token
@@ -98,10 +98,10 @@ def _commit(
     producer = message.producer_id, message.producer_epoch
 
     def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:
-        refused = _told(
-            _verified(request.group_id, transactional_id, producer, services), context.api_version
-        )
+        error = _verified(request.group_id, transactional_id, producer, services)
+        refused = _told(error, context.api_version)
         if refused:
+            note_refused(transactional_id, producer, error, context, services.transactions)
             return Effects([(token, CommitReply((refused,) * len(some)))])
         return services.groups.coordinator.commit_in_transaction(
             replace(request, offsets=some), token, now_of(context)

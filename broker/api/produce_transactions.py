@@ -12,6 +12,7 @@ from broker.api.group_requests import now_of
 from broker.api.pacing import Pace
 from broker.api.produce_rules import hosted_topic, topic_refusal
 from broker.api.services import ProduceServices
+from broker.api.transaction_requests import note_refused
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.produce import ProduceRequest
@@ -31,11 +32,13 @@ ADDS_SINCE: Final = 12
 class TransactionalWrite:
     """The transaction of one Produce. `error` is why its new partitions could not be added, or NONE."""
 
-    __slots__ = ("_transactional_id", "_transactions", "_version", "error")
+    __slots__ = ("_context", "_transactional_id", "_transactions", "error")
 
-    def __init__(self, transactional_id: str, version: int, transactions: TransactionService) -> None:
+    def __init__(
+        self, transactional_id: str, context: RequestContext, transactions: TransactionService
+    ) -> None:
         self._transactional_id = transactional_id
-        self._version = version
+        self._context = context
         self._transactions = transactions
         self.error = ErrorCode.NONE
 
@@ -49,16 +52,19 @@ class TransactionalWrite:
         if not error or log.producers.has_ongoing(producer_id, epoch):
             error = self._transactions.verify(self._transactional_id, producer_id, epoch, log)
         if error:
+            producer = producer_id, epoch
+            note_refused(self._transactional_id, producer, error, self._context, self._transactions)
             raise ApiError(self._told(error), "The partition is not in the producer's transaction")
 
     def _told(self, error: ErrorCode) -> ErrorCode:
         """Return the code that this version knows."""
+        version = self._context.api_version
         match error:
             case ErrorCode.PRODUCER_FENCED:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
-            case ErrorCode.TRANSACTION_ABORTABLE if self._version < ABORTABLE_SINCE:
+            case ErrorCode.TRANSACTION_ABORTABLE if version < ABORTABLE_SINCE:
                 return ErrorCode.INVALID_TXN_STATE
-            case ErrorCode.CONCURRENT_TRANSACTIONS if self._version >= ADDS_SINCE:
+            case ErrorCode.CONCURRENT_TRANSACTIONS if version >= ADDS_SINCE:
                 return error
             case (
                 ErrorCode.CONCURRENT_TRANSACTIONS

@@ -14,7 +14,8 @@ from broker.api.services import TransactionServices
 from broker.authorization.acl import Operation
 from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
 from broker.errors import ApiError, ErrorCode
-from broker.services.transaction_service import TransactionService
+from broker.protocol.api_key import NAMES
+from broker.services.transaction_service import RefusedRequest, TransactionService
 from broker.transactions.new_producer_id import NeedsProducerId
 from broker.transactions.state import Change
 
@@ -61,6 +62,28 @@ def denial(transactional_id: str, context: RequestContext, security: ClientSecur
     """Return the error if the client may not write in transactions of this id, or NONE."""
     is_allowed = security.allows_transactional_id(context, Operation.WRITE, transactional_id)
     return ErrorCode.NONE if is_allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def note_refused(
+    transactional_id: str,
+    producer: tuple[int, int],
+    error: ErrorCode,
+    context: RequestContext,
+    transactions: TransactionService,
+) -> None:
+    """Log a refusal of `producer`, an id and an epoch, that a repeated request does not mend."""
+    connection = context.connection
+    transactions.note_refused(
+        RefusedRequest(
+            transactional_id,
+            *producer,
+            error,
+            NAMES.get(context.api_key, ""),
+            f"User:{connection.principal}",
+            connection.address,
+        ),
+        context.now_ms,
+    )
 
 
 def unavailable(transactional_id: str, transactions: TransactionService) -> ErrorCode:

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.authorization.acl import SUPPORTED, Acl, Operation, ResourceType
 from broker.authorization.acl_index import AclIndex, Rule
-from broker.authorization.denials import Denials, shown
+from broker.limited_lines import LimitedLines, shown
 from broker.steps import Steps
 
 logger = logging.getLogger("kafka.authorizer.logger")
@@ -29,15 +29,20 @@ ANY_NAME: Final = None
 
 
 class Authorizer:
-    """`super_users` are principals as text, such as "User:admin". `is_open`: see `AclIndex`."""
+    """`super_users` are principals as text, such as "User:admin". `is_open`: see `AclIndex`.
 
-    __slots__ = ("_decisions", "_index", "_super_users", "denials")
+    `denials` counts what was denied since the start, by operation and resource type. (Kafka:
+    kafka.authorizer.logger, which has a line for each)
+    """
+
+    __slots__ = ("_decisions", "_index", "_lines", "_super_users", "denials")
 
     def __init__(self, acls: Iterable[Acl], super_users: Collection[str], *, is_open: bool) -> None:
         self._index = AclIndex(acls, is_open=is_open)
         self._super_users = frozenset(super_users)
         self._decisions: dict[tuple[str, str, int, int, str | None], bool] = {}
-        self.denials = Denials()
+        self.denials: dict[tuple[int, int], int] = {}
+        self._lines = LimitedLines()
 
     @property
     def acl_count(self) -> int:
@@ -90,8 +95,9 @@ class Authorizer:
         self, principal: str, host: str, operation: int, resource_type: int, name: str, api: str, now_ms: int
     ) -> None:
         """Count a denied request, and log it unless there are too many."""
-        self.denials.count(operation, resource_type)
-        left_out = self.denials.line(principal, host, now_ms)
+        denied = (operation, resource_type)
+        self.denials[denied] = self.denials.get(denied, 0) + 1
+        left_out = self._lines.line(principal, host, now_ms)
         if left_out is None:
             return
         rule = self.rule(principal, host, operation, resource_type, name)

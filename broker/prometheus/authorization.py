@@ -16,7 +16,7 @@ def authorizer_families(authorizer: Authorizer) -> Iterator[FamilySamples]:
             (("operation", Operation(operation).name), ("resource_type", ResourceType(resource_type).name)),
             count,
         )
-        for (operation, resource_type), count in sorted(authorizer.denials.counts.items())
+        for (operation, resource_type), count in sorted(authorizer.denials.items())
     ]
     yield FamilySamples(
         "weir_authorizer_denied_total",

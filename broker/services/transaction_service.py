@@ -15,6 +15,7 @@ from broker.config.sections.transactions import TransactionConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.coordinator import COORDINATOR_ERRORS
 from broker.groups.messages import Now
+from broker.limited_lines import LimitedLines, shown
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.records.control import Marker
@@ -33,6 +34,34 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 MARKERS_AT_ONCE: Final = 64
 """Markers written between two pauses, in about a millisecond; ours."""
+
+
+LOGGED: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+"""The refusals with a line in the log: those that a repeated request does not mend. The authorizer has lines
+of its own.
+"""
+
+
+class RefusedRequest(NamedTuple):
+    """A refused request, for its line in the log. `principal` is a text such as "User:alice"."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    error: ErrorCode
+    api: str
+    principal: str
+    host: str
 
 
 class WrittenChange(NamedTuple):
@@ -62,6 +91,7 @@ class TransactionService:
         self._logs: dict[int, OffsetsLog] = {}
         self.is_unreadable = False
         self._paused_until_ms = 0
+        self._refusals = LimitedLines()
 
     @property
     def is_available(self) -> bool:
@@ -113,6 +143,26 @@ class TransactionService:
         self.coordinator.apply(change, now.ms)
         log.tidy(now.wall_ms, self._partitions.commit)
         return ErrorCode.NONE
+
+    def note_refused(self, request: RefusedRequest, now_ms: int) -> None:
+        """Log a refused request of a transactional id, unless there are too many."""
+        if request.error not in LOGGED:
+            return
+        left_out = self._refusals.line(request.principal, request.host, now_ms)
+        if left_out is None:
+            return
+        details: dict[str, object] = {
+            "transactional_id": shown(request.transactional_id),
+            "producer_id": request.producer_id,
+            "epoch": request.epoch,
+            "error": request.error.name,
+            "request": request.api,
+            "principal": shown(request.principal),
+            "host": request.host,
+        }
+        if left_out:
+            details["left_out"] = left_out
+        logger.warning("a request of a transactional id was refused", extra=details)
 
     def offsets_partition(self, group_id: str, default_count: int) -> TopicPartition:
         """Return the partition with a group's offsets; the topic will have `default_count` if it is

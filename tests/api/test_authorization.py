@@ -600,7 +600,7 @@ async def test_a_denied_request_is_counted_once_for_each_topic(guarded: Harness)
     await guarded.ask(produce(), 9, connection=user())
     await guarded.ask(fetch(0, -1, "orders"), 12, connection=user())
     await guarded.ask(MetadataRequest(None), connection=user())
-    counts = guarded.authorizer.denials.counts
+    counts = guarded.authorizer.denials
     assert counts == {(Op.WRITE, ResourceType.TOPIC): 1, (Op.READ, ResourceType.TOPIC): 1}
 
 

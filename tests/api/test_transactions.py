@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from broker.api.outcome import EncodedResponse
 from broker.errors import ErrorCode
+from broker.limited_lines import LINES_OF_CLIENT, WINDOW_MS
 from broker.log import disk
 from broker.log.layout import TXN_INDEX
 from broker.protocol.messages.add_partitions_to_txn import (
@@ -26,6 +27,7 @@ from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTo
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from broker.protocol.messages.end_txn import EndTxnRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -265,6 +267,57 @@ async def test_writes_of_unknown_and_ended_transactions_are_refused(harness: Har
     harness.run_transactions()
     assert await producer.send(b"late") == ErrorCode.TRANSACTION_ABORTABLE
     assert await visible(harness) == [b"a"]
+
+
+@pytest.mark.parametrize("offsets", [False, True])
+async def test_each_refused_request_of_a_transactional_id_has_a_line(
+    harness: Harness, caplog: pytest.LogCaptureFixture, offsets: bool
+) -> None:
+    producer = await producer_on(harness, 1)
+    await harness.ask(FindCoordinatorRequest("readers"), 3)
+    fenced = TransactionalProducer(harness, client_version=1)
+    fenced.producer_id, fenced.epoch = producer.producer_id, producer.epoch
+    assert await producer.init() == 0
+    with caplog.at_level("WARNING", transaction_service.logger.name):
+        if offsets:
+            await fenced.add_group("readers")
+            await fenced.commit_offset("readers", 5)
+        else:
+            await fenced.add(0)
+            await fenced.send(b"x")
+            await fenced.end(commit=True)
+            await fenced.init(resume=True)
+            await fenced.init(timeout_ms=MAX_TIMEOUT_MS + 1)
+            await producer.end(commit=True)
+    lines = [(each.request, each.error, each.epoch) for each in caplog.records]  # type: ignore[attr-defined]
+    assert lines == (
+        [("AddOffsetsToTxn", "PRODUCER_FENCED", 0), ("TxnOffsetCommit", "PRODUCER_FENCED", 0)]
+        if offsets
+        else [
+            ("AddPartitionsToTxn", "PRODUCER_FENCED", 0),
+            ("Produce", "PRODUCER_FENCED", 0),
+            ("EndTxn", "PRODUCER_FENCED", 0),
+            ("InitProducerId", "PRODUCER_FENCED", 0),
+            ("InitProducerId", "INVALID_TRANSACTION_TIMEOUT", -1),
+            ("EndTxn", "INVALID_TXN_STATE", 1),
+        ]
+    )
+    assert {(each.transactional_id, each.principal) for each in caplog.records} == {  # type: ignore[attr-defined]
+        ("t", "User:ANONYMOUS")
+    }
+
+
+async def test_the_refusals_of_a_client_cannot_fill_the_log(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await producer_on(harness, 1)
+    with caplog.at_level("WARNING", transaction_service.logger.name):
+        for _ in range(LINES_OF_CLIENT + 5):
+            assert await producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+        assert len(caplog.records) == LINES_OF_CLIENT
+        harness.clock.advance(WINDOW_MS)
+        await producer.end(commit=True)
+    assert caplog.records[-1].left_out == 5  # type: ignore[attr-defined]
 
 
 async def test_a_plain_batch_may_not_be_in_a_transaction(harness: Harness) -> None:

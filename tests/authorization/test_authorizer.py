@@ -103,7 +103,7 @@ def test_a_line_says_who_was_denied_what_and_by_which_acl(caplog: pytest.LogCapt
     }
     assert first["rule"] == "DENY User:alice WRITE on TOPIC PREFIXED ord from *"
     assert second["rule"] == "no ACL allows it" and len(second["resource"]) == 256
-    assert one.denials.counts == {(Operation.WRITE, TOPIC): 1, (Operation.READ, TOPIC): 1}
+    assert one.denials == {(Operation.WRITE, TOPIC): 1, (Operation.READ, TOPIC): 1}
 
 
 def test_lines_that_are_left_out_are_counted_and_said_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -113,4 +113,4 @@ def test_lines_that_are_left_out_are_counted_and_said_later(caplog: pytest.LogCa
             one.note_denied(ALICE, HOST, Operation.WRITE, TOPIC, "orders", "Produce", now_ms)
     assert len(caplog.records) == 11
     assert vars(caplog.records[-1])["left_out"] == 5
-    assert one.denials.counts == {(Operation.WRITE, TOPIC): 16}
+    assert one.denials == {(Operation.WRITE, TOPIC): 16}

@@ -1,7 +1,8 @@
-"""Counts denied requests, and says which of them the log gets. (Kafka: kafka.authorizer.logger)
+"""Says which refused requests the log gets.
 
-A hostile client can be denied as often as it likes, so the lines of each client and of all together are
-limited; the next line that the log gets has the number of those left out. Time is an argument.
+A hostile client can be refused as often as it likes, so the lines about each client and about all together
+are limited; the next line has the number of those left out. Time is an argument. Used by the authorizer and
+the transaction service.
 """
 
 from typing import Final
@@ -15,21 +16,16 @@ LONGEST_SHOWN: Final = 256
 """Characters of a name in a line; ours. No topic's name is longer."""
 
 
-class Denials:
-    """`counts` has the denied operations since the start, by operation and resource type."""
+class LimitedLines:
+    """The lines about one kind of refusal."""
 
-    __slots__ = ("_by_client", "_left", "_left_out", "_until_ms", "counts")
+    __slots__ = ("_by_client", "_left", "_left_out", "_until_ms")
 
     def __init__(self) -> None:
-        self.counts: dict[tuple[int, int], int] = {}
         self._by_client: dict[tuple[str, str], int] = {}
         self._left = 0
         self._left_out = 0
         self._until_ms: int | None = None
-
-    def count(self, operation: int, resource_type: int) -> None:
-        key = (operation, resource_type)
-        self.counts[key] = self.counts.get(key, 0) + 1
 
     def line(self, principal: str, host: str, now_ms: int) -> int | None:
         """Return how many lines were left out before this one, or None if this one is left out too."""
