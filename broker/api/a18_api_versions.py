@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from broker.api.context import Connection, RequestContext
+from broker.api.features import FEATURES, FEATURES_EPOCH
 from broker.api.outcome import Outcome, Response
 from broker.api.registry import api
 from broker.api.services import ClusterServices
@@ -22,17 +23,9 @@ from broker.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from broker.transactions.ending import BUMPS_EPOCH
 
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""
-
-
-FEATURE: Final = "transaction.version"
-"""At level 2, producers get a new epoch with each transaction and add partitions by writing to them."""
-
-FEATURES_EPOCH: Final = 0
-"""The finalized features never change."""
 
 
 def unknown_version(_message: object, context: RequestContext, services: ClusterServices) -> Outcome:
@@ -62,10 +55,11 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
 
     registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
+    least = int(context.api_version < 4)
     reply = ApiVersionsResponse(
         api_keys=served,
-        supported_features=[SupportedFeatureKey(FEATURE, int(context.api_version < 4), BUMPS_EPOCH)],
+        supported_features=[SupportedFeatureKey(each, least, level) for each, level in FEATURES.items()],
         finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(FEATURE, BUMPS_EPOCH, BUMPS_EPOCH)],
+        finalized_features=[FinalizedFeatureKey(each, level, level) for each, level in FEATURES.items()],
     )
     return Response(reply, cacheable=True, update_connection=update_connection)

@@ -22,6 +22,11 @@ from broker.protocol.messages.describe_configs import DescribeConfigsRequest, De
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from broker.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -161,6 +166,9 @@ OF_ROLES = {
     "partitions of transactions": (CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
     "markers": (CLUSTER_FAILED, ((cluster(Op.ALTER),), (cluster(Op.CLUSTER_ACTION),))),
     "fetched as a replica": (TOPIC_FAILED, ((cluster(Op.CLUSTER_ACTION),),)),
+    "elections": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
+    "features": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
+    "brokers removed": (CLUSTER_FAILED, ((cluster(Op.ALTER),),)),
 }
 """The cases of tests.api.test_roles."""
 
@@ -280,6 +288,11 @@ CASES: dict[str, Case] = {
         configs(8, "1", UNUSED_LOGGER.name, "INFO"), CLUSTER_FAILED, ((cluster(Op.CLUSTER_ACTION),),)
     ),
     "log directories": Case(DescribeLogDirsRequest(None), CLUSTER_FAILED, ((cluster(Op.DESCRIBE),),)),
+    "quorum": Case(
+        DescribeQuorumRequest([RequestTopicData("__cluster_metadata", [RequestPartitionData(0)])]),
+        CLUSTER_FAILED,
+        ((cluster(Op.DESCRIBE),),),
+    ),
     "reassignments in progress": Case(
         ListPartitionReassignmentsRequest(), CLUSTER_FAILED, ((cluster(Op.DESCRIBE),),)
     ),

@@ -45,6 +45,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -56,6 +57,8 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from broker.protocol.messages.update_features import UpdateFeaturesRequest
 from broker.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -151,6 +154,9 @@ NEEDS: dict[str, tuple[Role, Message, int | None]] = {
         None,
     ),
     "fetched as a replica": (Role.ADMIN, replica_fetch(), 12),
+    "elections": (Role.ADMIN, ElectLeadersRequest(topic_partitions=[TopicPartitions("orders", [0])]), None),
+    "features": (Role.ADMIN, UpdateFeaturesRequest(), None),
+    "brokers removed": (Role.ADMIN, UnregisterBrokerRequest(7), None),
 }
 
 FOR_EVERYBODY = {
@@ -161,7 +167,7 @@ FOR_EVERYBODY = {
     *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
     *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),
     *("DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_CONFIG_RESOURCES"),
-    *("LIST_PARTITION_REASSIGNMENTS", "GET_TELEMETRY_SUBSCRIPTIONS", "PUSH_TELEMETRY"),
+    *("DESCRIBE_QUORUM", "LIST_PARTITION_REASSIGNMENTS", "GET_TELEMETRY_SUBSCRIPTIONS", "PUSH_TELEMETRY"),
 }
 """Producing, consuming and describing, which the viewer role allows."""
 

@@ -1,0 +1,89 @@
+"""DescribeQuorum: the quorum of the metadata log, of which this broker is the only voter. (KIP-595)
+
+Versions 0-2; version 2 has the directory of each voter, which is unknown here, and the addresses of the
+voters (KIP-853). The offset of the metadata log is the number of its last change. Another partition than 0 of
+`__cluster_metadata` is UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response, in_slices
+from broker.api.pacing import Pace, mapped
+from broker.api.registry import api
+from broker.api.services import ClusterServices
+from broker.authorization.acl import Operation
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    RequestPartitionData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from broker.records.slices import Slices
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+LEADER_EPOCH: Final = 1
+NO_LEADER: Final = -1
+NODES_SINCE: Final = 2
+
+
+@api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), services=ClusterServices)
+def handle(
+    message: DescribeQuorumRequest, context: RequestContext, services: ClusterServices
+) -> Outcome | Awaitable[Outcome]:
+    if not services.security.allows_cluster(context, Operation.DESCRIBE):
+        return Response(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    return in_slices(_describe(message, context, services))
+
+
+def _describe(
+    message: DescribeQuorumRequest, context: RequestContext, services: ClusterServices
+) -> Slices[Outcome]:
+    pace = Pace()
+    if not _is_of_metadata(message):
+        topics = []
+        for topic in message.topics:
+            found = yield from mapped(_unknown, topic.partitions, pace)
+            topics.append(ResponseTopicData(topic.topic_name, found))
+            if pace.spent(2):
+                yield None
+        return Response(DescribeQuorumResponse(topics=topics))
+    node, offset = services.node_id, services.control.image.version
+    voter = ReplicaState(
+        node,
+        log_end_offset=offset,
+        last_fetch_timestamp=context.wall_ms,
+        last_caught_up_timestamp=context.wall_ms,
+    )
+    quorum = ResponsePartitionData(
+        leader_id=node,
+        leader_epoch=LEADER_EPOCH,
+        high_watermark=offset,
+        current_voters=[voter],
+    )
+    reply = DescribeQuorumResponse(topics=[ResponseTopicData(METADATA_TOPIC, [quorum])])
+    if context.api_version >= NODES_SINCE:
+        endpoint = services.endpoints[context.connection.listener]
+        reply.nodes = [Node(node, [Listener(context.connection.listener, endpoint.host, endpoint.port)])]
+    return Response(reply)
+
+
+def _is_of_metadata(message: DescribeQuorumRequest) -> bool:
+    """Whether the request names exactly the metadata log."""
+    return [
+        (topic.topic_name, [each.partition_index for each in topic.partitions[:2]])
+        for topic in message.topics[:2]
+    ] == [(METADATA_TOPIC, [0])]
+
+
+def _unknown(partition: RequestPartitionData) -> ResponsePartitionData:
+    return ResponsePartitionData(
+        partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leader_id=NO_LEADER
+    )

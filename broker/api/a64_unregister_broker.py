@@ -1,0 +1,32 @@
+"""UnregisterBroker: removes a broker that has ended from the cluster, which has only this one. (KIP-500)
+
+Version 0. Another broker is BROKER_ID_NOT_REGISTERED, and this one INVALID_REQUEST: it serves the request, so
+it has not ended.
+"""
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome, Response
+from broker.api.registry import api
+from broker.api.services import ControlServices
+from broker.authorization.acl import Operation
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+@api(ApiKey.UNREGISTER_BROKER, versions=(0, 0), services=ControlServices)
+def handle(message: UnregisterBrokerRequest, context: RequestContext, services: ControlServices) -> Outcome:
+    if services.security.actor(context, Operation.ALTER).role < Role.ADMIN:
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    if message.broker_id != services.node_id:
+        return _refused(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {message.broker_id} is not currently registered"
+        )
+    return _refused(
+        ErrorCode.INVALID_REQUEST, f"Broker ID {message.broker_id} serves this request and cannot be removed"
+    )
+
+
+def _refused(error: ErrorCode, message: str | None) -> Outcome:
+    return Response(UnregisterBrokerResponse(error_code=error, error_message=message))

@@ -1,0 +1,16 @@
+"""The features of this broker, which are finalized at the highest level it supports. (KIP-584)
+
+ApiVersions tells them, and UpdateFeatures refuses other levels.
+"""
+
+from typing import Final
+
+from broker.transactions.ending import BUMPS_EPOCH
+
+FEATURES: Final = {"transaction.version": BUMPS_EPOCH}
+"""The level of each feature. With transaction.version 2, producers get a new epoch with each transaction and
+add partitions by writing to them.
+"""
+
+FEATURES_EPOCH: Final = 0
+"""The finalized features never change."""

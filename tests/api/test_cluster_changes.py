@@ -1,0 +1,141 @@
+"""ElectLeaders, DescribeQuorum, UpdateFeatures, UnregisterBroker, on a cluster of one broker."""
+
+import errno
+
+import pytest
+
+from broker.api.a43_elect_leaders import PREFERRED, UNCLEAN
+from broker.api.features import FEATURES
+from broker.errors import ErrorCode
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from broker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from broker.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from broker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.api.harness import WALL_MS, Harness
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("version", "election_type", "offline"),
+    [
+        (0, PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (2, PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (2, UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+async def test_a_served_partition_needs_no_election(
+    harness: Harness, version: int, election_type: int, offline: ErrorCode
+) -> None:
+    await harness.create_topic("orders", 3)
+    log = harness.partitions.log("orders", 1)
+    assert log is not None
+    log.go_offline(OSError(errno.EIO, "Input/output error"))
+    wanted = [TopicPartitions("orders", [0, 1, 3, -1]), TopicPartitions("none", [0])]
+    reply = await harness.ask(ElectLeadersRequest(election_type, wanted), version)
+    found = [(topic.topic, each.partition_id, each.error_code) for topic in reply.replica_election_results
+             for each in topic.partition_result]  # fmt: skip
+    assert reply.error_code == 0
+    assert found == [
+        ("orders", 0, ErrorCode.ELECTION_NOT_NEEDED),
+        ("orders", 1, offline),
+        ("orders", 3, UNKNOWN),
+        ("orders", -1, UNKNOWN),
+        ("none", 0, UNKNOWN),
+    ]
+    everything = await harness.ask(ElectLeadersRequest(election_type, None), version)
+    left = {topic.topic: [each.partition_id for each in topic.partition_result]
+            for topic in everything.replica_election_results}  # fmt: skip
+    assert left == {"orders": [1]}
+
+
+@pytest.mark.parametrize("election_type", [-1, 2])
+async def test_an_unknown_election_is_invalid(harness: Harness, election_type: int) -> None:
+    wanted = [TopicPartitions("orders", [0])]
+    reply = await harness.ask(ElectLeadersRequest(election_type, wanted), 2)
+    (result,) = reply.replica_election_results
+    assert reply.error_code == ErrorCode.INVALID_REQUEST
+    assert [each.error_code for each in result.partition_result] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_broker_is_the_quorum(harness: Harness, version: int) -> None:
+    request = DescribeQuorumRequest([RequestTopicData("__cluster_metadata", [RequestPartitionData(0)])])
+    before = await harness.ask(request, version)
+    await harness.create_topic("orders")
+    reply = await harness.ask(request, version)
+    (quorum,) = reply.topics[0].partitions
+    (voter,) = quorum.current_voters
+    assert (quorum.error_code, quorum.leader_id, quorum.observers) == (0, 1, [])
+    assert (voter.replica_id, voter.log_end_offset) == (1, quorum.high_watermark)
+    assert (
+        quorum.high_watermark == harness.control.image.version > before.topics[0].partitions[0].high_watermark
+    )
+    if version >= 1:
+        assert voter.last_caught_up_timestamp == WALL_MS
+    nodes = [(each.node_id, each.listeners[0].host, each.listeners[0].port) for each in reply.nodes]
+    assert nodes == ([(1, "broker.example", 9092)] if version >= 2 else [])
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [("__cluster_metadata", [1])],
+        [("orders", [0])],
+        [("__cluster_metadata", [0, 1])],
+        [("__cluster_metadata", [0]), ("orders", [0])],
+    ],
+)
+async def test_only_the_metadata_log_has_a_quorum(
+    harness: Harness, topics: list[tuple[str, list[int]]]
+) -> None:
+    wanted = [
+        RequestTopicData(name, [RequestPartitionData(index) for index in indexes]) for name, indexes in topics
+    ]
+    reply = await harness.ask(DescribeQuorumRequest(wanted), 2)
+    found = [(topic.topic_name, [(each.partition_index, each.error_code) for each in topic.partitions])
+             for topic in reply.topics]  # fmt: skip
+    assert found == [(name, [(index, UNKNOWN) for index in indexes]) for name, indexes in topics]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_feature_has_one_level(harness: Harness, feature: str, version: int) -> None:
+    told = await harness.ask(ApiVersionsRequest("tests", "1"))
+    finalized = {each.name: each.max_version_level for each in told.finalized_features}
+    level = finalized[feature]
+    for wanted in (level - 1, level, level + 1):
+        reply = await harness.ask(
+            UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature, wanted)]), version
+        )
+        errors = [reply.error_code] if version >= 2 else [each.error_code for each in reply.results]
+        assert errors == [0 if wanted == level else ErrorCode.INVALID_UPDATE_VERSION]
+
+
+async def test_unknown_and_repeated_features_are_refused(harness: Harness) -> None:
+    known = FeatureUpdateKey("transaction.version", FEATURES["transaction.version"])
+    updates = [known, FeatureUpdateKey("metadata.version", 20), known]
+    each = await harness.ask(UpdateFeaturesRequest(feature_updates=updates), 1)
+    assert [result.error_code for result in each.results] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    one = await harness.ask(UpdateFeaturesRequest(feature_updates=updates), 2)
+    assert (one.error_code, one.results) == (ErrorCode.INVALID_UPDATE_VERSION, [])
+    assert "metadata.version" in one.error_message
+
+
+@pytest.mark.parametrize(
+    ("broker", "error"), [(0, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, ErrorCode.INVALID_REQUEST),
+                          (2, ErrorCode.BROKER_ID_NOT_REGISTERED)]
+)  # fmt: skip
+async def test_no_broker_can_be_removed(harness: Harness, broker: int, error: ErrorCode) -> None:
+    reply = await harness.ask(UnregisterBrokerRequest(broker))
+    assert reply.error_code == error
+    assert str(broker) in reply.error_message
