@@ -196,7 +196,8 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
         return (rule["since"] < at) & (rule["until"].isNull() | (rule["until"] >= at))
 
     first = F.get(F.filter("named.rules", holds), 0)
-    governed_use = use.alias("use").join(named, same).select("use.*", first.alias("first"))
+    # Sorted: Spark takes either side for small from the size of its compressed files, and both can be large.
+    governed_use = use.alias("use").join(named.hint("merge"), same).select("use.*", first.alias("first"))
     return governed_use.where(F.col("first").isNotNull()).select(
         *use.columns,
         "first.rule",
