@@ -111,3 +111,11 @@ def test_a_name_goes_before_a_default_and_a_user_before_a_client_id(spark):
 
 def _text(entity):
     return json.dumps(dict(sorted(entity.items())), separators=(",", ":"))
+
+
+def test_usage_is_not_broadcast_however_small_its_files_seem(spark, capsys):
+    usage, limits = made(spark, [request(30)], [quota_change(-10, 1, entity={"user": "alice"}, new=20.0)])
+    governed(used(usage), limits).explain()
+    joins = [line for line in capsys.readouterr().out.splitlines() if "Join" in line]
+    assert "SortMergeJoin" in joins[0]
+    assert "BroadcastHashJoin" in joins[1]  # of the rules, of which there are few
