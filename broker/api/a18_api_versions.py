@@ -2,8 +2,9 @@
 
 Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
 ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
-connection stores, and the response has the feature transaction.version, finalized at 2 (KIP-890). Its minimum
-level, 0, is told as 1 below version 4, whose clients cannot read it. Left out: Kafka's other features.
+connection stores, and the response has the features transaction.version, finalized at 2 (KIP-890), and
+group.version, finalized at 1 (KIP-848). Their minimum level, 0, is told as 1 below version 4, whose clients
+cannot read it. Left out: Kafka's other features.
 """
 
 import re
@@ -27,9 +28,13 @@ from broker.transactions.ending import BUMPS_EPOCH
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""
 
+CONSUMER_GROUPS: Final = 1
+"""The level of group.version."""
 
-FEATURE: Final = "transaction.version"
-"""At level 2, producers get a new epoch with each transaction and add partitions by writing to them."""
+FEATURES: Final = {"group.version": CONSUMER_GROUPS, "transaction.version": BUMPS_EPOCH}
+"""The finalized level of each feature, which is the highest. With group.version 1, consumer groups exist;
+with transaction.version 2, producers get a new epoch with each transaction and add partitions by writing.
+"""
 
 FEATURES_EPOCH: Final = 0
 """The finalized features never change."""
@@ -62,10 +67,11 @@ def handle(message: ApiVersionsRequest, context: RequestContext, services: Clust
 
     registry = services.endpoints[context.connection.listener].registry
     served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
+    least = int(context.api_version < 4)
     reply = ApiVersionsResponse(
         api_keys=served,
-        supported_features=[SupportedFeatureKey(FEATURE, int(context.api_version < 4), BUMPS_EPOCH)],
+        supported_features=[SupportedFeatureKey(each, least, level) for each, level in FEATURES.items()],
         finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[FinalizedFeatureKey(FEATURE, BUMPS_EPOCH, BUMPS_EPOCH)],
+        finalized_features=[FinalizedFeatureKey(each, level, level) for each, level in FEATURES.items()],
     )
     return Response(reply, cacheable=True, update_connection=update_connection)

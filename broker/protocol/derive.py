@@ -88,6 +88,8 @@ SERVED = frozenset(
         "describe_producers",
         "describe_transactions",
         "list_transactions",
+        "consumer_group_heartbeat",
+        "consumer_group_describe",
         "get_telemetry_subscriptions",
         "push_telemetry",
         "list_config_resources",

@@ -14,6 +14,7 @@ from broker.control.control import Control
 from broker.disk.log_mover import LOG_MOVER, LogMover
 from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
+from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
@@ -75,7 +76,13 @@ class DelayedRequests:
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
         self.purgatories = (self.fetches, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
-        groups = GroupService(config.groups, partitions)
+        groups = GroupService(
+            config.groups,
+            config.consumer_groups,
+            partitions,
+            lambda: ClusterTopics(control.image.topics, control.image.version),
+            lambda _group_id: config.consumer_groups,
+        )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"

@@ -29,6 +29,7 @@ from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupC
 from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
 from broker.control.views import ConfigRow, GroupDetail, GroupRow, PartitionRow, ServerInfo, TopicRow, Views
 from broker.disk.record_slices import run_slices
+from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import CommitRequest, JoinRequest, Now, OffsetToCommit
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
@@ -77,7 +78,13 @@ class LogWorld:
         self.log.open()
         self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
         self.control.subscribe(self._listen)
-        self.groups = GroupService(config.groups, self.partitions)
+        self.groups = GroupService(
+            config.groups,
+            config.consumer_groups,
+            self.partitions,
+            lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
+            lambda _group_id: config.consumer_groups,
+        )
         self.groups.load(self.now())
         self.grown: list[PartitionLog] = []
         TopicRecords(
