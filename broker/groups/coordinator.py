@@ -46,6 +46,7 @@ from broker.groups.messages import (
     DescribedGroup,
     DescribedMember,
     Effects,
+    GroupOverview,
     JoinReply,
     JoinRequest,
     LeaveReply,
@@ -595,10 +596,13 @@ class GroupCoordinator:
         message = f"Group {group_id} {what}"
         return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
 
-    def type_of(self, group_id: str) -> str | None:
-        """Return the group's type; None for a missing group."""
+    def overview(self, group_id: str) -> GroupOverview | None:
+        """Describe a group of either type; None for a missing one."""
         group = self._groups.get(group_id)
-        return None if group is None else _type_of(group)
+        if group is None:
+            return None
+        clients = tuple((member.client_id, member.client_host) for member in group.members.values())
+        return GroupOverview(group_id, _type_of(group), group.state.value, group.is_empty, clients)
 
     def count_offsets(self, group_id: str, most: int) -> int:
         """Return the number of the group's offsets, or `most` if there are more."""

@@ -303,6 +303,16 @@ class DescribedConsumerGroup(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
+class GroupOverview(msgspec.Struct, frozen=True):
+    """What both types of groups have in common. `clients` are (client id, host) of the members."""
+
+    group_id: str
+    group_type: str
+    state: str
+    is_empty: bool
+    clients: tuple[tuple[str, str], ...]
+
+
 class ListedGroup(msgspec.Struct, frozen=True):
     group_id: str
     protocol_type: str
