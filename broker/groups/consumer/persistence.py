@@ -86,7 +86,8 @@ def finish(group: ConsumerGroup) -> None:
     """Complete a group after all of its records.
 
     If damaged records state two owners of a partition, the second member is dropped: its next heartbeat is
-    refused with UNKNOWN_MEMBER_ID, and it joins again.
+    refused with UNKNOWN_MEMBER_ID, and it joins again. If a member has no target, the records of its last
+    change are incomplete, and the group's next heartbeat begins an epoch.
     """
     members, targets = group.members, group.targets
     group.members, group.targets = {}, {}
@@ -102,6 +103,8 @@ def finish(group: ConsumerGroup) -> None:
                 group.group_id,
                 member_id,
             )
+    if group.targets.keys() != members.keys():
+        group.metadata_hash = ~group.metadata_hash  # it differs from that of the topics
 
 
 def tombstones_of(group: ConsumerGroup) -> list[Record]:

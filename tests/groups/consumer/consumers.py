@@ -1,7 +1,7 @@
 """Members of the consumer protocol that talk to a coordinator on a manual clock.
 
-`Consumer` behaves as a client does: it revokes what it may no longer use, and reports its partitions when they
-have changed and when it has acted on an assignment.
+`Consumer` behaves as a client does: it revokes what it may no longer use, and reports its partitions when
+they have changed and when it has acted on an assignment.
 """
 
 from collections.abc import Iterable
@@ -124,7 +124,9 @@ class Consumers(Conversation):
 class Consumer:
     """A client: `owned` is what it uses, `revoking` what it still has to give up."""
 
-    def __init__(self, talk: Consumers, member_id: str, topics: Iterable[str] = ("t",), **fields: Any) -> None:
+    def __init__(
+        self, talk: Consumers, member_id: str, topics: Iterable[str] = ("t",), **fields: Any
+    ) -> None:
         self.talk = talk
         self.member_id = member_id
         self.topics = tuple(topics)

@@ -47,14 +47,14 @@ partition_counts = st.fixed_dictionaries({topic: st.integers(0, 12) for topic in
 def test_each_partition_has_exactly_one_subscriber(name, wanted, counts, seed):
     chance = random.Random(seed)
     owners = {
-        (topic, index): chance.choice(sorted(wanted)) for topic, count in counts.items() for index in range(count)
+        (topic, index): chance.choice(sorted(wanted))
+        for topic, count in counts.items()
+        for index in range(count)
     }
     before: Assigned = {member: {} for member in wanted}
     for (topic, index), member in owners.items():
         before[member][topic] = before[member].get(topic, frozenset()) | {index, index + 5}
-    asked = {
-        member: Subscriber(None, frozenset(topics), before[member]) for member, topics in wanted.items()
-    }
+    asked = {member: Subscriber(None, frozenset(topics), before[member]) for member, topics in wanted.items()}
     assigned = ASSIGNORS[name](asked, counts)
     assert assigned.keys() == wanted.keys()
     assert all(indexes for each in assigned.values() for indexes in each.values())

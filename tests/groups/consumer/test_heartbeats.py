@@ -201,6 +201,6 @@ def test_a_setting_at_its_limit_is_accepted(settings):
 
 def test_the_heartbeat_interval_is_below_the_session_timeout():
     low = ["group.consumer.min.session.timeout.ms=100", "group.consumer.session.timeout.ms=5000"]
-    with pytest.raises(ConfigError, match="less than group.consumer.session.timeout.ms"):
+    with pytest.raises(ConfigError, match=r"less than group\.consumer\.session\.timeout\.ms"):
         load(None, low, {})
     load(None, [low[0], "group.consumer.session.timeout.ms=5001"], {})

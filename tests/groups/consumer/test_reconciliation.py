@@ -207,10 +207,7 @@ def test_no_partition_ever_has_two_users(seed):
     settle(*everyone, beats=12)
     assert talk.described().state == "Stable"
     assigned = sorted(
-        (topic, index)
-        for each in everyone
-        for topic, indexes in each.owned.items()
-        for index in indexes
+        (topic, index) for each in everyone for topic, indexes in each.owned.items() for index in indexes
     )
     subscribed = {topic for each in everyone for topic in each.topics}
     assert assigned == sorted((topic, index) for topic in subscribed for index in range(topics[topic]))
