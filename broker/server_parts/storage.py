@@ -9,6 +9,7 @@ from broker.api.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
+from broker.config.sections.consumer_groups import group_times
 from broker.config.table import BrokerConfig
 from broker.control.control import Control
 from broker.disk.log_mover import LOG_MOVER, LogMover
@@ -81,7 +82,9 @@ class DelayedRequests:
             config.consumer_groups,
             partitions,
             lambda: ClusterTopics(control.image.topics, control.image.version),
-            lambda _group_id: config.consumer_groups,
+            lambda group_id: group_times(
+                control.image.group_configs.get(group_id, {}), config.consumer_groups
+            ),
         )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.groups = GroupServices(control, groups, callbacks, security, self.transactions)

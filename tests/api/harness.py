@@ -22,6 +22,7 @@ from broker.api.registry import Api
 from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
 from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
+from broker.config.sections.consumer_groups import group_times
 from broker.config_listeners.metadata import acl_listener
 from broker.control.control import Control
 from broker.groups.consumer.assignment import ClusterTopics
@@ -155,7 +156,9 @@ class Harness:
             config.consumer_groups,
             self.partitions,
             lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
-            lambda _group_id: config.consumer_groups,
+            lambda group_id: group_times(
+                self.control.image.group_configs.get(group_id, {}), config.consumer_groups
+            ),
         )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
         self.authorizer: Authorizer | None = None

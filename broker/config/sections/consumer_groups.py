@@ -1,10 +1,12 @@
 """Groups of the consumer protocol (KIP-848). For broker.groups.consumer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from broker.config.kinds import INT_MAX, choices_of, integer, one_of
-from broker.config.setting import setting
+from broker.config.setting import Setting, setting, settings_of
 from broker.errors import ConfigError
 
 UNIFORM: Final = "uniform"
@@ -127,3 +129,55 @@ class ConsumerGroupConfig:
             raise ConfigError(key, least, f"at most group.consumer.max.{name} ({most})")
         if not least <= value <= most:
             raise ConfigError(f"group.consumer.{name}", value, f"between {least} and {most}")
+
+
+class GroupTimes(NamedTuple):
+    """The settings of one group."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+
+
+GROUP_KEYS: Final = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")
+
+GROUP_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        each.key.removeprefix("group."): each
+        for _, each in settings_of(ConsumerGroupConfig)
+        if each.key.removeprefix("group.") in GROUP_KEYS
+    }
+)
+"""The broker's setting that is the default of each setting of a group."""
+
+
+def group_times(configs: Mapping[str, str], config: ConsumerGroupConfig) -> GroupTimes:
+    """Return the settings of a group with these of its own. A value outside the broker's range, which may
+    have changed since, counts as the limit.
+    """
+    session, heartbeat = (configs.get(key) for key in GROUP_KEYS)
+    session_ms = config.session_timeout_ms if session is None else int(session)
+    heartbeat_ms = config.heartbeat_interval_ms if heartbeat is None else int(heartbeat)
+    return GroupTimes(
+        min(max(session_ms, config.min_session_timeout_ms), config.max_session_timeout_ms),
+        min(max(heartbeat_ms, config.min_heartbeat_interval_ms), config.max_heartbeat_interval_ms),
+    )
+
+
+def check_group_configs(configs: Mapping[str, str], config: ConsumerGroupConfig) -> None:
+    """Check the settings of one group. Raises ConfigError."""
+    bounds = (
+        (config.min_session_timeout_ms, config.max_session_timeout_ms),
+        (config.min_heartbeat_interval_ms, config.max_heartbeat_interval_ms),
+    )
+    for key, (least, most) in zip(GROUP_KEYS, bounds, strict=True):
+        if key in configs:
+            value = GROUP_SETTINGS[key].read(configs[key], key=key)
+            if not least <= value <= most:
+                raise ConfigError(key, value, f"between {least} and {most}")
+    times = group_times(configs, config)
+    if times.heartbeat_interval_ms >= times.session_timeout_ms:
+        raise ConfigError(
+            GROUP_KEYS[1],
+            times.heartbeat_interval_ms,
+            f"less than {GROUP_KEYS[0]} ({times.session_timeout_ms})",
+        )
