@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from broker.api.context import RequestContext
 from broker.api.group_requests import LONGEST_NAME, GroupRequest, conclude, now_of
 from broker.api.outcome import Outcome, Response, in_slices
-from broker.api.pacing import Pace
+from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.api.services import GroupServices
 from broker.authorization.acl import Operation
@@ -35,6 +35,12 @@ MEMBER_ID_SINCE: Final = 1
 MAX_TOPICS: Final = 10_000
 """Names that one member subscribes to; our own limit. Sorting them takes 3 ms."""
 
+NO_PARTITION: Final = -1
+"""What partitions that a topic does not have count as: no member has it."""
+
+DELETED_PARTITIONS: Final = 1_024
+"""Partitions of a deleted topic that a member may still state; our own limit."""
+
 
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), services=GroupServices)
 def handle(
@@ -50,7 +56,7 @@ def _respond(
     try:
         _check(message, context, services)
         yield from _check_topics(message, context, services, pace)
-        owned = yield from _owned(message, pace)
+        owned = yield from _owned(message, services, pace)
         request = ConsumerHeartbeatRequest(
             message.group_id,
             message.member_id,
@@ -103,17 +109,27 @@ def _check_topics(
             yield None
 
 
-def _owned(message: ConsumerGroupHeartbeatRequest, pace: Pace) -> Slices[dict[bytes, frozenset[int]] | None]:
-    """Return the partitions that the member states to use, None if it states nothing."""
+def _owned(
+    message: ConsumerGroupHeartbeatRequest, services: GroupServices, pace: Pace
+) -> Slices[dict[bytes, frozenset[int]] | None]:
+    """Return the partitions that the member states to use, None if it states nothing.
+
+    Partitions that a topic does not have count as one, so that no set is larger than a topic.
+    """
     if message.topic_partitions is None:
         return None
-    owned: dict[bytes, frozenset[int]] = {}
+    owned: dict[bytes, set[int]] = {}
+    topics = services.control.image.topics_by_id
     for each in message.topic_partitions:
-        if each.partitions:
-            owned[each.topic_id] = owned.get(each.topic_id, frozenset()).union(each.partitions)
-        if pace.spent(1 + len(each.partitions)):
-            yield None
-    return owned
+        topic = topics.get(each.topic_id)
+        count = DELETED_PARTITIONS if topic is None else topic.partitions
+        for some in pieces(each.partitions):
+            if some:
+                existing = (index if 0 <= index < count else NO_PARTITION for index in some)
+                owned.setdefault(each.topic_id, set()).update(existing)
+            if pace.spent(1 + len(some)):
+                yield None
+    return {topic_id: frozenset(indexes) for topic_id, indexes in owned.items()}
 
 
 def _resolved(

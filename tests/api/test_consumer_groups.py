@@ -125,6 +125,21 @@ async def test_two_members_divide_a_topic(harness):
     assert (await harness.ask(heartbeat("b", -1))).member_epoch == -1
 
 
+async def test_partitions_that_do_not_exist_are_no_partitions_of_the_member(harness):
+    topic_id = harness.control.image.topics["orders"].topic_id
+    await harness.ask(heartbeat("a", 0, topics=["orders"]))
+    await harness.ask(heartbeat("b", 0, topics=["orders"]))
+    await harness.ask(heartbeat("a", 1))
+    asking = await harness.put(heartbeat("a", 1, owned=[TopicPartitions(topic_id, list(range(90_000)))]))
+    assert asking.pauses > 100
+    assert harness.answer(asking).member_epoch == 1  # it states partitions that it has to revoke
+    owned = [TopicPartitions(topic_id, [0, 1]), TopicPartitions(b"\1" * 16, [-5, 7, 2_000])]
+    assert (await harness.ask(heartbeat("a", 1, owned=owned))).member_epoch == 2
+    # It repeats the request: what it has not been assigned fences it.
+    fenced = await harness.ask(heartbeat("a", 1, owned=owned))
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
 async def test_an_error_has_a_message(harness):
     reply = await harness.ask(heartbeat("m", 3))
     assert (reply.error_code, reply.error_message) == (
