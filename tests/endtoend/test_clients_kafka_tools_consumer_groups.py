@@ -11,6 +11,7 @@ import pytest
 from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess, within
 from tests.support.kafka_tools import (
+    CONFIGS,
     CONSUMER,
     DUMP,
     GROUPS,
@@ -96,3 +97,14 @@ def test_the_feature_is_finalized(broker: BrokerProcess) -> None:
     feature = next(row for row in described if "group.version" in row)
     assert "FinalizedVersionLevel:" in feature
     assert feature[feature.index("FinalizedVersionLevel:") + 1] == "1"
+
+
+def test_a_group_has_settings_of_its_own(broker: BrokerProcess) -> None:
+    named = ("--entity-type", "groups", "--entity-name", "readers")
+    ask(broker, CONFIGS, *named, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    described = ask(broker, CONFIGS, *named, "--describe")
+    assert "consumer.session.timeout.ms=50000" in described
+    assert "consumer.heartbeat.interval.ms" not in described  # it is the broker's
+    assert "readers" in ask(broker, CONFIGS, "--entity-type", "groups", "--describe")
+    ask(broker, CONFIGS, *named, "--alter", "--delete-config", "consumer.session.timeout.ms")
+    assert "50000" not in ask(broker, CONFIGS, *named, "--describe")
