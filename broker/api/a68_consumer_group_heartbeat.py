@@ -39,7 +39,11 @@ NO_PARTITION: Final = -1
 """What partitions that a topic does not have count as: no member has it."""
 
 DELETED_PARTITIONS: Final = 1_024
-"""Partitions of a deleted topic that a member may still state; our own limit."""
+DELETED_TOPICS: Final = 128
+"""Partitions of a deleted topic, and topics with those, that a member may still state; our own limits."""
+
+NO_TOPIC: Final = bytes(16)
+"""The topic id of further partitions that do not exist."""
 
 
 @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), services=GroupServices)
@@ -114,22 +118,30 @@ def _owned(
 ) -> Slices[dict[bytes, frozenset[int]] | None]:
     """Return the partitions that the member states to use, None if it states nothing.
 
-    Partitions that a topic does not have count as one, so that no set is larger than a topic.
+    Partitions that a topic does not have count as one, and so do topics that do not exist after the first
+    few, so that the result is no larger than the topics.
     """
     if message.topic_partitions is None:
         return None
     owned: dict[bytes, set[int]] = {}
     topics = services.control.image.topics_by_id
     for each in message.topic_partitions:
-        topic = topics.get(each.topic_id)
+        topic_id, topic = each.topic_id, topics.get(each.topic_id)
         count = DELETED_PARTITIONS if topic is None else topic.partitions
+        if topic is None and len(owned) >= DELETED_TOPICS and topic_id not in owned:
+            topic_id, count = NO_TOPIC, 0
         for some in pieces(each.partitions):
             if some:
                 existing = (index if 0 <= index < count else NO_PARTITION for index in some)
-                owned.setdefault(each.topic_id, set()).update(existing)
+                owned.setdefault(topic_id, set()).update(existing)
             if pace.spent(1 + len(some)):
                 yield None
-    return {topic_id: frozenset(indexes) for topic_id, indexes in owned.items()}
+    stated: dict[bytes, frozenset[int]] = {}
+    for topic_id, indexes in owned.items():
+        stated[topic_id] = frozenset(indexes)
+        if pace.spent():
+            yield None
+    return stated
 
 
 def _resolved(

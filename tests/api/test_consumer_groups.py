@@ -288,3 +288,14 @@ async def test_topics_that_the_client_may_not_describe_stay_hidden(tmp_path):
     assert (hidden.error_code, hidden.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
     assert len((await describe(harness, connection=root)).members) == 2
     harness.close()
+
+
+async def test_topics_that_do_not_exist_take_no_more_than_a_few_sets(harness):
+    topic_id = harness.control.image.topics["orders"].topic_id
+    await harness.ask(heartbeat("a", 0, topics=["orders"]))
+    await harness.ask(heartbeat("b", 0, topics=["orders"]))
+    await harness.ask(heartbeat("a", 1))
+    unknown = [TopicPartitions(number.to_bytes(16, "big"), [0]) for number in range(1, 40_000)]
+    asking = await harness.put(heartbeat("a", 1, owned=[*unknown, TopicPartitions(topic_id, [0, 1])]))
+    assert asking.pauses > 50
+    assert harness.answer(asking).member_epoch == 2
