@@ -646,8 +646,7 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             start_missing(transition, group, self._times_of(group_id).session_timeout_ms)
         elif group is not None:
-            for member in group.members.values():
-                rebalance.start_session(transition, member)
+            rebalance.resume(transition, group)
 
     def _transition(self, now: Now) -> Transition:
         return Transition(self._config, self._consumer, self._topics(), self._timers, self._pending, now)

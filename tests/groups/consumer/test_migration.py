@@ -378,6 +378,20 @@ def test_a_failed_upgrade_leaves_the_classic_group(talk):
     assert talk.state() == "Empty"
 
 
+def test_a_classic_group_goes_on_after_a_failed_upgrade_in_its_rebalance(talk):
+    first, second = Classic(talk), Classic(talk)
+    first.join()
+    second.join()
+    unused = talk.join(protocols=(("cooperative-sticky", subscription()),)).reply.member_id
+    assert talk.state() == "PreparingRebalance"
+    talk.enter("a")
+    talk.fail(talk.last)
+    # The waiting members were told to join again; the id that nobody uses does not hold them up for long.
+    assert (talk.state(), bool(unused)) == ("PreparingRebalance", True)
+    run(talk, first, second, rounds=20)
+    assert (talk.state(), held(first, second)) == ("Stable", [0, 1, 2, 3])
+
+
 def test_a_failed_downgrade_leaves_the_consumer_group(talk):
     a, classic = Consumer(talk, "a"), Classic(talk)
     a.enter()
