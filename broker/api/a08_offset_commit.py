@@ -3,7 +3,8 @@
 Versions 2-9. Each partition succeeds or fails alone; an unknown partition is UNKNOWN_TOPIC_OR_PARTITION. More
 than 256 offsets are written in several batches. The retention time of versions 2 to 4 is stored with the
 offset; version 6 adds the leader epoch, 7 static members (KIP-345). From 9 an unknown group is
-GROUP_ID_NOT_FOUND. Left out: topic ids (version 10).
+GROUP_ID_NOT_FOUND, and a member of a consumer group states its epoch (KIP-848): another one than its own is
+STALE_MEMBER_EPOCH, and an older version is UNSUPPORTED_VERSION. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Sequence
@@ -71,6 +72,7 @@ def _commit(
         (),
         message.retention_time_ms,
         knows_missing_groups=context.api_version >= 9,
+        knows_member_epochs=context.api_version >= 9,
     )
 
     def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:

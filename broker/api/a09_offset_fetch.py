@@ -3,8 +3,8 @@
 Versions 1-9. A null topic list (from 2) selects every committed offset. A partition without a committed
 offset has offset -1 and no error. Version 1 has no group error, so each partition carries it; from 8 a
 request names several groups, each with its own error. With `require_stable` (7), a partition
-whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. Member id and epoch (9) apply to the
-new group protocol only. Left out: topic ids (version 10).
+whose offset an open transaction has committed is UNSTABLE_OFFSET_COMMIT. From 9 a member of a consumer group
+states its id and epoch (KIP-848): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +33,8 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from broker.records.slices import Slices
+
+MEMBERS_SINCE: Final = 9
 
 UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
@@ -105,9 +107,12 @@ def _group(
 ) -> Slices[OffsetFetchResponseGroup]:
     if not services.security.allows_group(context, Operation.DESCRIBE, requested.group_id):
         error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    coordinator = services.groups.coordinator
+    if not error and context.api_version >= MEMBERS_SINCE:
+        error = coordinator.check_fetch(requested.group_id, requested.member_id, requested.member_epoch)
     if error:
         return OffsetFetchResponseGroup(requested.group_id, error_code=error)
-    group_id, coordinator = requested.group_id, services.groups.coordinator
+    group_id = requested.group_id
 
     def partition(
         topic: str, refusal: ErrorCode, each: tuple[int, CommittedOffset]

@@ -2,8 +2,9 @@
 
 Versions 0-5. The offsets take effect with the transaction's commit marker; until then, OffsetFetch of stable
 offsets is UNSTABLE_OFFSET_COMMIT. Each partition succeeds or fails alone. Member and generation (from 3) are
-checked if they are stated. The transaction must have the group's partition; version 5 adds it (KIP-890), and
-before version 4 the error is INVALID_TXN_STATE.
+checked if they are stated; a member of a consumer group states its epoch as the generation. The transaction
+must have the group's partition; version 5 adds it (KIP-890), and before version 4 the error is
+INVALID_TXN_STATE.
 """
 
 from collections.abc import Awaitable, Sequence

@@ -1,9 +1,8 @@
 """ListConfigResources: lists the resources that DescribeConfigs can describe. (KIP-1142)
 
 Versions 0-1. Version 0 is KIP-714's ListClientMetricsResources, which lists the client metrics subscriptions;
-version 1 lists the requested types, or all: topics, brokers, broker loggers, client metrics, groups. An
-unknown type is UNSUPPORTED_VERSION, as in Kafka. Left out: groups (they have no configs here, so none are
-listed).
+version 1 lists the requested types, or all: topics, brokers, broker loggers, client metrics, and groups with
+settings of their own. An unknown type is UNSUPPORTED_VERSION, as in Kafka.
 """
 
 from collections.abc import Awaitable

@@ -23,6 +23,7 @@ SOURCES: Final = {
     "partitions": ("partition_indexes",),
     "results": ("resources", "topics", "groups_names", "creations"),
     "filter_results": ("filters",),
+    "groups": ("group_ids",),
     "coordinators": ("coordinator_keys",),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",),

@@ -7,9 +7,12 @@ from typing import Final
 
 from broker.transactions.ending import BUMPS_EPOCH
 
-FEATURES: Final = {"transaction.version": BUMPS_EPOCH}
-"""The level of each feature. With transaction.version 2, producers get a new epoch with each transaction and
-add partitions by writing to them.
+CONSUMER_GROUPS: Final = 1
+"""The level of group.version."""
+
+FEATURES: Final = {"group.version": CONSUMER_GROUPS, "transaction.version": BUMPS_EPOCH}
+"""The level of each feature. With group.version 1, consumer groups exist (KIP-848); with transaction.version
+2, producers get a new epoch with each transaction and add partitions by writing to them.
 """
 
 FEATURES_EPOCH: Final = 0

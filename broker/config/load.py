@@ -153,6 +153,7 @@ def build_config(values: Mapping[str, str]) -> BrokerConfig:
     config.automq.check()
     config.connections.check()
     config.groups.check()
+    config.consumer_groups.check()
     config.upstream.check()
     local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
     return replace(config, security=replace(config.security, local_listeners=local))

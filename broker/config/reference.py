@@ -20,6 +20,7 @@ _TITLES: Final = {
     "topic_settings": "Topic defaults",
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
+    "consumer_groups": "Consumer groups of the consumer protocol",
     "transactions": "Transactions",
     "quotas": "Client quotas",
     "broker_quotas": "Broker and cluster quotas, retry storms",

@@ -11,6 +11,7 @@ from broker.config.sections import (
     BrokerQuotaConfig,
     ConnectionConfig,
     ConsoleConfig,
+    ConsumerGroupConfig,
     EventConfig,
     FetchConfig,
     GatewayConfig,
@@ -45,6 +46,7 @@ class BrokerConfig:
     topic_settings: TopicSettings = field(default_factory=TopicSettings)
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    consumer_groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     transactions: TransactionConfig = field(default_factory=TransactionConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)

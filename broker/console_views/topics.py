@@ -5,8 +5,9 @@ from heapq import merge
 from typing import Any, Final
 
 from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow, TopicSize
-from broker.errors import ErrorCode, ProtocolViolation
-from broker.groups.messages import CommittedOffset, DescribedMember
+from broker.errors import ProtocolViolation
+from broker.groups.coordinator import CONSUMER as CONSUMER_TYPE
+from broker.groups.messages import CommittedOffset, DescribedConsumer, DescribedMember
 from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -79,23 +80,36 @@ def group_rows(groups: GroupService) -> Iterator[GroupRow | None]:
     for some in groups.coordinator.listed_in_pieces():
         for group in some:
             lag = yield from groups.lag(group.group_id)
-            yield GroupRow(group.group_id, group.state, group.protocol_type, group.members, lag)
+            yield GroupRow(
+                group.group_id, group.state, group.protocol_type, group.members, lag, group.group_type
+            )
         yield None
 
 
 def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> Steps[GroupDetail | None]:
     """Return a group with its members and offsets, None if there is none. Pauses after every few of them."""
-    (described,) = groups.coordinator.described([group_id], missing_is_error=True)
-    if described.error is not ErrorCode.NONE:
+    found = groups.coordinator.overview(group_id)
+    if found is None:
         return None
     members = []
-    for each in described.members:
-        members.append(_member(each, described.protocol_type))
+    if found.group_type == CONSUMER_TYPE:
+        consumers = groups.coordinator.described_consumers(group_id)
+        protocol_type, assignor = CONSUMER, consumers.assignor
+        names = {hosted.topic_id: hosted.name for hosted in partitions.by_name.values()}
         yield
+        for consumer in consumers.members:
+            members.append(_consumer(consumer, names))
+            yield
+    else:
+        (described,) = groups.coordinator.described([group_id], missing_is_error=True)
+        protocol_type, assignor = described.protocol_type, described.protocol
+        for each in described.members:
+            members.append(_member(each, protocol_type))
+            yield
     offsets = yield from _offsets(groups.coordinator.committed(group_id), partitions)
     lag = sum(each.lag or 0 for each in offsets)
-    row = GroupRow(group_id, described.state, described.protocol_type, len(members), lag)
-    return GroupDetail(row, described.protocol, tuple(members), tuple(offsets))
+    row = GroupRow(group_id, found.state, protocol_type, len(members), lag, found.group_type)
+    return GroupDetail(row, assignor, tuple(members), tuple(offsets))
 
 
 def _offsets(
@@ -121,6 +135,16 @@ def _offsets(
 
 def _member(member: DescribedMember, protocol_type: str) -> MemberRow:
     assigned = tuple(_assigned(member.assignment)) if protocol_type == CONSUMER else ()
+    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
+
+
+def _consumer(member: DescribedConsumer, names: Mapping[bytes, str]) -> MemberRow:
+    assigned = tuple(
+        (names[topic_id], index)
+        for topic_id, indexes in member.assigned.items()
+        if topic_id in names
+        for index in sorted(indexes)
+    )
     return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
 
 

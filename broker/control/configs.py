@@ -18,6 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.config.kinds import ConfigType
+from broker.config.sections.consumer_groups import GROUP_SETTINGS, check_group_configs
 from broker.config.sections.tls import ALLOWED_STORE
 from broker.config.sections.topics import default_text
 from broker.config.setting import Setting, split_listener
@@ -118,7 +119,13 @@ def _changes(
             wanted = _apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
         case ResourceType.GROUP:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Group configurations are not supported.")
+            _require_role(Role.EDITOR, ErrorCode.GROUP_AUTHORIZATION_FAILED, at)
+            _check_ops(alteration.ops)
+            if not resource.name:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            current = at.image.group_configs.get(resource.name, {})
+            wanted = _apply_to_group(_ops(alteration, current, replaces=replaces), current, at)
+            kind = Kind.GROUP_CONFIG
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
     return (
@@ -169,6 +176,21 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
         _apply_op(op, setting, base, wanted)
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
+    return wanted
+
+
+def _apply_to_group(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: Situation) -> dict[str, str]:
+    config = at.config.consumer_groups
+    wanted = dict(current)
+    for op in ops:
+        setting = GROUP_SETTINGS.get(op.key)
+        if setting is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {op.key}")
+        _apply_op(op, setting, wanted.get(op.key, ""), wanted)
+    try:
+        check_group_configs(wanted, config)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, invalid_value(error)) from error
     return wanted
 
 

@@ -1,5 +1,5 @@
-"""Describes every setting of a topic, the broker, its loggers or a client metrics subscription, for
-DescribeConfigs: value and source.
+"""Describes every setting of a topic, the broker, its loggers, a client metrics subscription or a consumer
+group, for DescribeConfigs: value and source.
 
 (Kafka: ConfigHelper, KIP-226.) Called by `Views`. A topic's setting comes from the topic, else from
 this broker, all brokers, the file, or the default.
@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import cache
 
 from broker.config.load import Configuration
+from broker.config.sections.consumer_groups import GROUP_SETTINGS
 from broker.config.sections.topics import TOPIC_SETTINGS
 from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
@@ -33,6 +34,7 @@ class Source(IntEnum):
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
+    GROUP = 8
 
 
 def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
@@ -58,7 +60,7 @@ def describe_in_steps(
         case ResourceType.BROKER_LOGGER:
             return _describe_loggers(resource.name, configuration)
         case ResourceType.GROUP:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Group configurations are not supported.")
+            return _describe_group(resource.name, image, configuration)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
 
 
@@ -66,7 +68,7 @@ def named_resources(image: Image, configuration: Configuration) -> dict[Resource
     """Return the names of all describable resources by type, in Kafka's order."""
     brokers = [str(configuration.config.broker.node_id)]
     return {
-        ResourceType.GROUP: [],
+        ResourceType.GROUP: list(image.group_configs),
         ResourceType.CLIENT_METRICS: list(image.client_metrics),
         ResourceType.BROKER_LOGGER: brokers,
         ResourceType.BROKER: brokers,
@@ -99,6 +101,20 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
         source = Source.CLIENT_METRICS if own else Source.DEFAULT
         kind = setting.kind.type
         rows.append(ConfigRow(key, value, source, kind, False, False, setting.documentation, own))
+    return rows
+
+
+def _describe_group(name: str, image: Image, configuration: Configuration) -> list[ConfigRow]:
+    """Return every setting of a consumer group; the group need not exist."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    configs = image.group_configs.get(name, {})
+    rows = []
+    for key, setting in GROUP_SETTINGS.items():
+        synonyms = list(_broker_synonyms(setting, image, configuration))
+        if key in configs:
+            synonyms.insert(0, ConfigSynonym(key, configs[key], Source.GROUP))
+        rows.append(_row(key, setting, synonyms, read_only=False))
     return rows
 
 

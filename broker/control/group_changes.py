@@ -17,7 +17,7 @@ from broker.control.control import Control
 from broker.control.operation import Done, require
 from broker.control.plan import Situation
 from broker.errors import ApiError, ErrorCode
-from broker.groups.messages import CommitRequest, DescribedGroup, Effects, Now, OffsetToCommit, Token
+from broker.groups.messages import CommitRequest, Effects, GroupOverview, Now, OffsetToCommit, Token
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.records.slices import Slices
@@ -27,7 +27,6 @@ from broker.services.partitions import HostedTopic, Partitions
 MAX_PARTITIONS: Final = 500
 """Partitions of one reset, and offsets that are deleted at once; ours. They take about 4 ms."""
 
-_EMPTY: Final = ("Empty", "Dead")
 _MAX_NAMED: Final = 5
 """Members that a refusal names."""
 _MAX_NOTED: Final = 1_000
@@ -234,9 +233,9 @@ class GroupChanges:
         """Run DeleteGroupOffsets."""
         self._check(at)
         group_id, topic = command.group_id, command.topic
-        described = self._described(group_id)
+        found = self._overview(group_id)
         if self._groups.coordinator.check_delete_offsets(group_id):
-            raise self._not_empty(described)
+            raise self._not_empty(found)
         deleted = await self._run(self._delete_of_topic(group_id, topic), to_the_end=True)
         if not deleted:
             raise ApiError(
@@ -270,26 +269,25 @@ class GroupChanges:
         if not self._groups.is_available:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, "There is no consumer group yet.")
 
-    def _described(self, group_id: str) -> DescribedGroup:
-        (described,) = self._groups.coordinator.described([group_id], missing_is_error=True)
-        if described.error is not ErrorCode.NONE:
-            raise ApiError(described.error, f"The group {group_id} does not exist.")
-        return described
+    def _overview(self, group_id: str) -> GroupOverview:
+        found = self._groups.coordinator.overview(group_id)
+        if found is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"The group {group_id} does not exist.")
+        return found
 
     def _check_empty(self, group_id: str) -> None:
         """Raise ApiError NON_EMPTY_GROUP, with the members, unless the group is empty."""
-        described = self._described(group_id)
-        if described.members or described.state not in _EMPTY:
-            raise self._not_empty(described)
+        found = self._overview(group_id)
+        if not found.is_empty:
+            raise self._not_empty(found)
 
-    def _not_empty(self, described: DescribedGroup) -> ApiError:
-        named = [f"{each.client_id} at {each.client_host.lstrip('/')}" for each in described.members]
+    def _not_empty(self, group: GroupOverview) -> ApiError:
+        named = [f"{client_id} at {host.lstrip('/')}" for client_id, host in group.clients]
         more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
         members = f"{', '.join(named[:_MAX_NAMED])}{more}" or "members that are joining"
         return ApiError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"The group {described.group_id} is in use ({described.state}): {members}. Stop its members "
-            "first.",
+            f"The group {group.group_id} is in use ({group.state}): {members}. Stop its members first.",
         )
 
     def _write(self, call: Callable[[Token, Now], Effects]) -> None:

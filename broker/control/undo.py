@@ -61,6 +61,9 @@ def inverse_of(
             subscription = image.client_metrics.get(row.entity)
             _check(None if subscription is None else subscription.configs.get(row.key), row.new)
             return _config_command(ResourceType.CLIENT_METRICS, row, validate_only)
+        case Kind.GROUP_CONFIG:
+            _check(image.group_configs.get(row.entity, {}).get(row.key), row.new)
+            return _config_command(ResourceType.GROUP, row, validate_only)
         case Kind.ACL:
             acl = read_acl(row.entity, row.key)
             _check(acl in image.acls, row.new is not None)

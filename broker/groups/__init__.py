@@ -1,7 +1,8 @@
-"""Consumer groups of the classic protocol and their offsets, without I/O.
+"""Consumer groups of both protocols and their offsets, without I/O.
 
 `coordinator` is the public interface, and undoes calls that were not written; `messages` defines its
-arguments and results. Reading order: `group` (states and members), `membership` (what members request),
-`rebalance`, `offsets`, `transition` (the effects of one call), `timers`. `persistence` turns groups into
-records and back; `records` is the format of __consumer_offsets.
+arguments and results. Reading order: `group` (states and members of a classic group), `membership` (what
+members request), `rebalance`, `consumer` (groups of the consumer protocol), `any_group`, `offsets`,
+`transition` (the effects of one call), `timers`. `persistence` turns groups into records and back; `records`
+is the format of __consumer_offsets.
 """

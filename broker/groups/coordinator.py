@@ -1,36 +1,52 @@
 """The group coordinator: the public interface to this broker's groups.
 
 Called by `services`, which writes the records and sends the responses. Holds the groups and the pending
-requests; `membership` and `rebalance` implement group behaviour, `offsets` the committed offsets.
+requests; `membership` and `rebalance` implement classic groups, `consumer` those of the consumer protocol,
+`offsets` the committed offsets.
 
 A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is pending: a later call
-returns its reply. (Kafka: GroupCoordinatorService and GroupMetadataManager, for classic groups.)
+returns its reply. (Kafka: GroupCoordinatorService and GroupMetadataManager)
 
 A call whose records could not be written is rolled back: overwritten offsets are restored, successful replies
-become errors, and a group whose assignment was not written is rebalanced. (Kafka:
-appendGroupMetadataErrorToResponseError, and the rollback of its coordinator runtime)
+become errors, and a group whose assignment was not written is rebalanced; a consumer group is as before the
+call. (Kafka: appendGroupMetadataErrorToResponseError, and the rollback of its coordinator runtime)
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from msgspec.structs import replace
 
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
-from broker.errors import ErrorCode
+from broker.errors import ApiError, ErrorCode
 from broker.groups import offsets, rebalance
+from broker.groups.any_group import AnyGroup, Groups
+from broker.groups.consumer import classic_members, migration
+from broker.groups.consumer import heartbeat as consumer_heartbeat
+from broker.groups.consumer import persistence as consumer_persistence
+from broker.groups.consumer.assignment import ClusterTopics
+from broker.groups.consumer.description import describe_consumers
+from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from broker.groups.consumer.member import JOINS, LEAVES, LEAVES_FOR_NOW
+from broker.groups.consumer.regular_expressions import outdated_expressions
+from broker.groups.consumer.timing import start_missing
 from broker.groups.group import Group, State
 from broker.groups.membership import heartbeat, join, leave, sync
 from broker.groups.messages import (
     CommitReply,
     CommitRequest,
     CommittedOffset,
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
     DeleteReply,
+    DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
     Effects,
+    GroupOverview,
     JoinReply,
     JoinRequest,
     LeaveReply,
@@ -65,7 +81,7 @@ COORDINATOR_ERRORS: Final = {
 """Log errors translated to coordinator errors; the others stay unchanged."""
 
 
-def roll_back(transition: Transition, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
+def roll_back(transition: Transition, groups: Groups, effects: Effects, error: ErrorCode) -> None:
     """Undo `effects` and leave the replies to send instead in `transition`."""
     error = COORDINATOR_ERRORS.get(error, error)
     for group_id, topic, partition, previous in reversed(effects.overwritten):
@@ -78,17 +94,29 @@ def roll_back(transition: Transition, groups: dict[str, Group], effects: Effects
                 del offsets[topic]
     for token, reply in effects.replies:
         transition.reply(token, _refusal(reply, error))
+    replaced = {group_id for group_id, _ in effects.replaced}
     for key, value in effects.records:
         match decode_key(key):
+            case GroupKey(group_id) if group_id in replaced:
+                pass
             case GroupKey(group_id) if value is None:
                 groups.setdefault(group_id, Group(group_id))
-            case GroupKey(group_id) if groups[group_id].state is State.STABLE:
-                hand_out_assignments(transition, groups[group_id], {}, error)
-                prepare(transition, groups[group_id])
+            case GroupKey(group_id):
+                group = groups[group_id]
+                if isinstance(group, Group) and group.state is State.STABLE:
+                    hand_out_assignments(transition, group, {}, error)
+                    prepare(transition, group)
+    for group_id, before in reversed(effects.replaced):
+        if isinstance(before, Group | ConsumerGroup):
+            groups[group_id] = before
+        else:
+            groups.pop(group_id, None)
 
 
 def _refusal(reply: Reply, error: ErrorCode) -> Reply:
     match reply:
+        case ConsumerHeartbeatReply(ErrorCode.NONE):
+            return ConsumerHeartbeatReply(error)
         case JoinReply(ErrorCode.NONE, member_id):
             return JoinReply(error, member_id)
         case SyncReply(ErrorCode.NONE):
@@ -100,6 +128,8 @@ def _refusal(reply: Reply, error: ErrorCode) -> Reply:
 
 
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The types of groups."""
 
 GROUPS_AT_ONCE: Final = 256
 """Groups or topics looked up between two pauses."""
@@ -121,6 +151,24 @@ NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 FAILED_TIMER_RETRY_MS: Final = 5_000
 """Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
 
+
+class ConsumerTimes(Protocol):
+    """The settings of one consumer group."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+
+
+TimesOf = Callable[[str], ConsumerTimes]
+"""Returns the settings of the group with this id."""
+
+CONSUMER_KINDS: Final = frozenset(
+    {Kind.CONSUMER_SESSION, Kind.CONSUMER_REBALANCE, Kind.CONSUMER_REJOIN, Kind.CONSUMER_SYNC}
+)
+
 OnTimerFailure = Callable[[str, Exception], None]
 """Receives the group id and the unexpected exception of its timer."""
 
@@ -128,7 +176,7 @@ OnTimerFailure = Callable[[str, Exception], None]
 class _ExpiryPiece(NamedTuple):
     """Partitions whose offsets are checked; `subscribed` is None if the group has no members."""
 
-    group: Group
+    group: AnyGroup
     partitions: list[tuple[str, int]]
     subscribed: SubscribedTopics | None
 
@@ -136,13 +184,24 @@ class _ExpiryPiece(NamedTuple):
 class GroupCoordinator:
     """The coordinator, one per broker.
 
-    `new_uuid` makes the part of a member id that distinguishes members with the same client id.
+    `topics` returns the topics of the cluster, `times_of` the settings of a consumer group. `new_uuid` makes
+    the part of a member id that distinguishes members with the same client id.
     """
 
-    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str] = lambda: str(uuid4())) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        consumer: ConsumerGroupConfig,
+        topics: Callable[[], ClusterTopics],
+        times_of: TimesOf,
+        new_uuid: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
         self._config = config
+        self._consumer = consumer
+        self._topics = topics
+        self._times_of = times_of
         self._new_uuid = new_uuid
-        self._groups: dict[str, Group] = {}
+        self._groups: Groups = {}
         self._timers = Timers()
         self._pending: PendingRequests = {}
         self._retention = Timer(Kind.RETENTION)
@@ -168,6 +227,10 @@ class GroupCoordinator:
         transition = self._transition(now)
         transition.set_timer(self._retention, self._config.offsets_retention_check_interval_ms)
         for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                consumer_persistence.finish(group)
+                start_missing(transition, group, self._times_of(group.group_id).session_timeout_ms)
+                continue
             for member in group.members.values():
                 rebalance.start_session(transition, member)
             if len(group.members) > self._config.max_size:
@@ -236,7 +299,13 @@ class GroupCoordinator:
         if error:
             transition.reply(token, JoinReply(error, request.member_id))
             return transition.effects
-        group = self._get_or_create(request.group_id)
+        found = self._groups.get(request.group_id)
+        if isinstance(found, ConsumerGroup) and found.members:
+            self._join_consumers(transition, found, request, token)
+            return transition.effects
+        if isinstance(found, ConsumerGroup):
+            migration.to_empty_classic(transition, self._groups, found)
+        group = self._get_or_create_classic(request.group_id)
         new_id = "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"
         join(transition, group, request, token, new_id)
         self._discard_if_blank(group)
@@ -248,6 +317,8 @@ class GroupCoordinator:
         group = self._groups.get(request.group_id)
         if group is None:
             transition.reply(token, SyncReply(_missing(request.group_id)))
+        elif isinstance(group, ConsumerGroup):
+            transition.reply(token, classic_members.sync(transition, group, request))
         else:
             sync(transition, group, request, token)
         return transition.effects
@@ -259,19 +330,89 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             return _missing(group_id)
-        return heartbeat(self._transition(now), group, generation_id, member_id, instance_id)
+        transition = self._transition(now)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.heartbeat(transition, group, generation_id, member_id, instance_id)
+        return heartbeat(transition, group, generation_id, member_id, instance_id)
 
     def leave(self, group_id: str, leaving: Sequence[LeavingMember], token: Token, now: Now) -> Effects:
         """Handle a LeaveGroup for one or more members."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            migration.leave(transition, self._groups, group, leaving, token)
+        elif group is not None:
             leave(transition, group, leaving, token)
         elif group_id:
             transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
         else:
             transition.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
         return transition.effects
+
+    # Membership by the consumer protocol
+
+    def outdated_expressions(self, request: ConsumerHeartbeatRequest, now: Now) -> tuple[str, ...]:
+        """Return the regular expressions whose topics the caller looks up before `consumer_heartbeat`."""
+        group = self._groups.get(request.group_id)
+        regex = None if request.epoch < JOINS else request.regex
+        if not isinstance(group, ConsumerGroup):
+            return (regex,) if regex else ()
+        interval_ms = self._consumer.regex_refresh_interval_ms
+        return outdated_expressions(group, regex, self._topics().by_name, now.ms, interval_ms)
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest, token: Token, now: Now) -> Effects:
+        """Handle a ConsumerGroupHeartbeat. The reply follows at once."""
+        transition = self._transition(now)
+        try:
+            consumer_heartbeat.check_request(request, self._consumer.assignors)
+            reply = self._consumer_heartbeat(transition, request)
+        except ApiError as error:
+            # Nothing of a refused request is kept; a conversion of the group is undone.
+            roll_back(transition, self._groups, transition.effects, error.code)
+            for group_id, _ in transition.effects.replaced:
+                self._resume(transition, group_id)
+            others = transition.effects.replies
+            transition = self._transition(now)
+            transition.effects.replies.extend(others)
+            reply = ConsumerHeartbeatReply(error.code, message=error.message)
+        transition.reply(token, reply)
+        return transition.effects
+
+    def _consumer_heartbeat(
+        self, transition: Transition, request: ConsumerHeartbeatRequest
+    ) -> ConsumerHeartbeatReply:
+        if request.epoch in (LEAVES, LEAVES_FOR_NOW):
+            group = migration.consumer_group(self._groups, request.group_id)
+            member = consumer_heartbeat.leaving_member(group, request)
+            if request.epoch == LEAVES_FOR_NOW:
+                consumer_heartbeat.leave_for_now(transition, group, member)
+            else:
+                migration.remove_members(transition, self._groups, group, [member.member_id])
+            return ConsumerHeartbeatReply(ErrorCode.NONE, member.member_id, request.epoch)
+        if request.epoch == JOINS:
+            group = migration.get_or_create_consumer(transition, self._groups, request.group_id)
+        else:
+            group = migration.consumer_group(self._groups, request.group_id)
+        if not request.member_id:
+            request = replace(request, member_id=self._new_uuid())
+        times = self._times_of(request.group_id)
+        return consumer_heartbeat.beat(
+            transition, group, request, times.session_timeout_ms, times.heartbeat_interval_ms
+        )
+
+    def _join_consumers(
+        self,
+        transition: Transition,
+        group: ConsumerGroup,
+        request: JoinRequest,
+        token: Token,
+    ) -> None:
+        """Handle a JoinGroup of a member of the classic protocol in a group of the other."""
+        new_id = "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"
+        try:
+            migration.join(transition, self._groups, group, request, token, new_id)
+        except ApiError as error:
+            transition.reply(token, JoinReply(error.code, request.member_id))
 
     # Offsets
 
@@ -288,7 +429,8 @@ class GroupCoordinator:
         if group is None:
             group = self._get_or_create(request.group_id)
         offsets.commit(transition, group, request, token)
-        self._discard_if_blank(group)
+        if isinstance(group, Group):
+            self._discard_if_blank(group)
         return transition.effects
 
     def commit_in_transaction(self, request: CommitRequest, token: Token, now: Now) -> Effects:
@@ -319,6 +461,11 @@ class GroupCoordinator:
         """
         group = self._groups.get(group_id)
         return NO_OFFSETS if group is None else group.offsets
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return the error of an OffsetFetch that states a member; classic groups do not check it."""
+        group = self._groups.get(group_id)
+        return group.check_fetch(member_id, epoch) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
 
     def check_delete_offsets(self, group_id: str) -> ErrorCode:
         """Return the top-level error of an OffsetDelete, before any partition is checked."""
@@ -415,30 +562,47 @@ class GroupCoordinator:
         """
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {group_type.strip().lower() for group_type in types}
-        if wanted_types and CLASSIC not in wanted_types:
-            return
         groups = list(self._groups.values())
         for at in range(0, len(groups), GROUPS_AT_ONCE):
             yield [
-                ListedGroup(
-                    group.group_id, group.protocol_type or "", group.state.value, CLASSIC, len(group.members)
-                )
+                _listed(group)
                 for group in groups[at : at + GROUPS_AT_ONCE]
                 if self._groups.get(group.group_id) is group
+                and (not wanted_types or _type_of(group) in wanted_types)
                 and (not wanted_states or group.state.value.lower() in wanted_states)
             ]
 
     def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
         """Handle DescribeGroups: one entry per id, in order.
 
-        A missing group is Dead, and from version 6 an error.
+        A missing group and a consumer group are Dead, and from version 6 an error.
         """
-        return [
-            _described(self._groups[group_id])
-            if group_id in self._groups
-            else _described_missing(group_id, is_error=missing_is_error)
-            for group_id in group_ids
-        ]
+        described = []
+        for group_id in group_ids:
+            group = self._groups.get(group_id)
+            if isinstance(group, Group):
+                described.append(_described(group))
+            else:
+                what = f"Group {group_id} " + ("not found." if group is None else "is not a classic group.")
+                described.append(_described_missing(group_id, what, is_error=missing_is_error))
+        return described
+
+    def described_consumers(self, group_id: str) -> DescribedConsumerGroup:
+        """Handle ConsumerGroupDescribe for one group."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return describe_consumers(group, self._consumer.assignors)
+        what = "not found." if group is None else "is not a consumer group."
+        message = f"Group {group_id} {what}"
+        return DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, message=message)
+
+    def overview(self, group_id: str) -> GroupOverview | None:
+        """Describe a group of either type; None for a missing one."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        clients = tuple((member.client_id, member.client_host) for member in group.members.values())
+        return GroupOverview(group_id, _type_of(group), group.state.value, group.is_empty, clients)
 
     def count_offsets(self, group_id: str, most: int) -> int:
         """Return the number of the group's offsets, or `most` if there are more."""
@@ -472,10 +636,20 @@ class GroupCoordinator:
         """
         transition = self._transition(now)
         roll_back(transition, self._groups, effects, error)
+        for group_id, _ in effects.replaced:
+            self._resume(transition, group_id)
         return transition.effects
 
+    def _resume(self, transition: Transition, group_id: str) -> None:
+        """Start the timers of a restored group again, which the call may have cancelled."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            start_missing(transition, group, self._times_of(group_id).session_timeout_ms)
+        elif group is not None:
+            rebalance.resume(transition, group)
+
     def _transition(self, now: Now) -> Transition:
-        return Transition(self._config, self._timers, self._pending, now)
+        return Transition(self._config, self._consumer, self._topics(), self._timers, self._pending, now)
 
     def _check_join(self, request: JoinRequest) -> ErrorCode:
         if not request.group_id:
@@ -483,14 +657,23 @@ class GroupCoordinator:
         config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if request.member_id and request.group_id not in self._groups:
+        if request.member_id and self._is_blank(request.group_id):
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
 
-    def _get_or_create(self, group_id: str) -> Group:
+    def _is_blank(self, group_id: str) -> bool:
+        """Return whether a classic member cannot have an id yet: no group, or an empty consumer group."""
+        group = self._groups.get(group_id)
+        return group is None or (isinstance(group, ConsumerGroup) and group.is_empty)
+
+    def _get_or_create(self, group_id: str) -> AnyGroup:
+        return self._groups.get(group_id) or self._get_or_create_classic(group_id)
+
+    def _get_or_create_classic(self, group_id: str) -> Group:
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = Group(group_id)
+        assert isinstance(group, Group)
         return group
 
     def _discard_if_blank(self, group: Group) -> None:
@@ -501,7 +684,12 @@ class GroupCoordinator:
         if timer.kind is Kind.RETENTION:
             self._expire_offsets(transition)
             return
-        group = self._groups[timer.group_id]
+        group = self._groups.get(timer.group_id)
+        if isinstance(group, ConsumerGroup):
+            migration.member_expired(transition, self._groups, group, timer)
+            return
+        if group is None or timer.kind in CONSUMER_KINDS:
+            return  # the timer of a member before its group changed its protocol
         match timer.kind:
             case Kind.SESSION:
                 rebalance.session_expired(transition, group, timer.member_id)
@@ -532,14 +720,13 @@ class GroupCoordinator:
     def _expire_piece(
         self,
         transition: Transition,
-        group: Group,
+        group: AnyGroup,
         partitions: list[tuple[str, int]],
         subscribed: SubscribedTopics | None,
     ) -> None:
         if self._groups.get(group.group_id) is group:
             offsets.expire(transition, group, partitions, subscribed)
-            is_blank = not (partitions or group.offsets or group.pending_join)
-            if is_blank and group.state is State.EMPTY:
+            if not partitions and group.is_obsolete:
                 self._remove_group(transition, group)
 
     def _expiry_pieces(self, wall_ms: int) -> Iterator[_ExpiryPiece | None]:
@@ -554,7 +741,8 @@ class GroupCoordinator:
             partitions = offsets.partitions_of(group)
             while some := list(islice(partitions, OFFSETS_AT_ONCE)):
                 if (
-                    group.state is State.STABLE
+                    not group.is_empty
+                    and group.is_settled
                     and (subscribed is None or not subscribed.is_of(group))
                     and offsets.any_expired(group, some, wall_ms, retention_ms)
                 ):
@@ -566,7 +754,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
 
     def _delete_one(self, transition: Transition, group_id: str) -> ErrorCode:
         error = self._check_delete(group_id)
@@ -576,7 +764,10 @@ class GroupCoordinator:
             self._remove_group(transition, group)
         return error
 
-    def _remove_group(self, transition: Transition, group: Group) -> None:
+    def _remove_group(self, transition: Transition, group: AnyGroup) -> None:
+        if isinstance(group, ConsumerGroup):
+            migration.remove(transition, self._groups, group)
+            return
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
         group.enter(State.DEAD, transition.wall_ms)
@@ -587,6 +778,15 @@ class GroupCoordinator:
 def _missing(group_id: str) -> ErrorCode:
     """Return the error for a member of a missing group."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _type_of(group: AnyGroup) -> str:
+    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+
+
+def _listed(group: AnyGroup) -> ListedGroup:
+    protocol_type = CONSUMER_PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type or ""
+    return ListedGroup(group.group_id, protocol_type, group.state.value, _type_of(group), len(group.members))
 
 
 def _described(group: Group) -> DescribedGroup:
@@ -608,9 +808,8 @@ def _described(group: Group) -> DescribedGroup:
     )
 
 
-def _described_missing(group_id: str, *, is_error: bool) -> DescribedGroup:
+def _described_missing(group_id: str, message: str, *, is_error: bool) -> DescribedGroup:
     """Describe a missing group: Dead, and since DescribeGroups 6 (KIP-1043) also an error."""
     if is_error:
-        message = f"Group {group_id} not found."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)
     return DescribedGroup(ErrorCode.NONE, group_id, State.DEAD.value)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from broker.errors import BrokerBug, ErrorCode
-from broker.groups.messages import Buffer, Offsets
+from broker.groups.messages import Buffer, CommitRequest, Offsets
 from broker.groups.timers import Kind, Timer
 from broker.groups.transition import PendingTokens
 
@@ -206,6 +206,25 @@ class Group:
         return not (self.members or self.pending_join or self.offsets or self.protocol_type)
 
     @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the members consume with the subscriptions of the present generation."""
+        return self.state is State.STABLE
+
+    @property
+    def is_obsolete(self) -> bool:
+        """Whether the group can be removed: it has neither members nor offsets."""
+        return self.is_empty and not (self.offsets or self.pending_join)
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        """The epoch time since which the group has no members; None if it has, or never had one."""
+        return self.state_ms if self.is_empty and self.protocol_type is not None else None
+
+    @property
     def all_joined(self) -> bool:
         return len(self.joining) == len(self.members) and not self.pending_join
 
@@ -323,6 +342,33 @@ class Group:
             if current != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_commit(self, request: CommitRequest) -> ErrorCode:
+        """Check an OffsetCommit. Only an empty group accepts commits from clients that are not members."""
+        generation_id = request.generation_id
+        if generation_id < 0 and self.is_empty:
+            return ErrorCode.NONE
+        if generation_id < 0 and not request.member_id and request.instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = self._check_generation(request)
+        if not error and self.state is State.COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def check_transactional_commit(self, request: CommitRequest) -> ErrorCode:
+        """Check a TxnOffsetCommit, in which older clients do not state the member (KIP-447)."""
+        if request.generation_id < 0 and (
+            self.is_empty or (not request.member_id and request.instance_id is None)
+        ):
+            return ErrorCode.NONE
+        return self._check_generation(request)
+
+    def _check_generation(self, request: CommitRequest) -> ErrorCode:
+        error = self.check_member(request.member_id, request.instance_id)
+        if error:
+            return error
+        matches = request.generation_id == self.generation_id
+        return ErrorCode.NONE if matches else ErrorCode.ILLEGAL_GENERATION
 
     def _common_protocols(self) -> set[str] | None:
         """Return the protocols that every member supports; None without members."""

@@ -115,7 +115,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
     A generation of -1 comes from a client with manual assignment, or from an operator.
 
     `retention_ms` of -1 selects the broker's retention. `knows_missing_groups` (9 and later): a generation of
-    a missing group gets GROUP_ID_NOT_FOUND, in earlier versions ILLEGAL_GENERATION.
+    a missing group gets GROUP_ID_NOT_FOUND, in earlier versions ILLEGAL_GENERATION. `knows_member_epochs` (9
+    and later): a member of the consumer protocol may commit.
     """
 
     group_id: str
@@ -125,6 +126,32 @@ class CommitRequest(msgspec.Struct, frozen=True):
     offsets: Sequence[OffsetToCommit]
     retention_ms: int = -1
     knows_missing_groups: bool = True
+    knows_member_epochs: bool = True
+
+
+class ConsumerHeartbeatRequest(msgspec.Struct, frozen=True):
+    """ConsumerGroupHeartbeat.
+
+    None means that the member does not state the field, or that it has not changed; a rebalance timeout of -1
+    means the same. `owned` are the partitions that the member uses. `requires_member_id` (1 and later): the
+    client makes the member id. `resolved` are the topics of the regular expressions that
+    `GroupCoordinator.outdated_expressions` has asked for.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Mapping[bytes, frozenset[int]] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    requires_member_id: bool = True
+    resolved: Mapping[str, frozenset[str]] = {}
 
 
 Token = Hashable
@@ -188,19 +215,40 @@ class DeleteReply(msgspec.Struct, frozen=True):
     errors: tuple[ErrorCode, ...]
 
 
-Reply = JoinReply | SyncReply | LeaveReply | CommitReply | OffsetDeleteReply | DeleteReply
+class ConsumerHeartbeatReply(NamedTuple):
+    """`assignment` is None if the member need not be told; `message` explains an error."""
+
+    error: ErrorCode
+    member_id: str | None = None
+    epoch: int = 0
+    interval_ms: int = 0
+    assignment: Mapping[bytes, frozenset[int]] | None = None
+    message: str | None = None
+
+
+Reply = (
+    ConsumerHeartbeatReply
+    | JoinReply
+    | SyncReply
+    | LeaveReply
+    | CommitReply
+    | OffsetDeleteReply
+    | DeleteReply
+)
 
 
 class Effects(msgspec.Struct, frozen=True):
     """The effects of one call, which may include replies to other members' pending requests.
 
     `overwritten` holds the previous offsets (group, topic, partition, offset), so that
-    `GroupCoordinator.roll_back` can restore them if the records cannot be written.
+    `GroupCoordinator.roll_back` can restore them if the records cannot be written. `replaced` holds the
+    groups as they were before the call changed or converted them, None for a new one.
     """
 
     replies: list[tuple[Token, Reply]] = msgspec.field(default_factory=list)
     records: list[Record] = msgspec.field(default_factory=list)
     overwritten: list[tuple[str, str, int, CommittedOffset | None]] = msgspec.field(default_factory=list)
+    replaced: list[tuple[str, object]] = msgspec.field(default_factory=list)
 
 
 class DescribedMember(NamedTuple):
@@ -224,6 +272,45 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
     message: str | None = None
+
+
+class DescribedConsumer(NamedTuple):
+    """A member of a consumer group; assignments are by topic id."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str | None
+    assigned: Mapping[bytes, frozenset[int]]
+    target: Mapping[bytes, frozenset[int]]
+    is_classic: bool
+
+
+class DescribedConsumerGroup(msgspec.Struct, frozen=True):
+    """`error` and `message` are set if the id is not that of a consumer group."""
+
+    error: ErrorCode
+    group_id: str
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+    message: str | None = None
+
+
+class GroupOverview(msgspec.Struct, frozen=True):
+    """What both types of groups have in common. `clients` are (client id, host) of the members."""
+
+    group_id: str
+    group_type: str
+    state: str
+    is_empty: bool
+    clients: tuple[tuple[str, str], ...]
 
 
 class ListedGroup(msgspec.Struct, frozen=True):

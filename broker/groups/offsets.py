@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from broker.errors import BrokerBug, ErrorCode
-from broker.groups.group import Group, State
+from broker.groups.any_group import AnyGroup
+from broker.groups.group import Group
 from broker.groups.messages import (
     CommitReply,
     CommitRequest,
@@ -22,25 +23,24 @@ from broker.groups.subscriptions import SubscribedTopics
 from broker.groups.transition import Transition
 
 
-def commit(transition: Transition, group: Group, request: CommitRequest, token: Token) -> None:
+def commit(transition: Transition, group: AnyGroup, request: CommitRequest, token: Token) -> None:
     """Commit or reject each offset separately, and restart the session of a committing member."""
-    error = _check_commit(group, request)
+    error = group.check_commit(request)
     if error:
         transition.reply(token, CommitReply((error,) * len(request.offsets)))
         return
-    member = group.members.get(request.member_id)
-    if member is not None:
-        start_session(transition, member)
+    if isinstance(group, Group) and request.member_id in group.members:
+        start_session(transition, group.members[request.member_id])
     expire_ms = None if request.retention_ms == -1 else transition.wall_ms + request.retention_ms
     errors = tuple(_commit_one(transition, group, one, expire_ms) for one in request.offsets)
     transition.reply(token, CommitReply(errors))
 
 
 def commit_in_transaction(
-    transition: Transition, group: Group | None, request: CommitRequest, token: Token
+    transition: Transition, group: AnyGroup | None, request: CommitRequest, token: Token
 ) -> None:
     """Reject each offset separately, or write it as one of a transaction."""
-    error = ErrorCode.NONE if group is None else _check_transactional_commit(group, request)
+    error = ErrorCode.NONE if group is None else group.check_transactional_commit(request)
     errors: list[ErrorCode] = []
     for one in request.offsets:
         metadata = one.metadata or ""
@@ -59,38 +59,8 @@ def commit_in_transaction(
     transition.reply(token, CommitReply(tuple(errors)))
 
 
-def _check_transactional_commit(group: Group, request: CommitRequest) -> ErrorCode:
-    """Check the member, which older clients do not state (KIP-447)."""
-    generation_id = request.generation_id
-    if generation_id < 0 and (
-        group.state is State.EMPTY or (not request.member_id and request.instance_id is None)
-    ):
-        return ErrorCode.NONE
-    error = group.check_member(request.member_id, request.instance_id)
-    if error:
-        return error
-    return ErrorCode.NONE if generation_id == group.generation_id else ErrorCode.ILLEGAL_GENERATION
-
-
-def _check_commit(group: Group, request: CommitRequest) -> ErrorCode:
-    """Check the request. Only an empty group accepts commits from clients that are not members."""
-    generation_id = request.generation_id
-    if generation_id < 0 and group.state is State.EMPTY:
-        return ErrorCode.NONE
-    if generation_id < 0 and not request.member_id and request.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.check_member(request.member_id, request.instance_id)
-    if error:
-        return error
-    if generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is State.COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
-
-
 def _commit_one(
-    transition: Transition, group: Group, one: OffsetToCommit, expire_ms: int | None
+    transition: Transition, group: AnyGroup, one: OffsetToCommit, expire_ms: int | None
 ) -> ErrorCode:
     metadata = one.metadata or ""
     if len(metadata) > transition.config.offset_metadata_max_bytes:
@@ -102,7 +72,7 @@ def _commit_one(
 
 def delete(
     transition: Transition,
-    group: Group,
+    group: AnyGroup,
     partitions: Sequence[tuple[str, int]],
     subscribed: SubscribedTopics,
     token: Token,
@@ -119,13 +89,14 @@ def delete(
     transition.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
 
 
-def check_delete(group: Group) -> ErrorCode:
-    """Reject groups with members that are not consumer groups: their subscriptions are unknown."""
-    return ErrorCode.NON_EMPTY_GROUP if group.members and not group.is_consumer_group else ErrorCode.NONE
+def check_delete(group: AnyGroup) -> ErrorCode:
+    """Reject classic groups with members of another type than consumers: their subscriptions are unknown."""
+    is_unknown = isinstance(group, Group) and group.members and not group.is_consumer_group
+    return ErrorCode.NON_EMPTY_GROUP if is_unknown else ErrorCode.NONE
 
 
 def _delete_one(
-    transition: Transition, group: Group, topic: str, partition: int, subscribed: SubscribedTopics
+    transition: Transition, group: AnyGroup, topic: str, partition: int, subscribed: SubscribedTopics
 ) -> ErrorCode:
     if group.members and topic in subscribed:
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -133,20 +104,20 @@ def _delete_one(
     return ErrorCode.NONE
 
 
-def drop(transition: Transition, group: Group, partitions: Iterable[tuple[str, int]]) -> None:
+def drop(transition: Transition, group: AnyGroup, partitions: Iterable[tuple[str, int]]) -> None:
     """Remove offsets even if in use: the partitions or the group are deleted."""
     for topic, partition in partitions:
         transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 
-def partitions_of(group: Group) -> Iterator[tuple[str, int]]:
+def partitions_of(group: AnyGroup) -> Iterator[tuple[str, int]]:
     """Yield every partition with a committed offset. Offsets may be dropped and added meanwhile."""
     for topic in list(group.offsets):
         for partition in list(group.offsets.get(topic, ())):
             yield topic, partition
 
 
-def count_of(group: Group, most: int) -> int:
+def count_of(group: AnyGroup, most: int) -> int:
     """Return the number of committed offsets, or `most` if there are more."""
     count = 0
     for by_partition in group.offsets.values():
@@ -156,34 +127,34 @@ def count_of(group: Group, most: int) -> int:
     return count
 
 
-def drop_first(transition: Transition, group: Group, count: int) -> None:
+def drop_first(transition: Transition, group: AnyGroup, count: int) -> None:
     """Remove the first `count` offsets, of a group that is to be deleted."""
     pairs = ((topic, partition) for topic, some in group.offsets.items() for partition in some)
     drop(transition, group, list(islice(pairs, count)))
 
 
-def any_expired(group: Group, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int) -> bool:
+def any_expired(
+    group: AnyGroup, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
+) -> bool:
     """Return whether an offset of these partitions expires if the group no longer consumes its topic."""
     return next(_expired(group, partitions, wall_ms, retention_ms), None) is not None
 
 
 def expire(
     transition: Transition,
-    group: Group,
+    group: AnyGroup,
     partitions: Iterable[tuple[str, int]],
     subscribed: SubscribedTopics | None,
 ) -> None:
     """Remove the expired offsets of these partitions (KIP-211).
 
-    The retention runs from when the group became empty, or from the commit if a stable group no longer
-    consumes the topic or the group never had members. Nothing expires during a rebalance, nor without the
-    `subscribed` topics of a group with members.
+    The retention runs from when a classic group became empty. It runs from the commit if a stable group no
+    longer consumes the topic, in a consumer group, or if the group never had members. Nothing expires during
+    a rebalance, nor without the `subscribed` topics of a group with members.
     """
-    if group.state is State.EMPTY:
+    if group.is_empty:
         subscribed = None
-    elif subscribed is None or not (
-        group.state is State.STABLE and subscribed.is_known and subscribed.is_of(group)
-    ):
+    elif subscribed is None or not (group.is_settled and subscribed.is_known and subscribed.is_of(group)):
         return
     retention_ms = transition.config.offsets_retention_ms
     for topic, partition in _expired(group, partitions, transition.wall_ms, retention_ms):
@@ -192,10 +163,9 @@ def expire(
 
 
 def _expired(
-    group: Group, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
+    group: AnyGroup, partitions: Iterable[tuple[str, int]], wall_ms: int, retention_ms: int
 ) -> Iterator[tuple[str, int]]:
-    simple = group.protocol_type is None
-    since_ms = group.state_ms if group.state is State.EMPTY and not simple else None
+    since_ms = group.empty_since_ms
     for topic, partition in partitions:
         committed = group.offsets.get(topic, {}).get(partition)
         if committed is None:

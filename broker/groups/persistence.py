@@ -4,6 +4,10 @@ The last record of a key wins. Independent of the byte format, which `records` d
 GroupMetadataManager.)
 """
 
+from broker.groups.any_group import AnyGroup, Groups
+from broker.groups.consumer import persistence as consumer_persistence
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.records import ConsumerKey, KeyType
 from broker.groups.group import Group, Member, State
 from broker.groups.messages import Record
 from broker.groups.records import (
@@ -17,6 +21,7 @@ from broker.groups.records import (
     encode_group_value,
     encode_member,
 )
+from broker.records.stored_fields import UnreadableRecord
 
 
 def record_of(group: Group) -> Record:
@@ -77,9 +82,6 @@ def _restore(group: Group, value: StoredGroup) -> None:
     group.keep_subscriptions()
 
 
-Groups = dict[str, Group]
-
-
 def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
     """Apply one record. Skips records of other group types. Raises UnreadableRecord."""
     match decode_key(key):
@@ -87,6 +89,8 @@ def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
             _replay_offset(groups, group_id, topic, partition, value)
         case GroupKey(group_id):
             _replay_group(groups, group_id, value)
+        case ConsumerKey() as consumer_key:
+            _replay_consumer(groups, consumer_key, value)
 
 
 def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, value: bytes | None) -> None:
@@ -105,10 +109,35 @@ def _replay_offset(groups: Groups, group_id: str, topic: str, partition: int, va
 def _replay_group(groups: Groups, group_id: str, value: bytes | None) -> None:
     before = groups.get(group_id)
     if value is None:
-        groups.pop(group_id, None)
+        # A consumer group has taken the place of the classic one, with its offsets.
+        if isinstance(before, Group):
+            _forget_members(groups, before)
         return
     group = Group(group_id)
     _restore(group, decode_group_value(value))
     if before is not None:
         group.offsets = before.offsets
     groups[group_id] = group
+
+
+def _forget_members(groups: Groups, group: AnyGroup) -> None:
+    """Remove a group, but not offsets whose tombstones have not been read."""
+    del groups[group.group_id]
+    if group.offsets:
+        simple = groups[group.group_id] = Group(group.group_id)
+        simple.offsets = group.offsets
+
+
+def _replay_consumer(groups: Groups, key: ConsumerKey, value: bytes | None) -> None:
+    group = groups.get(key.group_id)
+    if not isinstance(group, ConsumerGroup):
+        if value is None:
+            return
+        if group is not None and group.members:
+            raise UnreadableRecord(f"group {key.group_id} has records of both protocols")
+        offsets = {} if group is None else group.offsets
+        group = groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.offsets = offsets
+    consumer_persistence.apply(group, key, value)
+    if value is None and key.type is KeyType.GROUP:
+        _forget_members(groups, group)

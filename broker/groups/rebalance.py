@@ -89,6 +89,20 @@ def session_expired(transition: Transition, group: Group, member_id: str) -> Non
         rebalance(transition, group)
 
 
+def resume(transition: Transition, group: Group) -> None:
+    """Start the timers of a group again after they were cancelled by a call that is undone."""
+    for member in group.members.values():
+        start_session(transition, member)
+    for timer in group.pending_join.values():
+        transition.set_timer(timer, transition.config.min_session_timeout_ms)
+    if group.state is State.PREPARING_REBALANCE:
+        initial = group.initial
+        delay_ms = group.rebalance_timeout_ms if initial is None else initial.delay_ms
+        transition.set_timer(group.join_timer, delay_ms)
+    elif group.pending_sync:
+        transition.set_timer(group.sync_timer, group.rebalance_timeout_ms)
+
+
 def start_session(transition: Transition, member: Member) -> None:
     """Restart the member's session timer."""
     transition.timers.set(member.session, transition.now_ms + member.session_timeout_ms)

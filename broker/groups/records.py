@@ -1,7 +1,8 @@
 """Keys and values of __consumer_offsets in Kafka's format.
 
-Used by `transition` to write and by `loading` to read. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1,
-GroupMetadataKey 2, GroupMetadataValue 3.)
+Used by `transition` to write and by `persistence` to read. The records of consumer groups are in
+`consumer.records`. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2,
+GroupMetadataValue 3.)
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from broker.groups.consumer.records import ConsumerKey
+from broker.groups.consumer.records import decode_key as decode_consumer_key
 from broker.groups.messages import NO_EPOCH, CommittedOffset
 from broker.records.stored_fields import StoredFields, UnreadableRecord
 
@@ -121,7 +124,7 @@ def encode_member(
     )
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | ConsumerKey | None:
     """Decode a key; None for records of other group types. Raises UnreadableRecord."""
     reader = _Reader(key)
     version = reader.integer(_INT16)
@@ -129,7 +132,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
         return OffsetKey(reader.string(), reader.string(), reader.integer(_INT32))
     if version == GROUP_KEY_VERSION:
         return GroupKey(reader.string())
-    return None
+    return decode_consumer_key(key)
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:

@@ -2,14 +2,15 @@
 
 Called by `coordinator` before offsets are deleted or expire. A generation only keeps its members' metadata:
 reading 10,000 topics takes 3 ms for each member, and most generations never need them. (Kafka:
-ClassicGroup.computeSubscribedTopics)
+ClassicGroup.computeSubscribedTopics) Members of the consumer protocol state their topics.
 """
 
 import struct
 from collections.abc import Container, Iterator
 from typing import Final
 
-from broker.groups.group import Group, Subscriptions
+from broker.groups.any_group import AnyGroup
+from broker.groups.consumer.group import ConsumerGroup
 from broker.steps import Steps
 
 READ_AT_ONCE: Final = 1_024
@@ -27,7 +28,7 @@ class SubscribedTopics:
 
     __slots__ = ("_subscriptions", "_topics")
 
-    def __init__(self, subscriptions: Subscriptions | None, topics: set[str] | None) -> None:
+    def __init__(self, subscriptions: object, topics: set[str] | None) -> None:
         self._subscriptions = subscriptions
         self._topics = topics
 
@@ -38,16 +39,18 @@ class SubscribedTopics:
     def is_known(self) -> bool:
         return self._topics is not None
 
-    def is_of(self, group: Group) -> bool:
+    def is_of(self, group: AnyGroup) -> bool:
         """Return whether these are the topics of the group's present generation."""
         return self._subscriptions is group.subscriptions
 
 
-def subscribed_topics(group: Group, wanted: Container[str]) -> Steps[SubscribedTopics]:
+def subscribed_topics(group: AnyGroup, wanted: Container[str]) -> Steps[SubscribedTopics]:
     """Return which of the `wanted` topics the group's generation subscribes to.
 
     Pauses after every few topics; the result is of the generation at the start.
     """
+    if isinstance(group, ConsumerGroup):
+        return SubscribedTopics(group.subscriptions, {topic for topic in group.subscribed if topic in wanted})
     subscriptions = group.subscriptions
     if subscriptions is None:
         return SubscribedTopics(None, None)

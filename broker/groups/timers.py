@@ -1,6 +1,6 @@
 """Timers of the coordinator: sessions, rebalance phases, offset retention.
 
-The transitions of `classic` set and cancel timers; `coordinator` pops and handles the due ones. Does not read
+The transitions set and cancel timers; `coordinator` pops and handles the due ones. Does not read
 a clock.
 
 A heartbeat only moves its timer's `at_ms`; the queue re-queues the timer when the old time is due. So a
@@ -23,6 +23,10 @@ class Kind(Enum):
     JOIN_PHASE = auto()
     SYNC_PHASE = auto()
     RETENTION = auto()
+    CONSUMER_SESSION = auto()
+    CONSUMER_REBALANCE = auto()
+    CONSUMER_REJOIN = auto()
+    CONSUMER_SYNC = auto()
 
 
 class Timer:

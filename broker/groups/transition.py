@@ -3,9 +3,11 @@
 Created by `coordinator` and passed through every transition; the result is `Effects`.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
+from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import (
     CommittedOffset,
     Effects,
@@ -35,13 +37,32 @@ class PendingRequest(NamedTuple):
 PendingRequests = dict[Token, PendingRequest]
 
 
+class Changing(Protocol):
+    """A group that a call changes, and that can be copied before."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    def copy(self) -> object: ...
+
+
 class Transition:
     """A call in progress. `pending` and `timers` belong to the coordinator and outlive the call."""
 
-    __slots__ = ("config", "effects", "now_ms", "pending", "timers", "wall_ms")
+    __slots__ = ("config", "consumer", "effects", "now_ms", "pending", "timers", "topics", "wall_ms")
 
-    def __init__(self, config: GroupConfig, timers: Timers, pending: PendingRequests, now: Now) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        consumer: ConsumerGroupConfig,
+        topics: ClusterTopics,
+        timers: Timers,
+        pending: PendingRequests,
+        now: Now,
+    ) -> None:
         self.config = config
+        self.consumer = consumer
+        self.topics = topics
         self.timers = timers
         self.pending = pending
         self.now_ms = now.ms
@@ -74,6 +95,12 @@ class Transition:
 
     def record(self, record: Record) -> None:
         self.effects.records.append(record)
+
+    def keep(self, group: Changing) -> None:
+        """Keep the group as it is before the first change of this call."""
+        replaced = self.effects.replaced
+        if all(group_id != group.group_id for group_id, _ in replaced):
+            replaced.append((group.group_id, group.copy()))
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
         self.timers.set(timer, self.now_ms + delay_ms)

@@ -11,6 +11,7 @@ each change; the console shows them through broker.control.views.
     client-quota    its pairs as JSON        the four limits, or an address's; shadow if only measured
     broker-config   a node id; empty: all    dynamic settings
     client-metrics  a subscription's name    its settings
+    group-config    a consumer group's id    its settings
     producer-ids    empty                    next: the first unallocated id
     connection      its id                   closed: the client id, after an operator closed it
     records         a topic's name           read, produced: what an operator did to records
@@ -51,6 +52,7 @@ class Kind(StrEnum):
     CLIENT_QUOTA = "client-quota"
     BROKER_CONFIG = "broker-config"
     CLIENT_METRICS = "client-metrics"
+    GROUP_CONFIG = "group-config"
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
     CONNECTION = "connection"

@@ -151,7 +151,7 @@ class AclEntry(NamedTuple):
 class Image(msgspec.Struct, frozen=True):
     """`version` is the `seq` of the last change. `broker_configs` is by node id as text, "" for all brokers;
     `broker_config_changes` contains the `seq` of the last change of each. `client_metrics` is by subscription
-    name; `scram` by user, then by mechanism.
+    name; `scram` by user, then by mechanism; `group_configs` by group id.
     """
 
     version: int = 0
@@ -166,6 +166,7 @@ class Image(msgspec.Struct, frozen=True):
     tokens: Mapping[str, AdminToken] = msgspec.field(default_factory=dict)
     scram: Mapping[str, Mapping[str, ScramCredential]] = msgspec.field(default_factory=dict)
     acls: Mapping[Acl, AclEntry] = msgspec.field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
     alert_rules: Mapping[str, RuleEntry] = msgspec.field(default_factory=dict)
     alert_destinations: Mapping[str, DestinationEntry] = msgspec.field(default_factory=dict)
 
@@ -211,6 +212,11 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(subscriptions, entity, _subscription(entity, state[kind, entity]))
                 image = replace(image, client_metrics=subscriptions)
+            case Kind.GROUP_CONFIG:
+                groups = dict(image.group_configs)
+                for entity in entities:
+                    _put(groups, entity, _present(state[kind, entity]) or None)
+                image = replace(image, group_configs=groups)
             case Kind.ADMIN_TOKEN:
                 tokens = dict(image.tokens)
                 for entity in entities:

@@ -91,6 +91,8 @@ SERVED = frozenset(
         "unregister_broker",
         "describe_transactions",
         "list_transactions",
+        "consumer_group_heartbeat",
+        "consumer_group_describe",
         "get_telemetry_subscriptions",
         "push_telemetry",
         "list_config_resources",

@@ -1,6 +1,7 @@
 """Reads the fields of a key or value that a coordinator has stored in its topic.
 
-Used by `groups.records` and `transactions.records`, whose readers add the fields of their formats.
+Used by the records of `groups` and `transactions`. `StoredFields` has what all formats share;
+`FlexibleFields` adds the compact lengths and tagged fields of Kafka's flexible versions.
 """
 
 from struct import Struct, error
@@ -43,3 +44,58 @@ class StoredFields:
             return self.take(size).decode()
         except UnicodeDecodeError as bad:
             raise UnreadableRecord(f"invalid string before {self._at}: expected UTF-8") from bad
+
+
+class FlexibleFields(StoredFields):
+    """The fields of a flexible version. The length of a string or array is stored plus one; 0 is null."""
+
+    __slots__ = ()
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise UnreadableRecord(f"invalid number before {self._at}")
+
+    def count(self) -> int:
+        """Read the length of an array that is not null."""
+        count = self.varint() - 1
+        if count < 0:
+            raise UnreadableRecord(f"unexpected null array before {self._at}")
+        return count
+
+    def nullable_string(self) -> str | None:
+        size = self.varint() - 1
+        return None if size < 0 else self.text(size)
+
+    def string(self) -> str:
+        value = self.nullable_string()
+        if value is None:
+            raise UnreadableRecord(f"unexpected null string before {self._at}")
+        return value
+
+    def tagged(self) -> dict[int, bytes]:
+        """Read the tagged fields by their tag."""
+        found = {}
+        for _ in range(self.varint()):
+            tag, size = self.varint(), self.varint()
+            found[tag] = self.take(size)
+        return found
+
+    def skip_tagged(self) -> None:
+        for _ in range(self.varint()):
+            self.varint()
+            self.take(self.varint())
+
+
+def varint(value: int) -> bytes:
+    """Encode an unsigned number as flexible versions do."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -9,11 +9,13 @@ from broker.api.delayed_operations import DelayedFetches, DelayedProduce
 from broker.api.group_requests import expire_groups, release_groups
 from broker.api.retry_storm import RetryStormGate
 from broker.api.services import GroupServices
+from broker.config.sections.consumer_groups import group_times
 from broker.config.table import BrokerConfig
 from broker.control.control import Control
 from broker.disk.log_mover import LOG_MOVER, LogMover
 from broker.disk.stores import open_logs
 from broker.disk.tasks import BackgroundThreads, start_storage
+from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
 from broker.network.clock import TrioClock
 from broker.network.failures import Failures, Place
@@ -75,7 +77,15 @@ class DelayedRequests:
         self.produces: Purgatory[DelayedProduce] = Purgatory("Produce", config.fetch.produce_purge_interval)
         self.purgatories = (self.fetches, self.produces)
         self.retry_storm = RetryStormGate(callbacks, clock)
-        groups = GroupService(config.groups, partitions)
+        groups = GroupService(
+            config.groups,
+            config.consumer_groups,
+            partitions,
+            lambda: ClusterTopics(control.image.topics, control.image.version),
+            lambda group_id: group_times(
+                control.image.group_configs.get(group_id, {}), config.consumer_groups
+            ),
+        )
         self.transactions = TransactionService(config.transactions, partitions, groups)
         self.groups = GroupServices(control, groups, callbacks, security, self.transactions)
         fetch_reaper = f"ExpirationReaper-{config.broker.node_id}-Fetch"

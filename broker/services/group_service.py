@@ -6,12 +6,14 @@ connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime,
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
-from broker.groups.coordinator import GroupCoordinator, OnTimerFailure
+from broker.groups.consumer.assignment import ClusterTopics
+from broker.groups.coordinator import GroupCoordinator, OnTimerFailure, TimesOf
 from broker.groups.messages import Effects, Now, Record
 from broker.groups.records import decode_key
 from broker.log.partition import PartitionLog
@@ -57,8 +59,16 @@ class Writing:
 class GroupService:
     """The service, one per broker. Read-only calls go directly to `coordinator`."""
 
-    def __init__(self, config: GroupConfig, partitions: Partitions) -> None:
-        self.coordinator = GroupCoordinator(config)
+    def __init__(
+        self,
+        config: GroupConfig,
+        consumer: ConsumerGroupConfig,
+        partitions: Partitions,
+        topics: Callable[[], ClusterTopics],
+        times_of: TimesOf,
+    ) -> None:
+        """`topics` returns the topics of the cluster, `times_of` the settings of a consumer group."""
+        self.coordinator = GroupCoordinator(config, consumer, topics, times_of)
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
         self._logs: dict[int, OffsetsLog] = {}

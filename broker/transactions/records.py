@@ -7,7 +7,7 @@ The log decides the value of an id by its last record; a value of None forgets i
 from collections.abc import Iterable
 from struct import Struct
 
-from broker.records.stored_fields import StoredFields, UnreadableRecord
+from broker.records.stored_fields import FlexibleFields, UnreadableRecord, varint
 from broker.transactions.state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -48,21 +48,21 @@ def encode_value(data: TransactionData) -> bytes:
         tagged.append((_NEXT_PRODUCER_ID, _INT64.pack(data.next_producer_id)))
     if data.client_version:
         tagged.append((_CLIENT_VERSION, _INT16.pack(data.client_version)))
-    parts.append(_varint(len(tagged)))
+    parts.append(varint(len(tagged)))
     for tag, content in tagged:
-        parts += (_varint(tag), _varint(len(content)), content)
+        parts += (varint(tag), varint(len(content)), content)
     return b"".join(parts)
 
 
 def decode_key(key: bytes) -> str | None:
     """Return the transactional id; None for a key of another version. Raises UnreadableRecord."""
-    reader = _Reader(key)
+    reader = FlexibleFields(key)
     return reader.text(reader.integer(_INT16)) if reader.integer(_INT16) == _KEY_VERSION else None
 
 
 def decode_value(value: bytes) -> TransactionData:
     """Decode versions 0 and 1. Raises UnreadableRecord."""
-    reader = _Reader(value)
+    reader = FlexibleFields(value)
     version = reader.integer(_INT16)
     if version not in (0, 1):
         raise UnreadableRecord(f"unsupported value version {version}: expected 0 or 1")
@@ -85,7 +85,7 @@ def decode_value(value: bytes) -> TransactionData:
             tag, size = reader.varint(), reader.varint()
             content = reader.take(size)
             if tag in forms:
-                tagged[tag] = _Reader(content).integer(forms[tag])
+                tagged[tag] = FlexibleFields(content).integer(forms[tag])
     return TransactionData(
         producer_id,
         epoch,
@@ -104,20 +104,20 @@ def decode_value(value: bytes) -> TransactionData:
 
 def _topics(data: TransactionData) -> bytes:
     if data.state is State.EMPTY:
-        return _varint(0)
+        return varint(0)
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(data.partitions):
         topics.setdefault(topic, []).append(partition)
-    parts = [_varint(len(topics) + 1)]
+    parts = [varint(len(topics) + 1)]
     for topic, indexes in topics.items():
         name = topic.encode()
-        parts += (_varint(len(name) + 1), name, _varint(len(indexes) + 1))
+        parts += (varint(len(name) + 1), name, varint(len(indexes) + 1))
         parts += (_INT32.pack(index) for index in indexes)
         parts.append(b"\0")
     return b"".join(parts)
 
 
-def _partitions(reader: "_Reader", *, is_compact: bool) -> Iterable[TopicPartition]:
+def _partitions(reader: FlexibleFields, *, is_compact: bool) -> Iterable[TopicPartition]:
     def count() -> int:
         return reader.varint() - 1 if is_compact else reader.integer(_INT32)
 
@@ -127,32 +127,3 @@ def _partitions(reader: "_Reader", *, is_compact: bool) -> Iterable[TopicPartiti
             yield topic, reader.integer(_INT32)
         if is_compact:
             reader.skip_tagged()
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-class _Reader(StoredFields):
-    """The fields of a flexible version, which has varints and tagged fields."""
-
-    __slots__ = ()
-
-    def varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise UnreadableRecord(f"invalid number before {self._at}")
-
-    def skip_tagged(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self.take(self.varint())

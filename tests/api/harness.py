@@ -22,8 +22,10 @@ from broker.api.registry import Api
 from broker.api.services import Endpoint, GroupServices, TelemetryServices, control_services, log_services
 from broker.authorization.authorizer import Authorizer
 from broker.config.load import load
+from broker.config.sections.consumer_groups import group_times
 from broker.config_listeners.metadata import acl_listener
 from broker.control.control import Control
+from broker.groups.consumer.assignment import ClusterTopics
 from broker.groups.messages import Now
 from broker.log.slice import FileSlice
 from broker.log.store import LogStore
@@ -149,7 +151,15 @@ class Harness:
         self.callbacks = Callbacks(500)
         self.callbacks.serve(self._full, lambda: None)
         self.fetches = DelayedFetches(self.callbacks)
-        self.groups = GroupService(config.groups, self.partitions)
+        self.groups = GroupService(
+            config.groups,
+            config.consumer_groups,
+            self.partitions,
+            lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
+            lambda group_id: group_times(
+                self.control.image.group_configs.get(group_id, {}), config.consumer_groups
+            ),
+        )
         self.transactions = TransactionService(config.transactions, self.partitions, self.groups)
         self.authorizer: Authorizer | None = None
         if config.security.authorizer_class_name:

@@ -14,6 +14,8 @@ from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from broker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from broker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -216,6 +218,19 @@ CASES: dict[str, Case] = {
     "heartbeat": Case(HeartbeatRequest("readers", 1, "m"), GROUP_FAILED, ((group(Op.READ),),)),
     "leave": Case(
         LeaveGroupRequest("readers", "", [MemberIdentity("m")]), GROUP_FAILED, ((group(Op.READ),),)
+    ),
+    "consumer heartbeat": Case(
+        ConsumerGroupHeartbeatRequest("members", "m", 0, None, None, 1_000, [], None, None, []),
+        GROUP_FAILED,
+        ((group(Op.READ, "members"),),),
+    ),
+    "consumer heartbeat with topics": Case(
+        ConsumerGroupHeartbeatRequest("members", "m", 0, None, None, 1_000, ["orders"], None, None, []),
+        GROUP_FAILED,
+        ((group(Op.READ, "members"), topic(Op.DESCRIBE)), (group(Op.READ, "members"), topic(Op.READ))),
+    ),
+    "describe consumer groups": Case(
+        ConsumerGroupDescribeRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)
     ),
     "describe groups": Case(DescribeGroupsRequest(["readers"]), GROUP_FAILED, ((group(Op.DESCRIBE),),)),
     "producer id": Case(

@@ -87,7 +87,8 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) 
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (CLIENT_METRICS, "queues", ErrorCode.NONE),
         (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
-        (ResourceType.GROUP, "g", ErrorCode.INVALID_REQUEST),
+        (ResourceType.GROUP, "g", ErrorCode.NONE),
+        (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )

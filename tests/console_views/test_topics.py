@@ -8,6 +8,7 @@ import pytest
 
 from broker.console_views.topics import ROWS_AT_ONCE, _assigned, group_detail, group_rows, partition_rows
 from broker.control.rows.topics import CommittedRow, GroupRow, PartitionRow
+from broker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -45,6 +46,21 @@ async def test_a_group_is_reported_with_members_and_offsets(harness: Harness) ->
     assert [member.member_id for member in detail.members] == [member_id]
     assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0),)
     assert list(partition_rows(harness.partitions, "orders"))[1] == PartitionRow(1, 0, 0, 0, 0)
+
+
+async def test_a_consumer_group_is_reported_with_members_and_offsets(harness: Harness) -> None:
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    joined = ConsumerGroupHeartbeatRequest(GROUP, "m", 0, None, None, 1_000, ["orders"], None, None, [])
+    assert (await harness.ask(joined)).error_code == 0
+    await commit(harness, 0, member_id="m", generation=1)
+    detail = finished(group_detail(harness.groups, harness.partitions, GROUP))
+    assert detail is not None
+    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0, "consumer")
+    assert detail.assignor == "uniform"
+    (member,) = detail.members
+    assert (member.member_id, member.assigned) == ("m", (("orders", 0), ("orders", 1)))
+    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0),)
 
 
 async def test_unknown_topics_and_groups_have_no_rows(harness: Harness) -> None:

@@ -180,8 +180,8 @@ def test_a_key_given_twice_is_refused(world: World) -> None:
         ),
         (
             ConfigResource(ResourceType.GROUP, "g"),
-            ErrorCode.INVALID_REQUEST,
-            "Group configurations are not supported.",
+            ErrorCode.INVALID_CONFIG,
+            "Unknown group config name: retention.ms",
         ),
         (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
         (

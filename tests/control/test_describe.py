@@ -163,7 +163,7 @@ def test_all_brokers_show_only_what_is_set_for_them() -> None:
         (ConfigResource(ResourceType.BROKER, "2"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ResourceType.BROKER, "-1"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ResourceType.BROKER_LOGGER, "2"), ErrorCode.INVALID_REQUEST),
-        (ConfigResource(ResourceType.GROUP, "g"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.GROUP, ""), ErrorCode.INVALID_REQUEST),
         (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST),
     ],
 )

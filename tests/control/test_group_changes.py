@@ -100,8 +100,12 @@ async def test_the_trail_has_the_old_and_the_new_offsets(world: LogWorld) -> Non
     )
 
 
-async def test_a_group_with_members_keeps_its_offsets_and_names_them(world: LogWorld) -> None:
-    world.join("g", "billing", "/10.0.0.9")
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_group_with_members_keeps_its_offsets_and_names_them(world: LogWorld, protocol: str) -> None:
+    if protocol == "classic":
+        world.join("g", "billing", "/10.0.0.9")
+    else:
+        world.consume("g", "t", "billing", "/10.0.0.9")
     for command in (ResetOffsets("g", ResetKind.EARLIEST), DeleteGroup("g")):
         with pytest.raises(ApiError) as refused:
             await world.control.apply(command, actor(Role.EDITOR))

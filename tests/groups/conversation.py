@@ -9,8 +9,10 @@ from itertools import count
 from typing import Any
 
 from broker.clock import BASE_MS
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode
+from broker.groups.consumer.assignment import NO_TOPICS
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.messages import (
     CommitRequest,
@@ -46,10 +48,20 @@ class Ask:
 
 
 class Conversation:
-    def __init__(self, **config: int) -> None:
+    """`consumer` has the settings of consumer groups."""
+
+    def __init__(self, *, consumer: ConsumerGroupConfig | None = None, **config: int) -> None:
         self.config = GroupConfig(**config)
+        self.consumer = consumer or ConsumerGroupConfig()
+        self.topics = NO_TOPICS
         numbers = count(1)
-        self.coordinator = GroupCoordinator(self.config, new_uuid=lambda: str(next(numbers)))
+        self.coordinator = GroupCoordinator(
+            self.config,
+            self.consumer,
+            lambda: self.topics,
+            lambda _group_id: self.consumer,
+            new_uuid=lambda: str(next(numbers)),
+        )
         self.elapsed = 0
         self.records: list[Record] = []
         self.last = Effects()
@@ -203,7 +215,8 @@ class Conversation:
 
     def restarted(self, **config: int) -> "Conversation":
         """Return a new coordinator built from the records of this one."""
-        other = Conversation(**config)
+        other = Conversation(consumer=self.consumer, **config)
+        other.topics = self.topics
         for key, value in self.records:
             other.coordinator.replay(key, value)
         other.elapsed = self.elapsed

@@ -29,7 +29,14 @@ from broker.control.group_changes import DeleteGroup, DeleteGroupOffsets, GroupC
 from broker.control.topic_records import BrowseRecords, ProduceRecord, TopicRecords
 from broker.control.views import ConfigRow, GroupDetail, GroupRow, PartitionRow, ServerInfo, TopicRow, Views
 from broker.disk.record_slices import run_slices
-from broker.groups.messages import CommitRequest, JoinRequest, Now, OffsetToCommit
+from broker.groups.consumer.assignment import ClusterTopics
+from broker.groups.messages import (
+    CommitRequest,
+    ConsumerHeartbeatRequest,
+    JoinRequest,
+    Now,
+    OffsetToCommit,
+)
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.metadata.changes import Change, Kind
@@ -77,7 +84,13 @@ class LogWorld:
         self.log.open()
         self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
         self.control.subscribe(self._listen)
-        self.groups = GroupService(config.groups, self.partitions)
+        self.groups = GroupService(
+            config.groups,
+            config.consumer_groups,
+            self.partitions,
+            lambda: ClusterTopics(self.control.image.topics, self.control.image.version),
+            lambda _group_id: config.consumer_groups,
+        )
         self.groups.load(self.now())
         self.grown: list[PartitionLog] = []
         TopicRecords(
@@ -171,6 +184,21 @@ class LogWorld:
             False,
         )
         effects = self.groups.coordinator.join(request, object(), self.now())
+        self.groups.write_now(effects, self.now())
+
+    def consume(self, group: str, topic: str, client_id: str = "app", host: str = "/10.0.0.7") -> None:
+        """Let a member of the consumer protocol join, which receives the free partitions of a topic."""
+        request = ConsumerHeartbeatRequest(
+            group,
+            f"{client_id}-1",
+            0,
+            rebalance_timeout_ms=10_000,
+            topics=(topic,),
+            owned={},
+            client_id=client_id,
+            client_host=host,
+        )
+        effects = self.groups.coordinator.consumer_heartbeat(request, object(), self.now())
         self.groups.write_now(effects, self.now())
 
     def committed(self, group: str, topic: str) -> dict[int, int]:

@@ -24,6 +24,7 @@ KINDS: Final = (
     CLIENT_QUOTA,
     "broker-config",
     "client-metrics",
+    "group-config",
     "producer-ids",
     "connection",
     "records",
@@ -38,6 +39,7 @@ TOOL_TYPES: Final = {
     "topic-config": "topics",
     "broker-config": "brokers",
     "client-metrics": "client-metrics",
+    "group-config": "groups",
 }
 COLUMNS: Final = ("id", "at", "actor", "role", "address", "origin", "kind", "entity", "key", "old", "new")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

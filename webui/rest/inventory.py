@@ -98,11 +98,12 @@ TOPICS: Final[Table[TopicRow]] = Table(
 
 GROUPS: Final[Table[GroupRow]] = Table(
     json=group_json,
-    search_texts=lambda row: (row.group_id, row.state),
+    search_texts=lambda row: (row.group_id, row.state, row.group_type),
     default_sort="name",
     sort_key=lambda row: row.group_id,
     sorts={
         "state": lambda row: row.state,
+        "type": lambda row: row.group_type,
         "members": lambda row: row.members,
         "lag": lambda row: row.lag,
     },
@@ -148,6 +149,7 @@ TOPIC_DETAIL: Final = Record(
 _GROUP: Final[dict[str, Schema]] = {
     "group_id": NAME,
     "state": Text(),
+    "group_type": Text(),
     "protocol": NAME,
     "members": COUNT,
     "lag": _MAYBE_COUNT,

@@ -8,6 +8,7 @@ from broker.config.sections.alerts import AlertConfig
 from broker.config.sections.broker import EventConfig, NodeConfig, RequestLogConfig
 from broker.config.sections.connections import ConnectionConfig
 from broker.config.sections.console import ConsoleConfig
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
 from broker.config.sections.fetch import FetchConfig
 from broker.config.sections.gateway import GatewayConfig, UpstreamConfig
 from broker.config.sections.groups import GroupConfig
@@ -27,6 +28,7 @@ __all__ = [
     "BrokerQuotaConfig",
     "ConnectionConfig",
     "ConsoleConfig",
+    "ConsumerGroupConfig",
     "EventConfig",
     "FetchConfig",
     "GatewayConfig",

@@ -25,11 +25,14 @@ class TopicSize(msgspec.Struct, frozen=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True):
+    """`protocol` is the type of the members' protocol, `group_type` is "classic" or "consumer" (KIP-848)."""
+
     group_id: str
     state: str
     protocol: str
     members: int
     lag: int | None
+    group_type: str = "classic"
 
 
 class PartitionRow(msgspec.Struct, frozen=True):
@@ -48,8 +51,8 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 class MemberRow(msgspec.Struct, frozen=True):
-    """One member of a group. `assigned` are the (topic, partition) pairs of its assignment, if it uses the
-    consumer protocol.
+    """One member of a group. `assigned` are the (topic, partition) pairs of its assignment, if the group is
+    one of consumers.
     """
 
     member_id: str

@@ -57,6 +57,8 @@ APIS = {
     64: ("unregister_broker", "UnregisterBroker"),
     65: ("describe_transactions", "DescribeTransactions"),
     66: ("list_transactions", "ListTransactions"),
+    68: ("consumer_group_heartbeat", "ConsumerGroupHeartbeat"),
+    69: ("consumer_group_describe", "ConsumerGroupDescribe"),
     71: ("get_telemetry_subscriptions", "GetTelemetrySubscriptions"),
     72: ("push_telemetry", "PushTelemetry"),
     74: ("list_config_resources", "ListConfigResources"),

@@ -104,3 +104,20 @@ def test_a_viewer_changes_no_group(page: Watched, expect: Any) -> None:
     page.sign_in("viewer-token")
     opened = page.go("/groups")
     refused_buttons(opened, "#table .actions button", "editor", 4)
+
+
+def test_a_group_shows_its_type_and_a_consumer_group_its_members(
+    world: LogWorld, page: Watched, expect: Any
+) -> None:
+    world.consume("readers", "orders", client_id="mobile")
+    page.sign_in()
+    groups = page.go("/groups")
+    row = groups.locator("#table tr").filter(has_text="readers").first
+    expect(row).to_contain_text("consumer")
+    expect(row).to_contain_text("Stable")
+    expect(groups.locator("#table tr").filter(has_text="reports").first).to_contain_text("classic")
+    row.locator(".opener").click()
+    details = groups.locator("tr.panel").first
+    expect(details).to_contain_text("mobile")
+    expect(details).to_contain_text("10.0.0.7")
+    expect(details).to_contain_text("Consumer group, protocol consumer, assignor uniform")

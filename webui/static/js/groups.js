@@ -28,7 +28,7 @@ const list = new Listing({
   nouns: ["group", "groups"],
   keyOf: (row) => row.group_id,
   sort: "name",
-  rising: ["name", "state"],
+  rising: ["name", "state", "type"],
   none: () => empty("groups", "No groups yet", "Consumer groups appear here with their members and lag."),
   below: (key) => (edited?.key === key ? edited.element : withChart(key)),
   arrived: (answer) => {
@@ -38,6 +38,7 @@ const list = new Listing({
   columns: [
     { label: "Group", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.group_id, () => details.opener(row, h("span.name", row.group_id))) },
     { label: "State", sort: "state", size: "state", cell: (row, td) => once(td, row.state, () => h("span.tag", { data: { state: row.state } }, row.state)) },
+    { label: "Type", sort: "type", size: "type", cell: (row, td) => setText(td, row.group_type) },
     { label: "Members", sort: "members", size: "count", num: true, cell: (row, td) => setText(td, group(row.members)) },
     { label: "Lag (records)", sort: "lag", size: "count", num: true, cell: lagCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -110,7 +111,7 @@ function drawGroup({ consumers, offsets, assignor, protocol }, row) {
     offsets.length ? smallTable("Offsets", [["Topic", false], ["Partition", true], ["Committed", true], ["End", true], ["Lag (records)", true], ["Read by", false]], rows) : h("p.quiet", "No committed offsets yet."),
     offsets.length > 0 && h("div.buttons", [...new Set(offsets.map(({ topic }) => topic))].slice(0, 20).map((topic) =>
       needs("editor", h("button.small", { type: "button", onclick: () => open(DeleteOffsetsPanel, row, { topic }) }, "Delete the offsets of ", h("span.name", topic))))),
-    h("p.quiet.small", [protocol && `Protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
+    h("p.quiet.small", [`${row.group_type === "consumer" ? "Consumer" : "Classic"} group`, protocol && `protocol ${protocol}`, assignor && `assignor ${assignor}`].filter(Boolean).join(", ")),
   ];
 }
 

@@ -1,0 +1,53 @@
+"""Sets of partitions by topic id, and the topics that they are of."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+Assignment = Mapping[bytes, frozenset[int]]
+"""The partitions by topic id of 16 bytes, without empty sets. It is never modified."""
+
+NO_PARTITIONS: Final[Assignment] = MappingProxyType({})
+
+
+class TopicFacts(Protocol):
+    """What an assignment depends on."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+
+Topics = Mapping[str, TopicFacts]
+"""All topics by name. The mapping is replaced when a topic changes, and never modified."""
+
+
+class ClusterTopics(NamedTuple):
+    """The topics of the cluster at one moment. `version` is that of the metadata."""
+
+    by_name: Topics
+    version: int
+
+
+NO_TOPICS: Final = ClusterTopics({}, 0)
+
+
+def pairs(assignment: Assignment) -> Iterator[tuple[bytes, int]]:
+    """Yield each partition as (topic id, index)."""
+    for topic_id, partitions in assignment.items():
+        for partition in partitions:
+            yield topic_id, partition
+
+
+def is_subset(some: Assignment, of: Assignment) -> bool:
+    return all(partitions <= of.get(topic_id, frozenset()) for topic_id, partitions in some.items())
+
+
+def overlap(some: Assignment, others: Assignment) -> bool:
+    """Return whether the assignments have a partition in common."""
+    return any(not partitions.isdisjoint(others.get(topic_id, ())) for topic_id, partitions in some.items())

@@ -1,0 +1,19 @@
+"""The assignors by name, and what they are given. (Kafka: ConsumerGroupPartitionAssignor, GroupSpec)
+
+Called by `epochs` to compute the target assignment of a group.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from broker.config.sections.consumer_groups import RANGE, UNIFORM
+from broker.groups.consumer import range_assignor, uniform
+from broker.groups.consumer.subscriber import Subscriber
+
+Assign = Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], dict[str, dict[bytes, frozenset[int]]]]
+"""Returns the partitions of each member. The second argument has the partition count of each topic."""
+
+ASSIGNORS: Final[Mapping[str, Assign]] = MappingProxyType(
+    {UNIFORM: uniform.assign, RANGE: range_assignor.assign}
+)

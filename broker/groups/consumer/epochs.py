@@ -1,0 +1,135 @@
+"""What a heartbeat or a JoinGroup brings about once its member is known: a new epoch of the group if a
+subscription or a topic has changed, a new target assignment, and the member's next step towards it.
+
+Called by `heartbeat` and `classic_members`. (Kafka: the three steps of
+GroupMetadataManager.consumerGroupHeartbeat)
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Final
+
+from broker.groups.consumer.assignment import Assignment, Topics
+from broker.groups.consumer.assignors import ASSIGNORS
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.member import ConsumerMember, MemberState
+from broker.groups.consumer.reconciliation import reconciled
+from broker.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from broker.groups.consumer.regular_expressions import keep_expressions
+from broker.groups.consumer.subscriber import Subscriber
+from broker.groups.transition import Transition
+
+_HASH: Final = struct.Struct(">q")
+_FACTS: Final = struct.Struct(">16si")
+
+
+def advance(
+    transition: Transition,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    owned: Assignment | None,
+    resolved: Mapping[str, frozenset[str]],
+) -> ConsumerMember:
+    """Store the changed `member` and return it after its next step.
+
+    `before` is the member as the group has it, or a new one. `owned` are the partitions that it reports;
+    `resolved` are the topics of regular expressions that were looked up for this request.
+    """
+    is_bumped = group.epoch == 0
+    if member != before:
+        transition.keep(group)
+        group.put(member)
+        transition.record(member_record(group.group_id, member))
+        is_bumped = is_bumped or (member.topics, member.regex or "") != (before.topics, before.regex or "")
+    is_bumped = keep_expressions(transition, group, resolved) or is_bumped
+    if is_bumped or group.known_topics is not transition.topics.by_name:
+        _bump_if_changed(transition, group, is_bumped=is_bumped)
+    if group.epoch > group.target_epoch:
+        _assign(transition, group)
+    target = group.target_of(member.member_id)
+    after = reconciled(member, group.target_epoch, target, group.is_owned, owned)
+    if after is not member and after != member:
+        transition.keep(group)
+        group.put(after)
+        transition.record(current_record(group.group_id, after))
+        _time_revocation(transition, group, after)
+    return after
+
+
+def bump(transition: Transition, group: ConsumerGroup) -> None:
+    """Begin an epoch of the group, whose next heartbeat computes the assignment."""
+    transition.keep(group)
+    group.set_epoch(group.epoch + 1, group.metadata_hash)
+    transition.record(epoch_record(group))
+
+
+def metadata_hash(group: ConsumerGroup, topics: Topics) -> int:
+    """Return a hash of what the group's assignment depends on: its topics, their ids and partitions."""
+    digest = blake2b(digest_size=_HASH.size)
+    for name in sorted(group.subscribed):
+        topic = topics.get(name)
+        if topic is not None:
+            digest.update(_FACTS.pack(topic.topic_id, topic.partitions))
+    return int(_HASH.unpack(digest.digest())[0])
+
+
+def preferred_assignor(group: ConsumerGroup, available: tuple[str, ...]) -> str:
+    """Return the assignor that most members name, or the first available one."""
+    votes: Counter[str] = Counter()
+    for member in group.members.values():
+        if member.assignor is not None and member.assignor in available:
+            votes[member.assignor] += 1
+    return max(votes, key=votes.__getitem__) if votes else available[0]
+
+
+def _bump_if_changed(transition: Transition, group: ConsumerGroup, *, is_bumped: bool) -> None:
+    topics = transition.topics.by_name
+    found = metadata_hash(group, topics)
+    if is_bumped or found != group.metadata_hash:
+        transition.keep(group)
+        group.set_epoch(group.epoch + 1, found)
+        transition.record(epoch_record(group))
+    group.known_topics = topics
+
+
+def _assign(transition: Transition, group: ConsumerGroup) -> None:
+    """Compute the target assignment of the group's epoch, and record what has changed."""
+    topics = transition.topics.by_name
+    assign = ASSIGNORS[preferred_assignor(group, transition.consumer.assignors)]
+    counts: dict[bytes, int] = {}
+    ids: dict[tuple[tuple[str, ...], str | None], frozenset[bytes]] = {}
+    subscribers = {}
+    for member_id, member in group.members.items():
+        subscription = member.topics, member.regex
+        if subscription not in ids:
+            known = [topics[name] for name in group.topics_of(*subscription) if name in topics]
+            counts.update((topic.topic_id, topic.partitions) for topic in known)
+            ids[subscription] = frozenset(topic.topic_id for topic in known)
+        subscribers[member_id] = Subscriber(member.instance_id, ids[subscription], group.target_of(member_id))
+    targets: dict[str, Assignment] = dict(assign(subscribers, counts))
+    transition.keep(group)
+    for member_id, target in targets.items():
+        if member_id not in group.targets or group.targets[member_id] != target:
+            transition.record(target_record(group.group_id, member_id, target))
+    group.set_targets(targets, group.epoch)
+    transition.record(target_epoch_record(group))
+
+
+def _time_revocation(transition: Transition, group: ConsumerGroup, member: ConsumerMember) -> None:
+    """Give the member its rebalance timeout to revoke its partitions. (The classic protocol has others.)"""
+    if member.classic is not None:
+        return
+    timer = group.timers_of(member.member_id).rebalance
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        transition.set_timer(timer, member.rebalance_timeout_ms)
+    else:
+        transition.timers.cancel(timer)

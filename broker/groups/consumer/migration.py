@@ -1,0 +1,265 @@
+"""Groups that change their protocol: an empty one whenever a member of the other protocol joins, one with
+members by `group.consumer.migration.policy`.
+
+A classic group with members becomes a consumer group when a member of the consumer protocol joins (upgrade);
+a consumer group becomes a classic one when its last member of the consumer protocol leaves and members of the
+classic protocol remain (downgrade). No member loses its partitions by it. Called by `coordinator`, with all
+groups. (Kafka: convertToConsumerGroup, convertToClassicGroup)
+"""
+
+from collections.abc import Collection, Sequence
+
+from broker.errors import ApiError, ErrorCode
+from broker.groups import rebalance
+from broker.groups.any_group import Groups
+from broker.groups.consumer import classic_members
+from broker.groups.consumer.assignment import Assignment, pairs
+from broker.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
+from broker.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from broker.groups.consumer.member import ClassicProtocols, ConsumerMember
+from broker.groups.consumer.persistence import tombstones_of
+from broker.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from broker.groups.consumer.removal import remove as remove_from
+from broker.groups.consumer.timing import start_session, stop_timers
+from broker.groups.group import Group, Member, State
+from broker.groups.messages import JoinReply, JoinRequest, LeaveReply, LeavingMember, SyncReply, Token
+from broker.groups.persistence import record_of, tombstone_of
+from broker.groups.timers import Timer
+from broker.groups.transition import Transition
+
+
+def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
+    """Return a consumer group. Raises ApiError GROUP_ID_NOT_FOUND."""
+    group = groups.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    return group
+
+
+def get_or_create_consumer(transition: Transition, groups: Groups, group_id: str) -> ConsumerGroup:
+    """Return the group that a member joins, new or converted. Raises ApiError GROUP_ID_NOT_FOUND."""
+    found = groups.get(group_id)
+    if isinstance(found, ConsumerGroup):
+        return found
+    group = ConsumerGroup(group_id)
+    if found is not None and not found.is_empty:
+        _check_upgrade(transition, found)
+        group = _upgraded(transition, found)
+        _dismiss(transition, found)
+    transition.effects.replaced.append((group_id, found))
+    if found is not None:
+        group.offsets = found.offsets
+        _stop_classic_timers(transition, found)
+        transition.record(tombstone_of(found))
+        _record_all(transition, group)
+    groups[group_id] = group
+    return group
+
+
+def to_empty_classic(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+    """Make an empty consumer group a new classic one, which a member of that protocol joins."""
+    _put_classic(transition, groups, group, Group(group.group_id))
+
+
+def join(
+    transition: Transition,
+    groups: Groups,
+    group: ConsumerGroup,
+    request: JoinRequest,
+    token: Token,
+    new_id: str,
+) -> None:
+    """Handle a JoinGroup in a consumer group with members. Raises ApiError."""
+    replaced, reply = classic_members.join(transition, group, request, new_id)
+    if replaced is not None and _can_downgrade(transition, group, leaving=()):
+        _downgrade(transition, groups, group)
+    transition.reply(token, reply)
+
+
+def leave(
+    transition: Transition,
+    groups: Groups,
+    group: ConsumerGroup,
+    leaving: Sequence[LeavingMember],
+    token: Token,
+) -> None:
+    """Handle a LeaveGroup in a consumer group; only members of the classic protocol leave by it."""
+    errors, left = [], []
+    for each in leaving:
+        try:
+            member = classic_members.leaving_member(group, each.member_id, each.instance_id)
+        except ApiError as error:
+            errors.append(error.code)
+            continue
+        is_repeated = member.member_id in left
+        errors.append(ErrorCode.UNKNOWN_MEMBER_ID if is_repeated else ErrorCode.NONE)
+        if not is_repeated:
+            left.append(member.member_id)
+    if left:
+        remove_members(transition, groups, group, left)
+    transition.reply(token, LeaveReply(ErrorCode.NONE, tuple(errors)))
+
+
+def member_expired(transition: Transition, groups: Groups, group: ConsumerGroup, timer: Timer) -> None:
+    """Remove the member whose timer is due: it sent no heartbeat, or did not revoke, join or sync in time."""
+    is_current = timer in tuple(group.timers.get(timer.member_id, ()))
+    if is_current and timer.member_id in group.members:
+        remove_members(transition, groups, group, [timer.member_id])
+
+
+def remove_members(
+    transition: Transition,
+    groups: Groups,
+    group: ConsumerGroup,
+    member_ids: Collection[str],
+) -> None:
+    """Remove members. If only members of the classic protocol are left, the group may become theirs."""
+    downgrades = _can_downgrade(transition, group, leaving=member_ids)
+    remove_from(transition, group, member_ids)
+    if downgrades:
+        classic = _downgrade(transition, groups, group)
+        rebalance.prepare(transition, classic)
+
+
+def remove(transition: Transition, groups: Groups, group: ConsumerGroup) -> None:
+    """Remove an empty group."""
+    transition.keep(group)
+    for record in tombstones_of(group):
+        transition.record(record)
+    del groups[group.group_id]
+
+
+def _check_upgrade(transition: Transition, group: Group) -> None:
+    refused = ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+    if not transition.consumer.upgrades or not group.is_consumer_group:
+        raise refused
+    if len(group.members) > transition.consumer.max_size:
+        raise refused
+
+
+def _upgraded(transition: Transition, classic: Group) -> ConsumerGroup:
+    """Return a consumer group with the members and assignments of a classic one. Raises ApiError."""
+    group = ConsumerGroup(classic.group_id)
+    group.set_epoch(classic.generation_id, 0)
+    targets: dict[str, Assignment] = {}
+    try:
+        for member in classic.members.values():
+            assigned = read_assignment(member.assignment, transition.topics.by_name)
+            if not group.owners.keys().isdisjoint(pairs(assigned)):
+                raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a partition has two members")
+            group.put(_consumer_member(classic, member, assigned))
+            targets[member.member_id] = assigned
+    except ApiError as error:
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot upgrade the classic group {classic.group_id} to consumer group because the embedded "
+            f"consumer protocol is malformed: {error.message}.",
+        ) from error
+    group.set_targets(targets, classic.generation_id)
+    return group
+
+
+def _consumer_member(classic: Group, member: Member, assigned: Assignment) -> ConsumerMember:
+    protocols = tuple(member.protocols.items())
+    subscription = read_subscription(member.protocols.get(classic.protocol or "", protocols[0][1]))
+    return ConsumerMember(
+        member.member_id,
+        member.instance_id,
+        subscription.rack_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        subscription.topics,
+        classic=ClassicProtocols(member.session_timeout_ms, protocols),
+        epoch=classic.generation_id,
+        previous_epoch=classic.generation_id,
+        assigned=assigned,
+    )
+
+
+def _dismiss(transition: Transition, group: Group) -> None:
+    """Tell the members that wait in a rebalance to join again."""
+    for member_id in group.members:
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        transition.complete_pending(group.joining, member_id, JoinReply(again, member_id))
+        transition.complete_pending(group.syncing, member_id, SyncReply(again))
+
+
+def _stop_classic_timers(transition: Transition, group: Group) -> None:
+    members = (member.session for member in group.members.values())
+    for timer in (group.join_timer, group.sync_timer, *group.pending_join.values(), *members):
+        transition.timers.cancel(timer)
+
+
+def _record_all(transition: Transition, group: ConsumerGroup) -> None:
+    """Record a converted group with its members, and start their sessions."""
+    group_id = group.group_id
+    for member in group.members.values():
+        transition.record(member_record(group_id, member))
+    if not group.members:
+        return
+    transition.record(epoch_record(group))
+    for member_id, target in group.targets.items():
+        transition.record(target_record(group_id, member_id, target))
+    transition.record(target_epoch_record(group))
+    for member in group.members.values():
+        transition.record(current_record(group_id, member))
+        start_session(transition, group, member, transition.consumer.session_timeout_ms)
+
+
+def _can_downgrade(transition: Transition, group: ConsumerGroup, *, leaving: Collection[str]) -> bool:
+    left = [member for member_id, member in group.members.items() if member_id not in leaving]
+    return (
+        transition.consumer.downgrades
+        and 0 < len(left) <= transition.config.max_size
+        and all(member.classic is not None for member in left)
+    )
+
+
+def _downgrade(transition: Transition, groups: Groups, group: ConsumerGroup) -> Group:
+    """Make a group of members of the classic protocol a classic one, stable with their target assignments."""
+    classic = Group(group.group_id)
+    classic.generation_id = group.epoch
+    for member in group.members.values():
+        assert member.classic is not None
+        protocols = dict(member.classic.protocols)
+        added = Member(
+            group.group_id,
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.classic.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            protocols,
+        )
+        version = read_subscription(member.classic.protocols[0][1]).version
+        target = group.target_of(member.member_id)
+        added.assignment = write_assignment(target, version, transition.topics.by_name)
+        classic.add(added, CONSUMER_PROTOCOL_TYPE)
+    classic.protocol = classic.select_protocol()
+    classic.state, classic.state_ms = State.STABLE, transition.wall_ms
+    classic.keep_subscriptions()
+    _put_classic(transition, groups, group, classic)
+    transition.record(record_of(classic))
+    for each in classic.members.values():
+        rebalance.start_session(transition, each)
+    return classic
+
+
+def _put_classic(transition: Transition, groups: Groups, group: ConsumerGroup, classic: Group) -> None:
+    transition.keep(group)
+    for record in tombstones_of(group):
+        transition.record(record)
+    for member_id in list(group.timers):
+        stop_timers(transition, group, member_id)
+    classic.offsets = group.offsets
+    groups[group.group_id] = classic

@@ -1,0 +1,180 @@
+"""confluent-kafka (librdkafka) with `group.protocol=consumer` (KIP-848): rebalances, expressions, static
+members, kills, and a group that changes its protocol under load.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_process import BrokerProcess, within
+
+pytestmark = pytest.mark.endtoend
+
+TIMEOUT = 15
+FAST = (
+    "group.initial.rebalance.delay.ms=200",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=6000",
+)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path, *FAST) as process:
+        yield process
+
+
+class Members:
+    """The consumers of a test; each is closed at its end."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.admin = AdminClient({"bootstrap.servers": broker.plain})
+        self.open: list[Consumer] = []
+        self.read: dict[tuple[int, int], int] = {}
+
+    def add(self, *topics: str, protocol: str = "consumer", **settings: Any) -> Consumer:
+        """Subscribe a new consumer of the group "g" that reads from the start and commits itself."""
+        common = {"bootstrap.servers": self.broker.plain, "group.id": "g", "enable.auto.commit": False}
+        consumer = Consumer(
+            {**common, "group.protocol": protocol, "auto.offset.reset": "earliest", **settings}
+        )
+        consumer.subscribe(list(topics))
+        self.open.append(consumer)
+        return consumer
+
+    def close(self, consumer: Consumer) -> None:
+        self.open.remove(consumer)
+        consumer.close()
+
+    def poll(self) -> None:
+        """Poll every consumer once, and count the records by partition and offset."""
+        for consumer in self.open:
+            message = consumer.poll(0.02)
+            if message is not None and message.error() is None:
+                place = message.partition(), message.offset()
+                self.read[place] = self.read.get(place, 0) + 1
+                with suppress(KafkaException):  # while the group rebalances; it is read again
+                    consumer.commit(message=message, asynchronous=False)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        end = time.monotonic() + 40
+        while not is_so():
+            assert time.monotonic() < end, [sorted(map(str, each.assignment())) for each in self.open]
+            self.poll()
+
+    def assigned(self) -> list[list[int]]:
+        return sorted(sorted(each.partition for each in consumer.assignment()) for consumer in self.open)
+
+    def described(self) -> Any:
+        (future,) = self.admin.describe_consumer_groups(["g"]).values()
+        return future.result(TIMEOUT)
+
+
+@pytest.fixture
+def members(broker: BrokerProcess) -> Iterator[Members]:
+    found = Members(broker)
+    for future in found.admin.create_topics([NewTopic("read", 4, 1)]).values():
+        future.result(TIMEOUT)
+    yield found
+    for consumer in list(found.open):
+        found.close(consumer)
+
+
+def produce(broker: BrokerProcess, count: int, topic: str = "read", partitions: int = 4) -> None:
+    producer = Producer({"bootstrap.servers": broker.plain})
+    for number in range(count):
+        producer.produce(topic, str(number), partition=number % partitions)
+    assert producer.flush(TIMEOUT) == 0
+
+
+def test_members_join_commit_and_leave(broker: BrokerProcess, members: Members) -> None:
+    produce(broker, 40)
+    first = members.add("read")
+    members.until(lambda: len(members.read) == 40)
+    members.add("read", **{"group.remote.assignor": "uniform"})
+    members.until(lambda: members.assigned() == [[0, 1], [2, 3]])
+    group = members.described()
+    assert (group.state.name, group.type.name) == ("STABLE", "CONSUMER")
+    assert [len(each.assignment.topic_partitions) for each in group.members] == [2, 2]
+    members.close(first)
+    members.until(lambda: members.assigned() == [[0, 1, 2, 3]])
+    committed = members.open[0].committed([TopicPartition("read", each) for each in range(4)], TIMEOUT)
+    assert [each.offset for each in committed] == [10, 10, 10, 10]
+    # Every record was committed before the partition moved, so that nobody has read it again.
+    assert set(members.read.values()) == {1}
+
+
+def test_a_regular_expression_finds_new_topics(broker: BrokerProcess, members: Members) -> None:
+    consumer = members.add("^re.*")
+    members.until(lambda: members.assigned() == [[0, 1, 2, 3]])
+    for future in members.admin.create_topics([NewTopic("ready", 1, 1)]).values():
+        future.result(TIMEOUT)
+    members.until(lambda: "ready" in {each.topic for each in consumer.assignment()})
+
+
+def test_a_static_member_keeps_its_partitions(broker: BrokerProcess, members: Members) -> None:
+    one = members.add("read", **{"group.instance.id": "one"})
+    members.add("read", **{"group.instance.id": "two"})
+    members.until(lambda: members.assigned() == [[0, 1], [2, 3]])
+    before = sorted(each.partition for each in one.assignment())
+    members.close(one)
+    again = members.add("read", **{"group.instance.id": "one"})
+    members.until(lambda: bool(again.assignment()))
+    assert sorted(each.partition for each in again.assignment()) == before
+
+
+def test_members_carry_on_after_a_kill(broker: BrokerProcess, members: Members) -> None:
+    produce(broker, 40)
+    members.add("read")
+    members.add("read")
+    members.until(lambda: members.assigned() == [[0, 1], [2, 3]] and len(members.read) == 40)
+    ids = {each.member_id for each in members.described().members}
+    broker.kill()
+    broker.start()
+    produce(broker, 40)
+    members.until(lambda: len(members.read) == 80)
+    assert members.assigned() == [[0, 1], [2, 3]]
+    assert {each.member_id for each in members.described().members} == ids
+    assert set(members.read.values()) == {1}
+
+
+@pytest.mark.parametrize(("before", "after"), [("classic", "consumer"), ("consumer", "classic")])
+def test_a_group_changes_its_protocol_under_load(
+    broker: BrokerProcess, members: Members, before: str, after: str
+) -> None:
+    classic = {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 6_000}
+
+    def add(protocol: str) -> Consumer:
+        return members.add("read", protocol=protocol, **(classic if protocol == "classic" else {}))
+
+    producer = Producer({"bootstrap.servers": broker.plain})
+    sent = 0
+
+    def roll() -> bool:
+        nonlocal sent
+        if sent < 400:
+            producer.produce("read", str(sent), partition=sent % 4)
+            sent += 1
+        producer.poll(0)
+        return [len(each) for each in members.assigned()] == [2, 2]
+
+    old = [add(before), add(before)]
+    members.until(roll)
+    for each in old:
+        add(after)
+        members.close(each)
+        members.until(roll)
+    members.until(lambda: roll() and sent == 400)
+    assert producer.flush(TIMEOUT) == 0
+    members.until(lambda: len(members.read) == 400)
+    within(TIMEOUT, lambda: members.described().state.name == "STABLE", "a stable group")
+    assert members.described().type.name == after.upper()

@@ -1,0 +1,127 @@
+"""Subscribed regular expressions: what they match, when they are looked up again, and hostile ones."""
+
+import time
+
+import pytest
+
+from broker.config.sections.consumer_groups import ConsumerGroupConfig
+from broker.errors import ApiError, ErrorCode
+from broker.groups.consumer.regular_expressions import (
+    LONGEST,
+    MATCHED_AT_ONCE,
+    compile_expression,
+    matching_topics,
+)
+from broker.steps import finished
+from tests.groups.consumer.consumers import Consumers
+
+MINUTES_MS = 60_000
+
+
+def test_an_expression_selects_the_topics_that_it_matches_in_full(talk):
+    talk.set_topics(ab=1, abc=1, xab=1, b=1)
+    talk.enter("a", None, regex="a.*")
+    assert talk.owned() == {"a": {"ab": {0}, "abc": {0}}}
+    assert talk.described().members[0].regex == "a.*"
+
+
+def test_names_and_an_expression_add_up(talk):
+    talk.set_topics(t=1, u=1, v=1)
+    talk.enter("a", ("t",), regex="u|t")
+    assert talk.owned() == {"a": {"t": {0}, "u": {0}}}
+
+
+def test_an_empty_expression_selects_nothing_and_ends_a_subscription(talk):
+    talk.enter("a", None, regex="t")
+    reply = talk.beat("a", 1, regex="", owned={"t": {0, 1, 2, 3}})
+    assert (reply.assignment, talk.group().epoch, talk.group().expressions) == ({}, 2, {})
+
+
+@pytest.mark.parametrize(("waited", "found"), [(9_999, False), (10_000, True), (10_001, True)])
+def test_a_new_topic_is_found_after_ten_seconds(talk, waited, found):
+    talk.enter("a", None, regex="[tu]")
+    talk.set_topics(t=4, u=1)
+    talk.wait(waited)
+    talk.beat("a", 1)
+    assert ("u" in talk.owned()["a"]) is found
+
+
+@pytest.mark.parametrize(("waited", "count"), [(599_999, 0), (600_000, 1)])
+def test_an_expression_is_looked_up_again_after_the_refresh_interval(waited, count):
+    talk = Consumers(consumer=ConsumerGroupConfig(session_timeout_ms=60_000))
+    talk.enter("a", None, regex="t")
+    while talk.elapsed < waited:
+        talk.wait(min(30_000, waited - talk.elapsed))
+        if talk.elapsed < waited:
+            talk.beat("a", 1)
+    before = len(talk.records)
+    talk.beat("a", 1)
+    assert len(talk.records) - before == count
+    assert talk.group().epoch == 1  # the topics are the same
+
+
+def test_a_new_expression_of_another_member_is_looked_up_at_once(talk):
+    talk.set_topics(t=1, u=1)
+    talk.enter("a", None, regex="t")
+    talk.enter("b", None, regex="u")
+    assert talk.owned() == {"a": {"t": {0}}, "b": {"u": {0}}}
+
+
+def test_an_expression_without_subscribers_is_forgotten(talk):
+    talk.enter("a", None, regex="t")
+    talk.enter("b", None, regex="t")
+    talk.beat("a", -1)
+    assert list(talk.group().expressions) == ["t"]
+    talk.beat("b", -1)
+    assert talk.group().expressions == {}
+    assert talk.reborn().group().expressions == {}
+
+
+def test_the_topics_are_known_after_a_restart(talk):
+    talk.enter("a", None, regex="t")
+    again = talk.reborn()
+    assert again.snapshot() == talk.snapshot()
+    assert again.beat("a", 1).assignment is None
+    assert again.group().epoch == 1
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["(", "[", "a**", r"(?=a)", r"(a)\1", "(((((a{1000}){1000}){1000}){1000}){1000})", "x" * (LONGEST + 1)],
+    ids=["bracket", "class", "repetition", "look-ahead", "back-reference", "huge", "long"],
+)
+def test_an_invalid_expression_is_refused(regex):
+    with pytest.raises(ApiError) as refused:
+        compile_expression(regex)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert refused.value.message is not None and refused.value.message.startswith("SubscribedTopicRegex")
+
+
+@pytest.mark.parametrize("length", [LONGEST - 1, LONGEST])
+def test_an_expression_of_the_greatest_length_is_accepted(length):
+    compile_expression("x" * length)
+
+
+@pytest.mark.parametrize("regex", ["(a+)+b", "(a|a)*b", "(.*a){20}b", "([a-z]+)*1"])
+def test_a_hostile_expression_takes_no_longer_than_another(regex):
+    # A backtracking engine needs 2 ** 249 steps for some of them; here it is a second for a thousand names.
+    pattern = compile_expression(regex)
+    began = time.process_time()
+    for _ in range(100):
+        assert pattern.fullmatch("a" * 249) is None
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("count", "pauses"),
+    [(0, 0), (1, 1), (MATCHED_AT_ONCE, 1), (MATCHED_AT_ONCE + 1, 2)],
+)
+def test_matching_pauses_after_every_few_names(count, pauses):
+    steps = matching_topics(compile_expression(".*"), [f"t{n}" for n in range(count)], lambda _name: True)
+    assert sum(1 for _ in steps) == pauses
+
+
+def test_topics_that_are_not_allowed_do_not_match():
+    allowed = {"a", "c"}
+    steps = matching_topics(compile_expression(".*"), "abc", allowed.__contains__)
+    assert finished(steps) == allowed
