@@ -296,6 +296,7 @@ class BrokerServer:
             self.storage.replication,
             self.storage.mover,
             self.storage.background,
+            self.storage.cleaner,
         )
 
 

@@ -16,6 +16,7 @@ _TITLES: Final = {
     "automq": "AutoMQ's server mode",
     "connections": "Connections",
     "log": "Storage",
+    "cleaner": "Log compaction",
     "topics": "Topic creation",
     "topic_settings": "Topic defaults",
     "fetch": "Produce and Fetch",

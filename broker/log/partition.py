@@ -26,7 +26,7 @@ from broker.log import disk, retention, timestamps
 from broker.log.aborted_transactions import AbortedTransaction
 from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
-from broker.log.layout import DELETED, SNAPSHOT, segment_file
+from broker.log.layout import DELETED, SNAPSHOT, SWAP, segment_file
 from broker.log.log_context import CachedPosition, LogContext
 from broker.log.producer_state import BatchMetadata, sequence_after, snapshot
 from broker.log.recovery import Loaded
@@ -444,7 +444,7 @@ class PartitionLog:
         if self._staged_end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
-        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
+        self._roll_ms = self._first_ms + settings.max_segment_ms if self._first_ms >= 0 else _UNLIMITED
         self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
         if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
@@ -715,6 +715,45 @@ class PartitionLog:
                     disk.rename(path, path + DELETED)
                     removable.append(path + DELETED)
         return removable
+
+    def replace(self, old: Sequence[Segment], cleaned: Segment) -> list[str] | None:
+        """Put a cleaned segment in the place of adjacent closed ones, and return their renamed files.
+
+        Returns None, with the log unchanged, if it has lost one of `old` meanwhile, was moved or is unusable.
+        Raises ApiError KAFKA_STORAGE_ERROR. If the partition is then offline, the next start completes the
+        replacement (`swap`). Blocks for one or two renames a file.
+        """
+        at = bisect_right(self.segments, old[0].base_offset, key=_base_offset) - 1
+        is_current = self.segments[at : at + len(old)] == list(old) and at + len(old) < len(self.segments)
+        if self.offline is not None or self.deleted or self.directory != cleaned.directory or not is_current:
+            return None
+        size = sum(segment.size for segment in old)
+        try:
+            cleaned.rename(SWAP)
+        except OSError as error:
+            raise storage_error(error) from error
+        try:
+            for segment in old:
+                self._rename_away(segment, with_snapshot=segment is not old[0])
+            cleaned.use(self._context.files)
+            cleaned.rename("")
+        except OSError as error:
+            self.go_offline(error)
+            raise storage_error(error) from error
+        self.segments[at : at + len(old)] = [cleaned]
+        self._bytes_before -= size - cleaned.size
+        self.has_new_names = True
+        self._forget_positions()
+        self._note_stable()
+        return [path for segment in old for path in segment.paths if disk.exists(path)]
+
+    def _rename_away(self, segment: Segment, *, with_snapshot: bool) -> None:
+        """Rename the files of a segment that a cleaned one replaces. Raises OSError."""
+        self._forget_files(segment)
+        snapshot_path = segment.file(SNAPSHOT)
+        if with_snapshot and disk.exists(snapshot_path):
+            disk.rename(snapshot_path, snapshot_path + DELETED)
+        segment.rename(DELETED)
 
     @property
     def needs_flush(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from broker.config.kinds import BOOLEAN, LONG_MAX, choices_of, integer, long, one_of
+from broker.config.kinds import BOOLEAN, LONG_MAX, choices_of, decimal, integer, long, one_of
 from broker.config.sections.replication import TopicThrottles
 from broker.config.setting import Setting, setting, settings_of
 
@@ -53,8 +53,9 @@ class TopicSettings:
     cleanup_policy: tuple[str, ...] = setting(
         "log.cleanup.policy",
         ("delete",),
-        choices_of("delete", "compact"),
-        "`delete` removes segments by age and size. A topic with only `compact` keeps all records.",
+        choices_of("delete", "compact", least=0),
+        "`delete` removes segments by age and size. `compact` keeps the last record of each key "
+        "([compaction.md](compaction.md)). Both can be set. An empty list keeps all records.",
         topic_key="cleanup.policy",
         dynamic=True,
     )
@@ -64,6 +65,16 @@ class TopicSettings:
         one_of("producer"),
         "The compression of batches. Batches are stored as the producer compressed them.",
         topic_key="compression.type",
+    )
+    delete_retention_ms: int = setting(
+        "log.cleaner.delete.retention.ms",
+        24 * _HOURS,
+        long(0),
+        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, after a pass "
+        "of the cleaner that found nothing older.",
+        unit="ms",
+        topic_key="delete.retention.ms",
+        dynamic=True,
     )
     file_delete_delay_ms: int = setting(
         "log.segment.delete.delay.ms",
@@ -99,6 +110,16 @@ class TopicSettings:
         "Bytes of records between two index entries.",
         unit="bytes",
         topic_key="index.interval.bytes",
+        dynamic=True,
+    )
+    max_compaction_lag_ms: int = setting(
+        "log.cleaner.max.compaction.lag.ms",
+        LONG_MAX,
+        long(1),
+        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment is rolled "
+        "after this time too.",
+        unit="ms",
+        topic_key="max.compaction.lag.ms",
         dynamic=True,
     )
     max_message_bytes: int = setting(
@@ -147,6 +168,23 @@ class TopicSettings:
         one_of("CreateTime", "LogAppendTime"),
         "The timestamp of a record: the producer's, or the broker's at the append.",
         topic_key="message.timestamp.type",
+        dynamic=True,
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        decimal(0, 1),
+        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the cleaner.",
+        topic_key="min.cleanable.dirty.ratio",
+        dynamic=True,
+    )
+    min_compaction_lag_ms: int = setting(
+        "log.cleaner.min.compaction.lag.ms",
+        0,
+        long(0),
+        "Segments with a record that is younger are not compacted.",
+        unit="ms",
+        topic_key="min.compaction.lag.ms",
         dynamic=True,
     )
     min_insync_replicas: int = setting(
@@ -226,6 +264,11 @@ class TopicSettings:
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How old the first record of a segment may become before the segment is rolled. (Kafka: maxSegmentMs)"""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def uses_append_time(self) -> bool:
