@@ -14,16 +14,15 @@ from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
 
-
 _base_offset = attrgetter("base_offset")
 
 
 class Cleanable(NamedTuple):
     """The dirty part of a log that may be cleaned now.
 
-    Offsets from `first_dirty` to before `end`, which is the base offset of a segment; `cleanable_bytes` are in them,
-    `clean_bytes` before them. `delay_ms`: how long max.compaction.lag.ms has been exceeded, or 0. `is_reset`: the
-    checkpoint was outside the log.
+    Offsets from `first_dirty` to before `end`, which is the base offset of a segment; `cleanable_bytes` are
+    in them, `clean_bytes` before them. `delay_ms`: how long max.compaction.lag.ms has been exceeded, or 0.
+    `is_reset`: the checkpoint was outside the log.
     """
 
     log: PartitionLog

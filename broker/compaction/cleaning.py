@@ -1,12 +1,12 @@
 """One pass of the cleaner over one log (Kafka's Cleaner).
 
-Created by `broker.disk.log_cleaner`, which runs the pieces of `index` and of each `clean` in a thread, and calls the
-other methods on the event loop's thread between them. The pass reads the dirty part and notes the last offset of each
-key, as far as the offset map has room. Then it copies all segments before that end, in groups, without the obsolete
-records, and puts each copy in the place of its group.
+Created by `broker.disk.log_cleaner`, which runs the pieces of `index` and of each `clean` in a thread, and
+calls the other methods on the event loop's thread between them. The pass reads the dirty part and notes the
+last offset of each key, as far as the offset map has room. Then it copies all segments before that end, in
+groups, without the obsolete records, and puts each copy in the place of its group.
 
-If the pass stops anywhere, the log is complete: each group has its old segments or the copy. Files of an unfinished
-copy end in `.cleaned`; `discard` removes them, or the next start does.
+If the pass stops anywhere, the log is complete: each group has its old segments or the copy. Files of an
+unfinished copy end in `.cleaned`; `discard` removes them, or the next start does.
 """
 
 import contextlib
@@ -33,7 +33,9 @@ from broker.records.compression import decompress
 from broker.records.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, Buffer, header_at
 
 GROUPED_AT_MOST: Final = 8
-"""Segments that one copy replaces, at most; ours. Renaming the files of one takes a tenth of a millisecond."""
+"""Segments that one copy replaces, at most; ours. Renaming the files of one takes a tenth of a
+millisecond.
+"""
 
 _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 
@@ -43,7 +45,7 @@ Piece = Iterator[int]
 """Work in pieces: yields the bytes read and written by each, for the limit of bytes per second."""
 
 
-class LogChanged(Exception):
+class LogChanged(Exception):  # noqa: N818 - no error
     """The log was deleted, moved, or has lost segments meanwhile. The pass ends, and nothing is wrong."""
 
 
@@ -60,7 +62,9 @@ class Limits(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """What a producer wrote last: the last offset of its last batch, or NONE; its epoch. (Kafka: LastRecord)"""
+    """What a producer wrote last: the last offset of its last batch, or NONE; its epoch. (Kafka:
+    LastRecord)
+    """
 
     last_offset: int
     epoch: int
@@ -77,8 +81,8 @@ class Cleaning:
     """One pass. `end_offset`, from `index` on: the first offset that the pass does not clean."""
 
     def __init__(self, part: Cleanable, limits: Limits, now_wall_ms: int, rest: Rest) -> None:
-        """`now_wall_ms`: the time for delete horizons. `rest` lets other threads run. Raises OSError, ApiError
-        CORRUPT_MESSAGE if the log has damaged bytes.
+        """`now_wall_ms`: the time for delete horizons. `rest` lets other threads run. Raises OSError,
+        ApiError CORRUPT_MESSAGE if the log has damaged bytes.
         """
         log = self.log = part.log
         self.stats = CleanerStats()
@@ -92,7 +96,7 @@ class Cleaning:
             if each.verified.damage:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{each.path} has damaged bytes")
         bases = [each.base_offset for each in self._segments]
-        self._ends = dict(zip(bases, [*bases[1:], part.end], strict=True))
+        self._ends = dict(zip(bases, [*bases[1:], part.end], strict=False))
         dirty = [each for each in self._segments if self._ends[each.base_offset] > part.first_dirty]
         self._dirty = dirty
         self._position = dirty[0].near(part.first_dirty) if dirty else 0

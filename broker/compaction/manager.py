@@ -1,10 +1,10 @@
 """Which log the cleaner takes next, and what it has done (Kafka's LogCleanerManager).
 
-Created by the composition root; `broker.disk.log_cleaner` asks it for work and reports results, and the metrics and the
-console read it. Used only from the event loop's thread.
+Created by the composition root; `broker.disk.log_cleaner` asks it for work and reports results, and the
+metrics and the console read it. Used only from the event loop's thread.
 
-A partition whose pass failed, because bytes are damaged or the disk refuses, is uncleanable until the next start, as
-in Kafka.
+A partition whose pass failed, because bytes are damaged or the disk refuses, is uncleanable until the next
+start, as in Kafka.
 """
 
 import logging
@@ -34,8 +34,9 @@ class LastRun(NamedTuple):
 class CleanerManager:
     """The state of all passes.
 
-    `uncleanable` has the reason of each failure. `last_of_thread` are the statistics of each thread's last pass, and
-    `max_dirty_ratio` and `max_delay_ms` those of the last choice; `chosen_wall_ms` is its time, or None.
+    `uncleanable` has the reason of each failure. `last_of_thread` are the statistics of each thread's last
+    pass, and `max_dirty_ratio` and `max_delay_ms` those of the last choice; `chosen_wall_ms` is its time, or
+    None.
     """
 
     def __init__(self, store: LogStore) -> None:

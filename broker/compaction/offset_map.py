@@ -1,8 +1,8 @@
 """The last offset of each key, in a bounded buffer: 24 bytes a slot, whatever the length of the keys (Kafka's
 SkimpyOffsetMap).
 
-Filled and read by `cleaning`. Holds a hash of 16 bytes in place of the key. Kafka uses MD5; a client that knows two
-keys of one MD5 could make the cleaner remove another's record, so this is BLAKE2b.
+Filled and read by `cleaning`. Holds a hash of 16 bytes in place of the key. Kafka uses MD5; a client that
+knows two keys of one MD5 could make the cleaner remove another's record, so this is BLAKE2b.
 """
 
 import mmap
@@ -28,7 +28,9 @@ class OffsetMap:
     __slots__ = ("_buffer", "_most", "_slots", "_used", "end_offset")
 
     def __init__(self, slots: int, load_factor: float) -> None:
-        """`load_factor`: the share of the slots that may be used. Raises ValueError if that is less than one."""
+        """`load_factor`: the share of the slots that may be used. Raises ValueError if that is less than
+        one.
+        """
         self._slots = slots
         self._most = int(slots * load_factor)
         if self._most < 1:
@@ -41,21 +43,20 @@ class OffsetMap:
         return self._used
 
     @property
-    def is_full(self) -> bool:
-        return self._used >= self._most
-
-    @property
     def utilization(self) -> float:
         """The share of the slots that are used."""
         return self._used / self._slots
 
-    def put(self, key: bytes | memoryview, offset: int) -> None:
-        """Set the offset of a key. The map must not be full."""
+    def put(self, key: bytes | memoryview, offset: int) -> bool:
+        """Set the offset of a key. Return False, without a change, if there is no room for another key."""
         digest = blake2b(key, digest_size=_HASH_BYTES).digest()
         at = self._find(digest)
         if self._buffer[at : at + _HASH_BYTES] == _EMPTY:
+            if self._used >= self._most:
+                return False
             self._used += 1
         self._buffer[at : at + SLOT_BYTES] = digest + offset.to_bytes(8, "big")
+        return True
 
     def get(self, key: bytes | memoryview) -> int:
         """Return the offset of a key, or NONE."""
@@ -77,7 +78,7 @@ class OffsetMap:
         for window in range(_WINDOWS):
             at = int.from_bytes(digest[window : window + 4], "big") % slots * SLOT_BYTES
             found = buffer[at : at + _HASH_BYTES]
-            if found == digest or found == _EMPTY:  # noqa: PLR1714 - a tuple for each slot would take longer
+            if found == digest or found == _EMPTY:  # noqa: SIM109 - a tuple would take longer
                 return at
         size = slots * SLOT_BYTES
         while True:
@@ -85,5 +86,5 @@ class OffsetMap:
             if at == size:
                 at = 0
             found = buffer[at : at + _HASH_BYTES]
-            if found == digest or found == _EMPTY:  # noqa: PLR1714
+            if found == digest or found == _EMPTY:  # noqa: SIM109 - a tuple would take longer
                 return at

@@ -1,8 +1,8 @@
 """Writes a batch again without the records that are removed (Kafka's MemoryRecords.filterTo).
 
-Called by `cleaning`, in a thread. Base offset, last offset and base sequence stay, so offsets and the state of
-producers do not change. A record keeps its bytes, unless the batch gets a delete horizon: then the base timestamp
-becomes the horizon, and every timestamp is written relative to it (KIP-534).
+Called by `cleaning`, in a thread. Base offset, last offset and base sequence stay, so offsets and the state
+of producers do not change. A record keeps its bytes, unless the batch gets a delete horizon: then the base
+timestamp becomes the horizon, and every timestamp is written relative to it (KIP-534).
 """
 
 from crc32c import crc32c
@@ -50,7 +50,9 @@ def rewritten(header: BatchHeader, data: bytes, retained: Retained, horizon_ms: 
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """Return the batch without records, which only keeps the last sequence of its producer and its last offset."""
+    """Return the batch without records, which only keeps the last sequence of its producer and its last
+    offset.
+    """
     kept = APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
     new = header._replace(
         attributes=header.attributes & kept & ~CODEC_MASK, base_timestamp=NO_TIMESTAMP, record_count=0

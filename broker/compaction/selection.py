@@ -1,8 +1,8 @@
 """Reads the keys of a batch: to note them in the offset map, and to select the records that remain (Kafka's
 Cleaner.buildOffsetMapForSegment and shouldRetainRecord).
 
-Called by `cleaning` with decompressed records, in a thread. `rest` lets other threads run; each loop calls it after
-RECORDS_AT_ONCE records.
+Called by `cleaning` with decompressed records, in a thread. `rest` lets other threads run; each loop calls
+it after RECORDS_AT_ONCE records.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ Rest = Callable[[], object]
 class Retained(NamedTuple):
     """The records of a batch that remain.
 
-    `spans` are start and end positions of runs of records, and `count` is their number; `largest` is the greatest
-    timestamp less the batch's base. `keyless` counts records without a key, which are always removed.
+    `spans` are start and end positions of runs of records, and `count` is their number; `largest` is the
+    greatest timestamp less the batch's base. `keyless` counts records without a key, which are always
+    removed.
     """
 
     spans: list[tuple[int, int]]
@@ -34,7 +35,8 @@ class Retained(NamedTuple):
 
 
 def note_keys(header: BatchHeader, data: bytes, first_offset: int, offsets: OffsetMap, rest: Rest) -> bool:
-    """Put the keys of the records from `first_offset` on into the map. Return False if it became full before the end.
+    """Put the keys of the records from `first_offset` on into the map. Return False if it has no room for
+    one.
 
     Raises ApiError CORRUPT_MESSAGE.
     """
@@ -47,10 +49,9 @@ def note_keys(header: BatchHeader, data: bytes, first_offset: int, offsets: Offs
         _, at = read_varint(data, at + 1)
         delta, at = read_int(data, at)
         key_length, at = read_int(data, at)
-        if key_length >= 0 and base + delta >= first_offset:
-            if offsets.is_full:
-                return False
-            offsets.put(data[at : at + key_length], base + delta)
+        offset = base + delta
+        if key_length >= 0 and offset >= first_offset and not offsets.put(data[at : at + key_length], offset):
+            return False
         at = end
         if number % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
             rest()

@@ -1,4 +1,6 @@
-"""What one pass of the cleaner did (Kafka's CleanerStats). Written by `cleaning`, read by `manager` and the metrics."""
+"""What one pass of the cleaner did (Kafka's CleanerStats). Written by `cleaning`, read by `manager` and the
+metrics.
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,8 @@ from dataclasses import dataclass
 class CleanerStats:
     """Counts of one pass: bytes read for the offset map; bytes and records read and written by the copies.
 
-    `keyless` counts records without a key, which were removed. Times in ms; `utilization` is that of the offset map.
+    `keyless` counts records without a key, which were removed. Times in ms; `utilization` is that of the
+    offset map.
     """
 
     map_bytes_read: int = 0

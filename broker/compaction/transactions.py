@@ -1,8 +1,8 @@
-"""What the cleaner knows of transactions: whose records are aborted, and which markers are still needed (Kafka's
-CleanedTransactionMetadata).
+"""What the cleaner knows of transactions: whose records are aborted, and which markers are still needed
+(Kafka's CleanedTransactionMetadata).
 
-Told of every batch of a pass, in order, by `cleaning`. A marker is needed as long as a batch of its transaction is
-in the log, because a reader of committed records learns from it how the transaction ended.
+Told of every batch of a pass, in order, by `cleaning`. A marker is needed as long as a batch of its
+transaction is in the log, because a reader of committed records learns from it how the transaction ended.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,9 @@ _first_offset = attrgetter("first_offset")
 
 
 class CleanedTransactions:
-    """The transactions between two batches of a pass. `kept` are the aborted ones whose markers are needed."""
+    """The transactions between two batches of a pass. `kept` are the aborted ones whose markers are
+    needed.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         """`aborted`: those of the log whose markers are not before the first batch of the pass."""

@@ -1,11 +1,11 @@
 """The tasks that compact logs, each one log at a time (Kafka's CleanerThread).
 
-Started by `server_parts.storage`. Reading and writing run in threads, a piece of `log.cleaner.io.buffer.size` at a
-time; between pieces a task waits as `log.cleaner.io.max.bytes.per.second` requires. `broker.compaction` decides what is
-removed.
+Started by `server_parts.storage`. Reading and writing run in threads, a piece of
+`log.cleaner.io.buffer.size` at a time; between pieces a task waits as `log.cleaner.io.max.bytes.per.second`
+requires. `broker.compaction` decides what is removed.
 
-Reading records is work in Python, during which the event loop waits. So a thread rests after each few records, and
-takes the interpreter for a fifth of a millisecond at a time, and for half of the time at most.
+Reading records is work in Python, during which the event loop waits. So a thread rests after each few
+records, and takes the interpreter for a fifth of a millisecond at a time, and for half of the time at most.
 """
 
 import logging
@@ -109,7 +109,7 @@ class LogCleaner:
             return False
         except (ApiError, OSError) as error:
             return self._failed(log, error)
-        except Exception as error:  # noqa: BLE001 - reported; other logs go on
+        except Exception as error:
             logger.exception("a pass of the log cleaner failed")
             manager.fail(log, str(error))
             return False

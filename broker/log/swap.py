@@ -1,7 +1,7 @@
 """Completes the replacement of segments by their cleaned copy when the broker starts (Kafka's LogLoader).
 
-Called by `recovery` before it lists the segments. `PartitionLog.replace` does the same while the broker runs, in
-this order, so that a kill at any point leaves either the old segments or their copy:
+Called by `recovery` before it lists the segments. `PartitionLog.replace` does the same while the broker
+runs, in this order, so that a kill at any point leaves either the old segments or their copy:
 
     00..0.log.cleaned   the copy is being written: a start removes it
     00..0.log.swap      the copy is complete and on disk: a start removes the segments that it replaces

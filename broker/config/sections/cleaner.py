@@ -1,4 +1,6 @@
-"""The log cleaner. For broker.compaction and broker.disk; settings that can differ by topic are in .topics."""
+"""The log cleaner. For broker.compaction and broker.disk; settings that can differ by topic are in
+.topics.
+"""
 
 from dataclasses import dataclass
 from sys import float_info
@@ -28,9 +30,9 @@ class LogCleanerConfig:
         "log.cleaner.dedupe.buffer.size",
         134_217_728,
         long(LEAST_MAP_BYTES),
-        "Maximum memory for the offset maps of all cleaner threads. A key takes 24 bytes, whatever its length. If the "
-        "dirty part of a log has more keys than its map has room for, several passes clean it. More than 2 GB for "
-        "each thread have no effect.",
+        "Maximum memory for the offset maps of all cleaner threads. A key takes 24 bytes, whatever its "
+        "length. If the dirty part of a log has more keys than its map has room for, several passes clean "
+        "it. More than 2 GB for each thread have no effect.",
         unit="bytes",
         dynamic=True,
     )

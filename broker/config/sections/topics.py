@@ -70,8 +70,8 @@ class TopicSettings:
         "log.cleaner.delete.retention.ms",
         24 * _HOURS,
         long(0),
-        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, after a pass "
-        "of the cleaner that found nothing older.",
+        "How long a compacted log keeps a tombstone, and a marker whose transaction has no records left, "
+        "after a pass of the cleaner that found nothing older.",
         unit="ms",
         topic_key="delete.retention.ms",
         dynamic=True,
@@ -116,8 +116,8 @@ class TopicSettings:
         "log.cleaner.max.compaction.lag.ms",
         LONG_MAX,
         long(1),
-        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment is rolled "
-        "after this time too.",
+        "A log whose oldest dirty record is older is compacted, whatever its dirty ratio; its active segment "
+        "is rolled after this time too.",
         unit="ms",
         topic_key="max.compaction.lag.ms",
         dynamic=True,
@@ -174,7 +174,8 @@ class TopicSettings:
         "log.cleaner.min.cleanable.ratio",
         0.5,
         decimal(0, 1),
-        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the cleaner.",
+        "A log is compacted when a greater share of its bytes is dirty: written since the last pass of the "
+        "cleaner.",
         topic_key="min.cleanable.dirty.ratio",
         dynamic=True,
     )
@@ -267,7 +268,9 @@ class TopicSettings:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old the first record of a segment may become before the segment is rolled. (Kafka: maxSegmentMs)"""
+        """How old the first record of a segment may become before the segment is rolled. (Kafka:
+        maxSegmentMs)
+        """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
