@@ -107,7 +107,7 @@ def _inspect(
                         f"Produce requests with version {context.api_version} are not allowed to use zstd",
                     )
                 if codec >= log.inspects_from:
-                    yield from log.inspect(
+                    data.records = yield from log.inspect(
                         memoryview(data.records), context.wall_ms, message.transactional_id is not None
                     )
             except ApiError as error:

@@ -252,9 +252,9 @@ class Cleaning:
         retained = select(header, data, self._offsets, self._now_wall_ms, self._rest)
         self.stats.keyless += retained.keyless
         sets_horizon = retained.has_tombstones and header.delete_horizon_ms is None
-        if not retained.count:
+        if not retained.retained:
             return None
-        if retained.count == header.record_count and not sets_horizon:
+        if retained.retained == header.record_count and not sets_horizon:
             return content
         return rewritten(header, data, retained, horizon_ms if sets_horizon else None)
 

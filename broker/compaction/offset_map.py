@@ -32,7 +32,7 @@ class OffsetMap:
         one.
         """
         self._slots = slots
-        self._most = int(slots * load_factor)
+        self._most = min(int(slots * load_factor), slots - 1)  # a search ends at an empty slot
         if self._most < 1:
             raise ValueError("the offset map cannot hold one key")
         self._buffer = mmap.mmap(-1, slots * SLOT_BYTES)

@@ -44,7 +44,7 @@ def rewritten(header: BatchHeader, data: bytes, retained: Retained, horizon_ms: 
         attributes=attributes,
         base_timestamp=base_timestamp if horizon_ms is None else horizon_ms,
         max_timestamp=max_timestamp,
-        record_count=retained.count,
+        record_count=retained.retained,
     )
     return _batch(new, bytes(compress(header.codec, body)))
 

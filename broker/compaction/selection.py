@@ -22,13 +22,13 @@ Rest = Callable[[], object]
 class Retained(NamedTuple):
     """The records of a batch that remain.
 
-    `spans` are start and end positions of runs of records, and `count` is their number; `largest` is the
+    `spans` are start and end positions of runs of records, and `retained` is their number; `largest` is the
     greatest timestamp less the batch's base. `keyless` counts records without a key, which are always
     removed.
     """
 
     spans: list[tuple[int, int]]
-    count: int
+    retained: int
     largest: int
     has_tombstones: bool
     keyless: int

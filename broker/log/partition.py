@@ -44,8 +44,10 @@ from broker.records.header import (
     stamp_append_time,
     stamp_max_timestamp,
 )
-from broker.records.inspect import UNBOUNDED, RecordRules, check_records
-from broker.records.slices import Slices, run_through
+from broker.records.inspect import UNBOUNDED, check_records
+from broker.records.record_errors import RecordRules
+from broker.records.repack import repacked
+from broker.records.slices import AT_ONCE, Slices, run_through
 from broker.records.validate import SPECIAL_FLAGS, check_batch, check_flags
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
@@ -161,7 +163,7 @@ class PartitionLog:
         self._uses_append_time = settings.uses_append_time
         self._max_ahead_ms = _UNLIMITED if self._uses_append_time else settings.message_timestamp_after_max_ms
         bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._uses_append_time
-        if settings.compacts or bounded or settings.record_validation == "full":
+        if settings.compacts or bounded or settings.recompresses or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
         elif settings.record_validation == "compressed":
             self.inspects_from = int(Codec.GZIP)
@@ -231,14 +233,14 @@ class PartitionLog:
         if self.offline is not None or self.deleted:
             raise self.refusal()
         if not inspected and not internal and codec_of(records) >= self.inspects_from:
-            run_through(self.inspect(records, now_wall_ms, transactional))
+            records = run_through(self.inspect(records, now_wall_ms, transactional))
         header = check_batch(records, self._max_bytes, self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
         if base_offset or attributes & SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._max_ahead_ms:
             check_flags(header, internal=internal, transactional=transactional)
-            self._check_latest(max_timestamp, now_wall_ms)
+            self._check_latest(records, header[12], max_timestamp, now_wall_ms)
         if producer_id >= 0:
             in_transaction = attributes & TRANSACTIONAL_FLAG != 0
             if marker is not None:
@@ -304,12 +306,15 @@ class PartitionLog:
         """Return whether staging `size` bytes now may close the active segment."""
         return self._staged_end + size > self._roll_bytes or now_wall_ms > self._roll_ms
 
-    def inspect(self, records: memoryview, now_wall_ms: int, transactional: bool = False) -> Slices[None]:
-        """Check every record of a batch before `stage`.
+    def inspect(
+        self, records: memoryview, now_wall_ms: int, transactional: bool = False
+    ) -> Slices[memoryview]:
+        """Check every record of a batch before `stage`, and return the batch to stage.
 
         Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
-        the writable batch where its header differs, as Kafka does, and changes nothing else. Raises ApiError
-        from records.validate and records.inspect.
+        the writable batch where its header differs, as Kafka does, and changes nothing else. Where
+        `compression.type` asks for another codec, the returned batch is a new one. Raises ApiError from
+        records.validate and records.inspect.
 
         Starts with a pause if many records were read since the last commit, so that the batches of one event
         loop turn do not delay other tasks.
@@ -330,9 +335,15 @@ class PartitionLog:
         largest = yield from check_records(records, rules)
         if largest != header[8] and not self._uses_append_time:
             stamp_max_timestamp(records, largest)
+        codec = settings.codec_for(header[5] & CODEC_MASK)
+        if codec == header[5] & CODEC_MASK:
+            return records
+        return (yield from repacked(records, codec, settings.compression_level))
 
-    def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
+    def _check_latest(self, records: memoryview, count: int, max_timestamp: int, now_wall_ms: int) -> None:
         if max_timestamp - now_wall_ms > self._max_ahead_ms:
+            if count <= AT_ONCE:  # names the records; more would take too long
+                run_through(self.inspect(records, now_wall_ms, transactional=True))
             raise ApiError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"Timestamp {max_timestamp} is more than {self._max_ahead_ms} ms ahead of the broker's clock",

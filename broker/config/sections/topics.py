@@ -8,12 +8,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from broker.config.kinds import BOOLEAN, LONG_MAX, choices_of, decimal, integer, long, one_of
+from broker.config.kinds import (
+    BOOLEAN,
+    LONG_MAX,
+    ConfigType,
+    Kind,
+    choices_of,
+    decimal,
+    integer,
+    long,
+    one_of,
+)
 from broker.config.sections.replication import TopicThrottles
 from broker.config.setting import Setting, setting, settings_of
 
 _HOURS = 3_600_000
 _MINUTES = 60_000
+
+
+_PRODUCER: Final = "producer"
+_CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def _read_gzip_level(text: str) -> int:
+    level: int = integer(-1, 9).read(text)
+    if level == 0:
+        raise ValueError("not a level")
+    return level
+
+
+GZIP_LEVEL: Final = Kind(ConfigType.INT, "a whole number from 1 to 9, or -1", _read_gzip_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +86,36 @@ class TopicSettings:
     compression_type: str = setting(
         "compression.type",
         "producer",
-        one_of("producer"),
-        "The compression of batches. Batches are stored as the producer compressed them.",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        "The compression of stored batches. `producer`: as the producer compressed them. With any other, the "
+        "broker compresses each batch that arrives otherwise again, in a thread.",
         topic_key="compression.type",
+        dynamic=True,
+    )
+    compression_gzip_level: int = setting(
+        "compression.gzip.level",
+        -1,
+        GZIP_LEVEL,
+        "The level of `compression.type=gzip`; -1 is the default of zlib.",
+        topic_key="compression.gzip.level",
+        dynamic=True,
+    )
+    compression_lz4_level: int = setting(
+        "compression.lz4.level",
+        9,
+        integer(1, 17),
+        "The level of `compression.type=lz4`. As in Kafka, 9 is the fast compressor, and any other level is "
+        "the high compressor, which is slower.",
+        topic_key="compression.lz4.level",
+        dynamic=True,
+    )
+    compression_zstd_level: int = setting(
+        "compression.zstd.level",
+        3,
+        integer(-131_072, 22),
+        "The level of `compression.type=zstd`.",
+        topic_key="compression.zstd.level",
+        dynamic=True,
     )
     delete_retention_ms: int = setting(
         "log.cleaner.delete.retention.ms",
@@ -265,6 +316,27 @@ class TopicSettings:
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def recompresses(self) -> bool:
+        """Whether batches may have to be compressed anew."""
+        return self.compression_type != _PRODUCER
+
+    def codec_for(self, codec: int) -> int:
+        """Return the codec of a stored batch that arrives with `codec`, as in its attributes."""
+        return _CODECS.get(self.compression_type, codec)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of `compression_type`; None if it has none."""
+        match self.compression_type:
+            case "gzip":
+                return self.compression_gzip_level
+            case "lz4":
+                return self.compression_lz4_level
+            case "zstd":
+                return self.compression_zstd_level
+        return None
 
     @property
     def max_segment_ms(self) -> int:
