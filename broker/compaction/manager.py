@@ -8,10 +8,12 @@ start, as in Kafka.
 """
 
 import logging
+import os
 from typing import Final, NamedTuple
 
 from broker.compaction.cleanable import Cleanable, assess
 from broker.compaction.statistics import CleanerStats
+from broker.log.directories import LogDirectory
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.steps import Steps
@@ -101,6 +103,20 @@ class CleanerManager:
             and log not in self.uncleanable
             and log not in self.store.moves.running
         )
+
+    def uncleanable_in(self, directory: LogDirectory) -> list[PartitionLog]:
+        """Return the logs of a directory that cannot be compacted."""
+        return [
+            log
+            for log in self.uncleanable
+            if not log.deleted and os.path.dirname(log.directory) == directory.path
+        ]
+
+    def dirty_bytes(self, log: PartitionLog) -> int:
+        """Return the bytes of closed segments that were written since the last pass."""
+        point = self.checkpoint(log) or 0
+        closed = zip(log.segments, log.segments[1:], strict=False)
+        return sum([each.size for each, following in closed if following.base_offset > point])
 
     def may_replace(self, log: PartitionLog) -> bool:
         """Return whether a copy may be put in place: not while the log moves to another directory."""

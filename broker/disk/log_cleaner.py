@@ -10,9 +10,9 @@ records, and takes the interpreter for a fifth of a millisecond at a time, and f
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from errno import EDQUOT, ENOSPC
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -64,11 +64,14 @@ class LogCleaner:
         config: LogCleanerConfig,
         clock: TrioClock,
         rest: Callable[[], object] = lambda: time.sleep(REST_SECONDS),
+        run: Callable[..., Awaitable[Any]] = trio.to_thread.run_sync,
     ) -> None:
+        """`rest` is called within a thread, `run` runs a function in one."""
         self.manager = manager
         self._config = config
         self._clock = clock
         self._rest = rest
+        self._run = run
         self._throttle = Throttle()
         self._resized = trio.Event()
 
@@ -77,6 +80,22 @@ class LogCleaner:
         old, self._config = self._config, config
         if (old.threads, old.backoff_ms) != (config.threads, config.backoff_ms):
             self._resized.set()
+
+    @property
+    def limits(self) -> Limits:
+        """What the next pass may use."""
+        config = self._config
+        threads = max(config.threads, 1)
+        return Limits(
+            min(config.dedupe_buffer_size // threads, MAX_MAP_BYTES),
+            config.dedupe_buffer_load_factor,
+            config.io_buffer_size // threads // 2,
+        )
+
+    @property
+    def bytes_per_second(self) -> float:
+        """The limit of bytes that all threads read and write in a second."""
+        return self._config.io_max_bytes_per_second
 
     async def run(self) -> None:
         """Run until cancelled; what a pass has not finished remains as it was."""
@@ -131,15 +150,9 @@ class LogCleaner:
 
     async def _clean(self, part: Cleanable) -> LastRun:
         """Run one pass. Raises LogChanged, ApiError, OSError."""
-        config, clock, log = self._config, self._clock, part.log
-        threads = max(config.threads, 1)
-        limits = Limits(
-            min(config.dedupe_buffer_size // threads, MAX_MAP_BYTES),
-            config.dedupe_buffer_load_factor,
-            config.io_buffer_size // threads // 2,
-        )
+        clock, log = self._clock, part.log
         began_ms = clock.ms()
-        cleaning = Cleaning(part, limits, clock.wall_ms(), self._rest)
+        cleaning = Cleaning(part, self.limits, clock.wall_ms(), self._rest)
         stats = cleaning.stats
         await self._run_pieces(cleaning.index())
         stats.index_ms, stats.utilization = clock.ms() - began_ms, cleaning.utilization
@@ -160,15 +173,15 @@ class LogCleaner:
         return LastRun(clock.wall_ms(), part.first_dirty, cleaning.end_offset, stats)
 
     async def _flush_names(self, copy: Copy) -> None:
-        await trio.to_thread.run_sync(disk.flush_directory, copy.segment.directory)
+        await self._run(disk.flush_directory, copy.segment.directory)
 
     async def _run_pieces(self, pieces: Piece) -> None:
         """Run each piece in a thread, and wait as the limit of bytes per second requires."""
         while True:
-            nbytes = await trio.to_thread.run_sync(next, pieces, None)
+            nbytes = await self._run(next, pieces, None)
             if nbytes is None:
                 return
-            wait_ms = self._throttle.wait_ms(nbytes, self._config.io_max_bytes_per_second, self._clock.ms())
+            wait_ms = self._throttle.wait_ms(nbytes, self.bytes_per_second, self._clock.ms())
             if wait_ms > 0:
                 await trio.sleep(wait_ms / 1000)
 
