@@ -78,10 +78,13 @@ def until_compacted(broker: BrokerProcess, topic: str, most: int) -> list[tuple[
 def produce(
     broker: BrokerProcess, topic: str, records: list[tuple[str, bytes | None]], **settings: Any
 ) -> None:
-    producer = Producer({"bootstrap.servers": broker.plain, "linger.ms": 1, **settings})
+    # A batch must fit into a segment.
+    producer = Producer({"bootstrap.servers": broker.plain, "batch.size": 8_000, **settings})
+    errors: list[KafkaError | None] = []
     for key, value in records:
-        producer.produce(topic, value, key)
+        producer.produce(topic, value, key, on_delivery=lambda error, _message: errors.append(error))
     assert producer.flush(TIMEOUT) == 0
+    assert errors == [None] * len(records)
 
 
 def close_segment(broker: BrokerProcess, topic: str) -> None:
