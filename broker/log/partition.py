@@ -14,6 +14,7 @@ readers of committed records read up to there.
 
 import contextlib
 import os
+import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from errno import EMFILE, ENFILE, ENOMEM
@@ -147,6 +148,7 @@ class PartitionLog:
         self._staged_ms = 0
         self._staged_end = self.segments[-1].size
         self._first_ms = _UNKNOWN
+        self._jitter = random.random()  # noqa: S311 - spreads the rolls of logs
         self._note_stable()
         self.configure(settings)
 
@@ -455,7 +457,10 @@ class PartitionLog:
         if self._staged_end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
-        self._roll_ms = self._first_ms + settings.max_segment_ms if self._first_ms >= 0 else _UNLIMITED
+        self._roll_ms = _UNLIMITED
+        if self._first_ms >= 0:
+            jitter_ms = int(self._jitter * min(settings.segment_jitter_ms, settings.max_segment_ms))
+            self._roll_ms = self._first_ms + settings.max_segment_ms - jitter_ms
         self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
         if self._staged_end and (
             active.index_bytes >= settings.segment_index_bytes
@@ -485,6 +490,7 @@ class PartitionLog:
             raise storage_error(error) from error
         self.segments.append(fresh)
         self._context.rolls += 1
+        self._jitter = random.random()  # noqa: S311
         self.has_new_names = True
         self._context.rolled[self] = None
         self._staged_end = 0

@@ -20,6 +20,7 @@ from broker.config.kinds import (
     one_of,
 )
 from broker.config.sections.replication import TopicThrottles
+from broker.config.sections.tiered_storage import NO_TIERED_STORAGE, TieredStorage
 from broker.config.setting import Setting, setting, settings_of
 
 _HOURS = 3_600_000
@@ -163,6 +164,26 @@ class TopicSettings:
         topic_key="index.interval.bytes",
         dynamic=True,
     )
+    local_retention_bytes: int = setting(
+        "log.local.retention.bytes",
+        -2,
+        long(-2),
+        "How much of a log with remote storage remains here; -2: as log.retention.bytes.",
+        unit="bytes",
+        topic_key="local.retention.bytes",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    )
+    local_retention_ms: int = setting(
+        "log.local.retention.ms",
+        -2,
+        long(-2),
+        "How long segments of a log with remote storage remain here; -2: as log.retention.ms.",
+        unit="ms",
+        topic_key="local.retention.ms",
+        dynamic=True,
+        inert=NO_TIERED_STORAGE,
+    )
     max_compaction_lag_ms: int = setting(
         "log.cleaner.max.compaction.lag.ms",
         LONG_MAX,
@@ -247,6 +268,15 @@ class TopicSettings:
         topic_key="min.insync.replicas",
         dynamic=True,
     )
+    preallocate: bool = setting(
+        "log.preallocate",
+        False,
+        BOOLEAN,
+        "Whether the file of a new segment is made as large as a segment can become.",
+        topic_key="preallocate",
+        dynamic=True,
+        inert="the file systems that the broker is for gain nothing by it",
+    )
     record_validation: str = setting(
         "record.validation",
         "compressed",
@@ -298,6 +328,16 @@ class TopicSettings:
         topic_key="segment.index.bytes",
         dynamic=True,
     )
+    segment_jitter_ms: int = setting(
+        "log.roll.jitter.ms",
+        0,
+        long(0),
+        "A segment is rolled earlier by a random time up to this, so that not all are rolled at once.",
+        unit="ms",
+        also=(("log.roll.jitter.hours", _HOURS),),
+        topic_key="segment.jitter.ms",
+        dynamic=True,
+    )
     segment_ms: int = setting(
         "log.roll.ms",
         168 * _HOURS,
@@ -307,6 +347,16 @@ class TopicSettings:
         also=(("log.roll.hours", _HOURS),),
         topic_key="segment.ms",
         dynamic=True,
+    )
+
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        False,
+        BOOLEAN,
+        "Whether a replica that lacks records can become the leader.",
+        topic_key="unclean.leader.election.enable",
+        dynamic=True,
+        inert="each partition has one replica",
     )
 
     @property
@@ -350,9 +400,12 @@ class TopicSettings:
         return self.message_timestamp_type == "LogAppendTime"
 
 
+TOPIC_ONLY: Final = (TopicThrottles, TieredStorage)
+"""Sections whose keys have no default of the broker."""
+
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {
     described.topic_key: described
-    for section in (TopicSettings, TopicThrottles)
+    for section in (TopicSettings, *TOPIC_ONLY)
     for _, described in settings_of(section)
     if described.topic_key is not None
 }
@@ -391,4 +444,4 @@ def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, 
 def default_text(defaults: TopicSettings, key: str) -> str | None:
     """Return the default of a topic's key, as text."""
     described = TOPIC_SETTINGS[key]
-    return described.write(described.default if key in _THROTTLES else getattr(defaults, _FIELDS[key]))
+    return described.write(getattr(defaults, _FIELDS[key]) if key in _FIELDS else described.default)
