@@ -100,11 +100,8 @@ class Cleaning:
         dirty = [each for each in self._segments if self._ends[each.base_offset] > part.first_dirty]
         self._dirty = dirty
         self._position = dirty[0].near(part.first_dirty) if dirty else 0
-        aborted = entries_of(b"".join([each.aborted.content() for each in log.segments]))
-        self._indexed = CleanedTransactions(
-            [each for each in aborted if each.last_offset >= part.first_dirty]
-        )
-        self._cleaned = CleanedTransactions(aborted)
+        self._aborted = b"".join([each.aborted.content() for each in log.segments])
+        self._indexed = self._cleaned = CleanedTransactions(())
         slots = limits.map_bytes // SLOT_BYTES
         wanted = int((part.end - part.first_dirty) / limits.load_factor) + 2
         self._offsets = OffsetMap(min(slots, wanted), limits.load_factor)
@@ -122,9 +119,12 @@ class Cleaning:
     def index(self) -> Piece:
         """Note the last offset of each key of the dirty part. Raises OSError, ApiError, LogChanged."""
         offsets, first = self._offsets, self._part.first_dirty
+        aborted = entries_of(self._aborted)  # here, as there may be many
+        self._indexed = CleanedTransactions([each for each in aborted if each.last_offset >= first])
+        self._cleaned = CleanedTransactions(aborted)
         for segment in self._dirty:
             file = self._open(segment)
-            for batches in _read(file, segment, self._position, self._read_bytes):
+            for batches in _read(file, segment, self._position, self._read_bytes, self._rest):
                 for header, content, _ in self._resting(batches):
                     if not self._note(header, content, first):
                         return
@@ -186,7 +186,7 @@ class Cleaning:
 
     def write(self, copy: "Copy") -> Piece:
         """Write the copy's records, then its indexes, and flush all. Raises OSError, ApiError, LogChanged."""
-        last = copy.group[-1]
+        last = next((each for each in reversed(copy.group) if each.size), copy.group[-1])
         kept = len(self._cleaned.kept)
         target = copy.segment
         copy.discard()  # what a pass before this one has left
@@ -196,7 +196,7 @@ class Cleaning:
                 continue
             file = self._open(segment)
             position = 0
-            for batches in _read(file, segment, 0, self._read_bytes):
+            for batches in _read(file, segment, 0, self._read_bytes, self._rest):
                 written: list[Buffer] = []
                 staged: list[Staged] = []
                 for header, content, end in self._resting(batches):
@@ -315,7 +315,9 @@ class Copy:
                     disk.remove(path)
 
 
-def _read(file: OpenFile, segment: Segment, position: int, read_bytes: int) -> Iterator[list[_Batch]]:
+def _read(
+    file: OpenFile, segment: Segment, position: int, read_bytes: int, rest: Rest
+) -> Iterator[list[_Batch]]:
     """Yield runs of complete batches from `position` on. Raises OSError, ApiError CORRUPT_MESSAGE."""
     end = segment.size
     wanted = read_bytes
@@ -336,6 +338,8 @@ def _read(file: OpenFile, segment: Segment, position: int, read_bytes: int) -> I
                 raise _damaged(segment, position + at)
             at += header.size
             run.append(_Batch(header, content, position + at))
+            if len(run) % RECORDS_AT_ONCE == 0:
+                rest()
         if run:
             position = run[-1].end
             yield run

@@ -39,7 +39,7 @@ class LogCleanerConfig:
     dedupe_buffer_load_factor: float = setting(
         "log.cleaner.io.buffer.load.factor",
         0.9,
-        decimal(0, 1),
+        decimal(0.01, 1),
         "The share of an offset map that may be used.",
         dynamic=True,
     )
