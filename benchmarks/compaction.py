@@ -12,12 +12,15 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.install import install_weir
@@ -33,13 +36,13 @@ RECORD_BYTES: Final = 1_000
 class Durations(NamedTuple):
     """Of acknowledged records, in ms."""
 
-    count: int
+    records: int
     median: float
     p99: float
     worst: float
 
     def __str__(self) -> str:
-        return f"{self.count:,} | {self.median:.2f} | {self.p99:.2f} | {self.worst:.1f}"
+        return f"{self.records:,} | {self.median:.2f} | {self.p99:.2f} | {self.worst:.1f}"
 
 
 def paced(port: int, per_second: int) -> None:
@@ -62,15 +65,13 @@ def paced(port: int, per_second: int) -> None:
         while (left := due - time.perf_counter()) > 0:
             producer.poll(left)
         began = time.perf_counter()
-        producer.produce(
-            PACED,
-            bytes(100),
-            on_delivery=lambda _error, _message, began=began: took.append(
-                (time.perf_counter() - began) * 1000
-            ),
-        )
+        producer.produce(PACED, bytes(100), on_delivery=partial(_note, took, began))
         producer.poll(0)
     producer.flush(PATIENCE_S)
+
+
+def _note(took: list[float], began: float, _error: object, _message: object) -> None:
+    took.append((time.perf_counter() - began) * 1000)
 
 
 def fill(port: int, megabytes: int, keys: int) -> None:
@@ -112,7 +113,7 @@ def measure(broker: Broker, megabytes: int, keys: int, per_second: int, seconds:
         window(5)
         alone = window(seconds)
         entry = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, LOG, incremental_configs=[entry])
+        resource = ConfigResource(ResourceType.TOPIC, LOG, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
         began, cpu = time.monotonic(), broker.cpu_s()
         while not _has_begun(broker):

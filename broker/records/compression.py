@@ -113,11 +113,17 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
             framed += len(block).to_bytes(4, "big") + block
         return framed
     framed = bytearray(_LZ4_HEADER)
-    high = {"mode": "high_compression", "compression": level}
-    mode = {} if level in (None, DEFAULT_LEVELS[Codec.LZ4]) else high
+    is_fast = level is None or level == DEFAULT_LEVELS[Codec.LZ4]
     for at in range(0, len(view), _LZ4_BLOCK):
         plain = view[at : at + _LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False, **mode))
+        if is_fast:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        else:
+            block = bytes(
+                cramjam.lz4.compress_block(
+                    plain, mode="high_compression", compression=level, store_size=False
+                )
+            )
         if len(block) < len(plain):
             framed += len(block).to_bytes(4, "little") + block
         else:
