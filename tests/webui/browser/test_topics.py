@@ -168,7 +168,7 @@ def test_a_compacted_topic_shows_what_the_cleaner_did(topics: Any, expect: Any, 
     topics.reload()
     row = topics.locator("#table tbody tr", has_text="customers")
     row.click()
-    table = topics.get_by_role("table", name="Partitions")
+    table = topics.get_by_role("region", name="Partitions")
     expect(table.get_by_role("columnheader")).to_have_text(
         ["Partition", "First offset", "End", "Records", "Size", "Segments", "Dirty", "Last compaction"]
     )
@@ -181,4 +181,4 @@ def test_a_compacted_topic_shows_what_the_cleaner_did(topics: Any, expect: Any, 
 
 def test_other_topics_show_nothing_of_compaction(topics: Any, expect: Any) -> None:
     topics.locator("#table tbody tr", has_text="orders").click()
-    expect(topics.get_by_role("table", name="Partitions")).not_to_contain_text("Last compaction")
+    expect(topics.get_by_role("region", name="Partitions")).not_to_contain_text("Last compaction")
