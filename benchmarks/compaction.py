@@ -76,7 +76,12 @@ def _note(took: list[float], began: float, _error: object, _message: object) -> 
 
 def fill(port: int, megabytes: int, keys: int) -> None:
     producer = Producer(
-        {"bootstrap.servers": f"127.0.0.1:{port}", "linger.ms": 20, "queue.buffering.max.kbytes": 65_536}
+        {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "linger.ms": 20,
+            "queue.buffering.max.kbytes": 65_536,
+            "log_level": 0,
+        }
     )
     value = bytes(RECORD_BYTES)
     for number in range(megabytes * 1_000_000 // RECORD_BYTES):
