@@ -115,8 +115,8 @@ function compactionCells(compaction) {
   if (!compaction) return ["", ""];
   const { dirty_bytes: dirty, dirty_percent: percent, cleaned_to: offset, failure, last_run_at: at, bytes_before: before, bytes_after: after } = compaction;
   const share = h("span", { title: `${group(dirty)} bytes since offset ${group(offset)}` }, `${percent} %`);
-  if (failure) return [share, h("span", { title: failure }, "failed: not until the next start")];
-  return [share, at ? h("span", { title: at }, `${ago(at)}: ${bytes(before)} to ${bytes(after)}`) : offset ? "before the start" : "not yet"];
+  if (failure) return [share, h("span.name", { title: failure }, "failed: not until the next start")];
+  return [share, at ? h("span.name", { title: at }, `${ago(at)}: ${bytes(before)} to ${bytes(after)}`) : offset ? "before the start" : "not yet"];
 }
 
 details.follow(list);
