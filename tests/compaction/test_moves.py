@@ -10,7 +10,7 @@ from tests.log.moving import begin, finish, open_two
 
 def test_a_log_that_moves_is_not_compacted_and_keeps_its_checkpoint(tmp_path):
     store, _ = open_two(tmp_path)
-    log, manager = compacted(store), CleanerManager(store)
+    log, manager = compacted(store, min_cleanable_dirty_ratio=0.1), CleanerManager(store)
     put(log, ("a", "1"), ("a", "2"))
     close_segment(log)
     clean(store, log, manager=manager)
